@@ -1,0 +1,3 @@
+"""Private online learning without a trusted server."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,77 @@
+"""The one way bad input is refused: the parameter, its value and what is allowed, where it enters."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+
+Number = int | float | Fraction
+
+
+class CroupierError(Exception):
+    """Anything croupier refuses to do, with a message for a person."""
+
+
+class InvalidParameter(CroupierError, ValueError):
+    """A parameter outside its range.
+
+    >>> raise InvalidParameter("epsilon", -1, "a finite number > 0")
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: epsilon = -1 is not allowed: it must be a finite number > 0
+    """
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name} = {value!r} is not allowed: it must be {allowed}")
+        self.name, self.value, self.allowed = name, value, allowed
+
+
+def finite(name: str, value: object, allowed: str = "a finite number") -> Number:
+    """Return `value` as an int, float or Fraction, or refuse it."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidParameter(name, value, allowed)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Rational):
+        return Fraction(value.numerator, value.denominator)
+    number = float(value)
+    if not math.isfinite(number):
+        raise InvalidParameter(name, value, allowed)
+    return number
+
+
+def positive(name: str, value: object) -> Number:
+    """Return `value` when it is a finite number above zero."""
+    allowed = "a finite number > 0"
+    number = finite(name, value, allowed)
+    if number <= 0:
+        raise InvalidParameter(name, value, allowed)
+    return number
+
+
+def integer(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Return `value` as an int when it is a whole number in [least, most]."""
+    allowed = f"a whole number >= {least}" if most is None else f"a whole number in [{least}, {most}]"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidParameter(name, value, allowed)
+    if value < least or (most is not None and value > most):
+        raise InvalidParameter(name, value, allowed)
+    return int(value)
+
+
+def between(name: str, value: object, low: float, high: float, ends: str = "()") -> Number:
+    """Return `value` when it lies in the interval from `low` to `high` with the given ends."""
+    allowed = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
+    number = finite(name, value, allowed)
+    inside_low = number >= low if ends[0] == "[" else number > low
+    inside_high = number <= high if ends[1] == "]" else number < high
+    if not (inside_low and inside_high):
+        raise InvalidParameter(name, value, allowed)
+    return number
+
+
+def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return `value` when it is one of `choices`."""
+    if value not in choices:
+        raise InvalidParameter(name, value, "one of " + ", ".join(choices))
+    return value

@@ -1,0 +1,45 @@
+"""Integer noise with exact laws: pmf, cdf, quantiles, shares that add up, exact secure samples and seeded ones."""
+
+from croupier.noise.base import Noise, Window
+from croupier.noise.binomial import Binomial, SparseBits
+from croupier.noise.gaussian import DiscreteGaussian, DiscreteGaussianSum
+from croupier.noise.laplace import DiscreteLaplace
+from croupier.noise.poisson import Poisson, Skellam
+from croupier.noise.polya import Polya, PolyaDifference
+from croupier.noise.source import SecureSource, SeededSource, Source, secure, seeded
+
+FAMILIES: dict[str, type[Noise]] = {
+    family.__name__: family
+    for family in (
+        Binomial,
+        SparseBits,
+        DiscreteLaplace,
+        Polya,
+        PolyaDifference,
+        Poisson,
+        Skellam,
+        DiscreteGaussian,
+        DiscreteGaussianSum,
+    )
+}
+"""Every family by name, for whoever reads a stored noise back."""
+
+__all__ = [
+    "FAMILIES",
+    "Binomial",
+    "DiscreteGaussian",
+    "DiscreteGaussianSum",
+    "DiscreteLaplace",
+    "Noise",
+    "Poisson",
+    "Polya",
+    "PolyaDifference",
+    "SecureSource",
+    "SeededSource",
+    "Skellam",
+    "Source",
+    "SparseBits",
+    "Window",
+    "secure",
+    "seeded",
+]

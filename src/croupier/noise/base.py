@@ -1,0 +1,297 @@
+"""What every noise offers: its exact law, its moments, its split into shares, and samples of it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import ArrayLike, NDArray
+
+from croupier.checks import InvalidParameter, Number, integer
+from croupier.noise.inversion import inverter
+from croupier.noise.source import SeededSource, Source
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+EPSILON = 2.0**-52
+"""Spacing of doubles at 1; one rounding errs by at most half of it."""
+
+SHALLOW, DEEP = 1e-40, 1e-300
+"""How small a probability a window still holds: enough for any delta in use, and all a double can hold."""
+
+LARGEST_WINDOW = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The law on a run of integers, as doubles with a proven relative error, and bounds on what lies outside."""
+
+    start: int
+    pmf: Floats
+    below: float
+    above: float
+    error: float
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.pmf)
+
+
+def to_arb(value: Number) -> arb:
+    """Return `value` as a ball; ints, doubles and fractions are all exact inputs."""
+    if isinstance(value, Fraction):
+        return arb(value.numerator) / arb(value.denominator)
+    return arb(value)
+
+
+def show(value: object) -> str:
+    """Print a parameter as a person would write it."""
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}" if value.denominator <= 10**9 else f"{float(value):.12g}"
+    return repr(value)
+
+
+class Noise(ABC):
+    """An integer distribution: frozen, hashable, comparable."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """The expectation."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The variance; see each family for its parameters."""
+
+    @property
+    def std(self) -> float:
+        """The standard deviation."""
+        return math.sqrt(self.variance)
+
+    @property
+    def support(self) -> tuple[int | None, int | None]:
+        """The least and the largest value; None where there is none."""
+        return (None, None)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether x and -x are equally likely."""
+        return self.support == (None, None)
+
+    @property
+    def log_ratio_bound(self) -> float:
+        """The supremum of |log P(x+1)/P(x)| over the integers; infinite for most families."""
+        return math.inf
+
+    @abstractmethod
+    def share(self, users: int) -> Noise:
+        """What each of `users` users draws so that together they draw this."""
+
+    @abstractmethod
+    def times(self, users: int) -> Noise:
+        """The sum of `users` independent copies."""
+
+    @abstractmethod
+    def window(self, floor: float = SHALLOW) -> Window:
+        """The law wherever the probability is at least `floor`."""
+
+    def pmf(self, x: ArrayLike) -> Any:
+        """P(X = x).
+
+        >>> from croupier.noise import DiscreteLaplace
+        >>> round(DiscreteLaplace(scale=2).pmf(0), 6)
+        0.244919
+        """
+        return _pointwise(lambda w, i: np.where((i >= 0) & (i < len(w.pmf)), w.pmf.take(i, mode="clip"), 0.0), self, x)
+
+    def cdf(self, x: ArrayLike) -> Any:
+        """P(X <= x)."""
+        return _pointwise(lambda w, i: _cumulative(self, w)[0][np.clip(i + 1, 0, len(w.pmf))], self, x)
+
+    def tail(self, x: ArrayLike) -> Any:
+        """P(X > x), accurate far into the tail."""
+        return _pointwise(lambda w, i: _cumulative(self, w)[1][np.clip(i + 1, 0, len(w.pmf))], self, x)
+
+    def quantile(self, probability: float) -> int:
+        """The least x with P(X <= x) >= probability.
+
+        >>> from croupier.noise import Poisson
+        >>> Poisson(4).quantile(0.5)
+        4
+        """
+        probability = _open_probability(probability)
+        if probability > 0.5:
+            return self.tail_quantile(1.0 - probability)
+        window = self.window()
+        below, _ = _cumulative(self, window)
+        return window.start + int(np.searchsorted(below[1:], probability))
+
+    def tail_quantile(self, probability: float) -> int:
+        """The least x with P(X > x) <= probability; keeps its accuracy where 1 - probability rounds to one."""
+        probability = _open_probability(probability)
+        window = self.window(SHALLOW if probability > 1e-30 else DEEP)
+        _, above = _cumulative(self, window)
+        # above[i] is P(X > start + i - 1) and decreases.
+        index = len(above) - int(np.searchsorted(above[::-1], probability, side="right"))
+        return window.start + max(index, 0) - 1
+
+    def deviation(self, failure: float) -> float:
+        """The least d with P(|X - mean| > d) <= failure, up to the lattice: the two tails together."""
+        if self.symmetric:
+            return float(max(self.tail_quantile(failure / 2), 0))
+        centre = self.mean
+        low, high = self.quantile(failure / 2), self.tail_quantile(failure / 2)
+        return max(centre - low, high - centre)
+
+    def sample(self, size: int | tuple[int, ...], source: Source) -> Integers:
+        """Draw `size` values.
+
+        A cryptographic source gives exact samples: words are compared with certified values of the cdf, and a word
+        that falls on a boundary is resolved with more bits. A seeded source simulates the same law with NumPy.
+
+        >>> from croupier.noise import DiscreteLaplace, secure
+        >>> DiscreteLaplace(scale=20).sample(1000, secure()).shape
+        (1000,)
+        """
+        shape = (size,) if isinstance(size, int) else tuple(size)
+        count = math.prod(shape)
+        if isinstance(source, SeededSource):
+            drawn = self._simulate(count, source.generator)
+        else:
+            drawn = self._draw(count, source)
+        return drawn.reshape(shape)
+
+    @abstractmethod
+    def _draw(self, count: int, source: Source) -> Integers:
+        """Draw exactly from any source of words."""
+
+    def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
+        window = self.window()
+        below, _ = _cumulative(self, window)
+        index = np.searchsorted(below[1:], generator.random(count), side="right")
+        return window.start + np.minimum(index, len(window.pmf) - 1)
+
+    def __repr__(self) -> str:
+        shown = ((f.name, getattr(self, f.name)) for f in fields(self) if f.repr)  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={show(value)}' for name, value in shown if value is not None)})"
+
+
+class RatioNoise(Noise):
+    """A family given by one certified probability and the ratio of neighbouring ones: all else follows."""
+
+    @property
+    def mode(self) -> int:
+        """A most likely value."""
+        return 0
+
+    @abstractmethod
+    def _mass(self) -> arb:
+        """The probability of the mode, as a ball at the current precision."""
+
+    @abstractmethod
+    def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
+        """P(x+1)/P(x) for a whole number and balls (real=to_arb) or an array and doubles (real=float)."""
+
+    @property
+    def _growth_limit(self) -> float:
+        """The limit of P(x+1)/P(x) far above; ratios beyond a point lie between it and the ratio there."""
+        return 0.0
+
+    def window(self, floor: float = SHALLOW) -> Window:
+        return _ratio_window(self, floor)
+
+    def _draw(self, count: int, source: Source) -> Integers:
+        return inverter(self).sample(count, source)
+
+
+def split(name: str, value: Number, users: int) -> Fraction:
+    """Divide a parameter exactly; doubles are fractions too."""
+    return Fraction(value) / integer("users", users, 1)
+
+
+def multiply(value: Number, users: int) -> Number:
+    """Multiply a parameter exactly, and keep whole results whole."""
+    product = Fraction(value) * integer("users", users, 1)
+    return int(product) if product.denominator == 1 else product
+
+
+def _open_probability(probability: float) -> float:
+    if not 0.0 < probability < 1.0:
+        raise InvalidParameter("probability", probability, "a number in (0, 1)")
+    return float(probability)
+
+
+def _pointwise(look: Callable[[Window, Integers], Floats], noise: Noise, x: ArrayLike) -> Any:
+    points = np.asarray(x)
+    if not (np.issubdtype(points.dtype, np.integer) or np.all(points == np.floor(points))):
+        raise InvalidParameter("x", x, "whole numbers")
+    window = noise.window()
+    index = points.astype(np.int64) - window.start
+    if index.size and (index.min() < 0 or index.max() >= len(window.pmf)):
+        window = noise.window(DEEP)
+        index = points.astype(np.int64) - window.start
+    found = look(window, index)
+    return found if points.ndim else float(found)
+
+
+@lru_cache(maxsize=64)
+def _cumulative(noise: Noise, window: Window) -> tuple[Floats, Floats]:
+    """P(X < start+i) and P(X >= start+i), each summed from its own far end, where the terms are small."""
+    below = window.below + np.concatenate(([0.0], np.cumsum(window.pmf)))
+    above = window.above + np.concatenate((np.cumsum(window.pmf[::-1])[::-1], [0.0]))
+    return np.minimum(below, 1.0), np.minimum(above, 1.0)
+
+
+@lru_cache(maxsize=64)
+def _ratio_window(noise: RatioNoise, floor: float) -> Window:
+    """Multiply neighbouring ratios outward from the mode until the probability falls below `floor`."""
+    with ctx.workprec(256):
+        peak = float(noise._mass())
+    low, high = noise.support
+    mode, limit = noise.mode, noise._growth_limit
+
+    up, above = _outward(
+        lambda i: noise._growth(mode + i, float), peak, floor, None if high is None else high - mode, limit
+    )
+    if noise.symmetric:
+        down, below = up, above
+    else:
+        down, below = _outward(
+            lambda i: 1.0 / noise._growth(mode - 1 - i, float), peak, floor, None if low is None else mode - low, 0.0
+        )
+    # Each step multiplies by a ratio of at most five roundings; the peak is correctly rounded.
+    error = 4.0 * EPSILON * max(len(up), len(down), 1)
+    return Window(mode - len(down), np.concatenate((down[::-1], [peak], up)), below, above, error)
+
+
+def _outward(
+    ratios: Callable[[Floats], Floats], peak: float, floor: float, most: int | None, limit: float
+) -> tuple[Floats, float]:
+    """Probabilities at 1, 2, ... steps from the mode, and a geometric bound on all that lies further out."""
+    pieces: list[Floats] = []
+    done, last, block = 0, peak, 256
+    while most is None or done < most:
+        steps = block if most is None else min(block, most - done)
+        ratio = ratios(np.arange(done, done + steps, dtype=float))
+        values = last * np.cumprod(ratio)
+        small = np.flatnonzero(values < floor)
+        if small.size:
+            end = int(small[0])
+            pieces.append(values[: end + 1])
+            steepest = max(float(ratio[end]), limit)
+            outside = 0.0 if done + end + 1 == most else float(values[end]) * steepest / (1.0 - steepest)
+            return np.concatenate(pieces), outside * (1.0 + 1e-6)
+        pieces.append(values)
+        done, last, block = done + steps, float(values[-1]), 2 * block
+        if done > LARGEST_WINDOW:
+            raise MemoryError(f"a law this wide needs more than {LARGEST_WINDOW} points")
+    return (np.concatenate(pieces) if pieces else np.empty(0)), 0.0

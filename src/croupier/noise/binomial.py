@@ -1,0 +1,164 @@
+"""Binomial noise: bits that users add to a shuffled batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from croupier.checks import InvalidParameter, Number, between, integer
+from croupier.noise.base import EPSILON, SHALLOW, Integers, Noise, RatioNoise, Window, to_arb
+from croupier.noise.source import Source
+
+
+@dataclass(frozen=True, repr=False)
+class Binomial(RatioNoise):
+    """The number of ones among `trials` bits, each one with probability `p`.
+
+    >>> Binomial(trials=1000, p=0.5).share(10)
+    Binomial(trials=100, p=0.5)
+    """
+
+    trials: int
+    p: Number
+
+    def __post_init__(self) -> None:
+        integer("trials", self.trials, 1)
+        between("p", self.p, 0, 1)
+
+    @property
+    def mean(self) -> float:
+        return float(self.trials * Fraction(self.p))
+
+    @property
+    def variance(self) -> float:
+        p = Fraction(self.p)
+        return float(self.trials * p * (1 - p))
+
+    @property
+    def support(self) -> tuple[int | None, int | None]:
+        return (0, self.trials)
+
+    @property
+    def mode(self) -> int:
+        return min(math.floor((self.trials + 1) * Fraction(self.p)), self.trials)
+
+    def _mass(self) -> arb:
+        n, k, p = self.trials, self.mode, to_arb(self.p)
+        ways = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+        return (ways + k * p.log() + (n - k) * (1 - p).log()).exp()
+
+    def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
+        p = real(self.p)
+        return (self.trials - x) * p / ((x + 1) * (1 - p))
+
+    def share(self, users: int) -> Binomial:
+        if self.trials % integer("users", users, 1):
+            raise InvalidParameter("users", users, f"a divisor of trials = {self.trials}, since a bit cannot be split")
+        return Binomial(self.trials // users, self.p)
+
+    def times(self, users: int) -> Binomial:
+        return Binomial(self.trials * integer("users", users, 1), self.p)
+
+    def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
+        return generator.binomial(self.trials, float(self.p), count)
+
+
+@dataclass(frozen=True, repr=False)
+class SparseBits(Noise):
+    """Ones minus zeros among `slots` slots, each of which holds a fair bit with probability `rate`, else nothing.
+
+    Twice the deviation of the ones from half of the bits sent. The number of bits sent is public and says nothing of
+    the data; a rate of 1 is the dense form, Binomial(slots, 1/2) recentred.
+
+    >>> SparseBits(slots=1000, rate=0.25).variance
+    250.0
+    """
+
+    slots: int
+    rate: Number = 1
+
+    def __post_init__(self) -> None:
+        integer("slots", self.slots, 1)
+        between("rate", self.rate, 0, 1, "(]")
+
+    @property
+    def mean(self) -> float:
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        return float(self.slots * Fraction(self.rate))
+
+    @property
+    def support(self) -> tuple[int | None, int | None]:
+        return (-self.slots, self.slots)
+
+    @property
+    def symmetric(self) -> bool:
+        return True
+
+    def sent(self) -> Noise | None:
+        """The law of the number of bits sent, or None when it is always `slots`."""
+        return None if self.rate == 1 else Binomial(self.slots, self.rate)
+
+    def share(self, users: int) -> SparseBits:
+        return SparseBits(Binomial(self.slots, 0.5).share(users).trials, self.rate)
+
+    def times(self, users: int) -> SparseBits:
+        return SparseBits(self.slots * integer("users", users, 1), self.rate)
+
+    def window(self, floor: float = SHALLOW) -> Window:
+        return _sparse_window(self, floor)
+
+    def tally(self, count: int, source: Source) -> tuple[Integers, Integers]:
+        """Draw the zeros and the ones that `count` users send."""
+        law = self.sent()
+        sent = np.full(count, self.slots, dtype=np.int64) if law is None else law.sample(count, source)
+        ones = np.zeros(count, dtype=np.int64)
+        for done in range(0, int(sent.max(initial=0)), 64):
+            left = np.clip(sent - done, 0, 64).astype(np.uint64)
+            # A shift by 64 is undefined, so an empty remainder is handled apart.
+            kept = np.where(left > 0, source.words(count) >> (np.uint64(64) - np.maximum(left, np.uint64(1))), np.uint64(0))
+            ones += np.bitwise_count(kept).astype(np.int64)
+        return sent - ones, ones
+
+    def _draw(self, count: int, source: Source) -> Integers:
+        zeros, ones = self.tally(count, source)
+        return ones - zeros
+
+    def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
+        sent = generator.binomial(self.slots, float(self.rate), count)
+        return 2 * generator.binomial(sent, 0.5) - sent
+
+
+@lru_cache(maxsize=64)
+def _sparse_window(noise: SparseBits, floor: float) -> Window:
+    """Mix the laws of m fair bits over the number m sent; Pascal's rule takes m to m+1 with no cancellation."""
+    law = noise.sent()
+    counts = Window(noise.slots, np.ones(1), 0.0, 0.0, 0.0) if law is None else law.window(floor)
+    most = counts.stop - 1
+    mixed = np.zeros(2 * most + 1)
+    first = Binomial(max(counts.start, 1), 0.5).window(floor)
+    start, row = (first.start, first.pmf) if counts.start else (0, np.ones(1))
+    for bits, weight in zip(range(counts.start, counts.stop), counts.pmf, strict=True):
+        ones = np.arange(start, start + len(row))
+        mixed[2 * ones - bits + most] += weight * row
+        row = 0.5 * (np.append(row, 0.0) + np.append(0.0, row))
+        if row[0] < floor:
+            start, row = start + 1, row[1:]
+        if row[-1] < floor:
+            row = row[:-1]
+    held = np.flatnonzero(mixed)
+    outside = counts.below + counts.above + (2.0 * floor) * (len(counts.pmf) + first.stop)
+    if law is None and len(first.pmf) == noise.slots + 1:
+        outside = 0.0
+    error = counts.error + first.error + EPSILON * 2 * len(counts.pmf)
+    pmf = mixed[held[0] : held[-1] + 1]
+    return Window(int(held[0]) - most, pmf, outside, outside, error)

@@ -1,0 +1,166 @@
+"""Discrete Gaussian noise, and the sum of several, which is close to one but not equal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+
+from croupier.checks import Number, integer, positive
+from croupier.noise.base import SHALLOW, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
+from croupier.noise.inversion import run
+from croupier.noise.source import Source
+from croupier.noise.wide import CONVOLUTION_BITS, convolve
+
+
+@dataclass(frozen=True, repr=False)
+class DiscreteGaussian(RatioNoise):
+    """P(x) ∝ e^{-x²/2σ²} on the integers, for the parameter σ² (`sigma2`; the variance is at most that).
+
+    >>> DiscreteGaussian(sigma2=100).share(25)
+    DiscreteGaussian(sigma2=4)
+    >>> DiscreteGaussian(sigma2=4).times(25)
+    DiscreteGaussianSum(sigma2=4, count=25)
+    """
+
+    sigma2: Number
+
+    def __post_init__(self) -> None:
+        positive("sigma2", self.sigma2)
+
+    @property
+    def mean(self) -> float:
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        window = self.window()
+        x = np.arange(window.start, window.stop, dtype=float)
+        return float(np.dot(x * x, window.pmf))
+
+    def _mass(self) -> arb:
+        return 1 / theta(to_arb(self.sigma2))
+
+    def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
+        if real is float:
+            return np.exp(-(2.0 * np.asarray(x) + 1.0) / (2.0 * float(self.sigma2)))
+        return (-arb(2 * x + 1) / (2 * to_arb(self.sigma2))).exp()
+
+    def share(self, users: int) -> DiscreteGaussian:
+        """Return what each of `users` users draws; their sum is `DiscreteGaussianSum`, close to this law."""
+        return DiscreteGaussian(multiply(split("sigma2", self.sigma2, users), 1))
+
+    def times(self, users: int) -> Noise:
+        return self if users == 1 else DiscreteGaussianSum(self.sigma2, users)
+
+
+@dataclass(frozen=True, repr=False)
+class DiscreteGaussianSum(Noise):
+    """The sum of `count` independent discrete Gaussians of parameter σ² (003 Lemma 4)."""
+
+    sigma2: Number
+    count: int
+    part: DiscreteGaussian = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        integer("count", self.count, 1)
+        object.__setattr__(self, "part", DiscreteGaussian(self.sigma2))
+
+    @property
+    def mean(self) -> float:
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        return self.count * self.part.variance
+
+    @property
+    def distance(self) -> float:
+        """ξ = 10 Σ_{k<count} e^{-2π²σ² k/(k+1)}: a bound on |log P(x)/P'(x)| against DiscreteGaussian(count σ²)."""
+        rate = 2.0 * math.pi**2 * float(self.sigma2)
+        terms = np.arange(1, min(self.count, 10_001), dtype=float)
+        total = float(np.exp(-rate * terms / (terms + 1.0)).sum()) if self.count > 1 else 0.0
+        rest = max(self.count - 10_001, 0) * math.exp(-rate * 10_000 / 10_001)
+        return 10.0 * (total + rest) * (1.0 + 1e-9)
+
+    def share(self, users: int) -> Noise:
+        if users == self.count:
+            return self.part
+        raise ValueError(f"users = {users} is not allowed: a sum of {self.count} parts has only that many shares")
+
+    def times(self, users: int) -> DiscreteGaussianSum:
+        return DiscreteGaussianSum(self.sigma2, self.count * integer("users", users, 1))
+
+    def window(self, floor: float = SHALLOW) -> Window:
+        return _sum_window(self, floor)
+
+    def _draw(self, count: int, source: Source) -> Integers:
+        total = np.zeros(count, dtype=np.int64)
+        rows = max(1, 2**22 // max(count, 1))
+        for done in range(0, self.count, rows):
+            total += self.part._draw(min(rows, self.count - done) * count, source).reshape(-1, count).sum(axis=0)
+        return total
+
+
+def theta(sigma2: arb) -> arb:
+    """Σ_x e^{-x²/2σ²} over the integers, by the sum or by its Poisson dual, whichever converges sooner."""
+    direct = bool(sigma2 < 0.16)
+    rate = 1 / (2 * sigma2) if direct else 2 * arb.pi() ** 2 * sigma2
+    total, k = arb(1), 1
+    while True:
+        term = 2 * (-rate * k * k).exp()
+        total += term
+        if term < arb(2) ** (-ctx.prec - 8):
+            # Later terms fall faster than a halving series.
+            total += arb(0, term)
+            return total if direct else total * (2 * arb.pi() * sigma2).sqrt()
+        k += 1
+
+
+CLOSE = 1e-13
+"""Below this distance the sum's window is that of one discrete Gaussian, with the distance in its error."""
+
+
+@lru_cache(maxsize=32)
+def _sum_window(noise: DiscreteGaussianSum, floor: float) -> Window:
+    """The n-fold convolution in ball arithmetic, by repeated squaring; near-equal to one Gaussian it takes that."""
+    if noise.distance <= CLOSE:
+        near = DiscreteGaussian(noise.count * Fraction(noise.sigma2)).window(floor)
+        slack = 1.0 + 2.0 * noise.distance
+        return Window(near.start, near.pmf, near.below * slack, near.above * slack, near.error + 2.0 * noise.distance)
+    total: list[arb] | None = None
+    start = total_start = 0
+    outside = 0.0
+    with ctx.workprec(CONVOLUTION_BITS):
+        held = noise.part.window(1e-100)
+        square, start = run(noise.part, held.start, held.stop), held.start
+        outside = noise.count * (held.below + held.above)
+        bits = noise.count
+        while bits:
+            if bits & 1:
+                if total is None:
+                    total, total_start = square, start
+                else:
+                    total, total_start = _multiply(total, total_start, square, start)
+            bits >>= 1
+            if bits:
+                square, start = _multiply(square, start, square, start)
+        assert total is not None
+    # What trimming dropped is at most 1e-100 a coefficient, once a user.
+    outside += noise.count * len(total) * 1e-100
+    return convolve(total, total_start, [arb(1)], 0, floor, outside)
+
+
+def _multiply(left: list[arb], left_start: int, right: list[arb], right_start: int) -> tuple[list[arb], int]:
+    from flint import arb_poly
+
+    product = (arb_poly(left) * arb_poly(right)).coeffs()
+    middle = len(product) // 2
+    keep = next((i for i in range(middle, -1, -1) if product[i] < 1e-100), -1) + 1
+    return product[keep : len(product) - keep], left_start + right_start + keep

@@ -1,0 +1,117 @@
+"""Where randomness comes from: a cryptographic source for releases, a seeded one for simulations."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from croupier.checks import integer
+
+Words = NDArray[np.uint64]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A stream of independent uniform 64-bit words."""
+
+    def words(self, count: int) -> Words:
+        """Return the next `count` words."""
+        ...
+
+
+class SecureSource:
+    """AES-256 in counter mode under a key from the operating system; a forked child rekeys itself."""
+
+    def __init__(self) -> None:
+        self._rekey()
+
+    def _rekey(self) -> None:
+        self._process = os.getpid()
+        self._stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
+
+    def words(self, count: int) -> Words:
+        if os.getpid() != self._process:
+            self._rekey()
+        stream = np.zeros(count, dtype=np.uint64)
+        buffer = memoryview(stream).cast("B")
+        if count:
+            self._stream.update_into(bytes(len(buffer)), buffer)
+        return stream
+
+    def __repr__(self) -> str:
+        return "secure()"
+
+
+class SeededSource:
+    """A repeatable source for simulations. Never use it for a real release."""
+
+    def __init__(self, seed: int | np.random.SeedSequence) -> None:
+        self.seed = seed
+        self.generator = np.random.default_rng(seed)
+
+    def words(self, count: int) -> Words:
+        return self.generator.integers(0, 2**64, size=count, dtype=np.uint64)
+
+    def __repr__(self) -> str:
+        return f"seeded({self.seed})"
+
+
+_shared = SecureSource()
+
+
+def secure() -> SecureSource:
+    """Return the process's cryptographic source."""
+    return _shared
+
+
+def seeded(seed: int) -> SeededSource:
+    """Return a repeatable source for simulations.
+
+    >>> seeded(7).words(1) == seeded(7).words(1)
+    array([ True])
+    """
+    return SeededSource(integer("seed", seed, 0))
+
+
+def bernoulli(probability: NDArray[np.float64], source: Source) -> NDArray[np.int64]:
+    """Draw one bit per entry; a double has 53 bits, so 64 random ones decide it exactly.
+
+    The threshold p·2^64 of a double p >= 2^-11 is a whole number; below that the floor errs by < 2^-64.
+    """
+    words = source.words(probability.size).reshape(probability.shape)
+    # 2^64 itself does not fit a word, so certainty is handled apart.
+    certain = probability >= 1.0
+    threshold = np.where(certain, 0.0, probability * 2.0**64).astype(np.uint64)
+    return ((words < threshold) | certain).astype(np.int64)
+
+
+def permutation(size: int, source: Source) -> NDArray[np.int64]:
+    """Return a uniformly random order of range(size), exactly (Fisher-Yates with rejection)."""
+    order = np.arange(size, dtype=np.int64)
+    for last in range(size - 1, 0, -1):
+        other = below(last + 1, source)
+        order[last], order[other] = order[other], order[last]
+    return order
+
+
+def below(bound: int, source: Source) -> int:
+    """Return a uniform integer in [0, bound), exactly."""
+    excess = 2**64 % bound
+    while True:
+        word = int(source.words(1)[0])
+        if word >= excess:
+            return word % bound
+
+
+def residues(bound: int, shape: tuple[int, ...], source: Source) -> NDArray[np.int64]:
+    """Return uniform integers in [0, bound), bound <= 2^62, exactly (words past the last multiple are redrawn)."""
+    size = int(np.prod(shape))
+    excess = np.uint64(2**64 % bound)
+    words = source.words(size)
+    while (late := np.flatnonzero(words < excess)).size:
+        words[late] = source.words(late.size)
+    return (words % np.uint64(bound)).astype(np.int64).reshape(shape)

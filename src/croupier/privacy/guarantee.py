@@ -1,0 +1,103 @@
+"""Notions of privacy, and how one implies another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from croupier.checks import InvalidParameter, between, integer, one_of, positive
+
+NOTIONS = ("pure", "approximate", "renyi", "concentrated")
+
+ORDERS = tuple([1 + k / 10 for k in range(1, 10)] + list(range(2, 64)) + [2**k for k in range(6, 15)])
+"""Orders at which Rényi divergence is evaluated; more orders could only lower the result of a conversion."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised for one user's change: a notion with its numbers.
+
+    `epsilon` and `delta` mean (ε, δ)-DP, exact or rounded up, whatever the notion; `rho` is set for concentrated
+    privacy, and `order`, `divergence` for one point of a Rényi curve.
+
+    >>> print(Guarantee("pure", 0.5))
+    0.5-DP
+    >>> print(Guarantee("approximate", 0.5, 1e-6))
+    (0.5, 1e-06)-DP
+    """
+
+    notion: str
+    epsilon: float
+    delta: float = 0.0
+    rho: float | None = None
+    order: float | None = None
+    divergence: float | None = None
+
+    def __post_init__(self) -> None:
+        one_of("notion", self.notion, NOTIONS)
+
+    def __str__(self) -> str:
+        approximate = f"({self.epsilon:.6g}, {self.delta:.3g})-DP"
+        if self.notion == "pure":
+            return f"{self.epsilon:.6g}-DP"
+        if self.notion == "concentrated":
+            return f"{self.rho:.6g}-zCDP, so {approximate}"
+        if self.notion == "renyi":
+            return f"({self.order:g}, {self.divergence:.6g})-RDP, so {approximate}"
+        return approximate
+
+
+def renyi_to_approximate(divergence: Callable[[float], float], delta: float) -> tuple[float, float]:
+    """The least ε with (ε, δ)-DP from a Rényi curve, and the order that gave it (003 Lemma 10).
+
+    >>> epsilon, order = renyi_to_approximate(lambda order: 0.5 * order, 1e-6)
+    >>> round(epsilon, 3)
+    5.249
+    """
+    delta = float(between("delta", delta, 0, 1))
+    best, chosen = math.inf, math.nan
+    for order in ORDERS:
+        bound = divergence(order)
+        if math.isfinite(bound):
+            epsilon = bound + math.log(1 / (order * delta)) / (order - 1) + math.log1p(-1 / order)
+            if epsilon < best:
+                best, chosen = epsilon, order
+    return max(best, 0.0), chosen
+
+
+def concentrated_to_approximate(rho: float, delta: float) -> float:
+    """The least ε with (ε, δ)-DP from ρ-zCDP, never above ρ + 2√(ρ log 1/δ) (003 Lemma 10 with ρ = ½ε²)."""
+    rho, delta = float(positive("rho", rho)), float(between("delta", delta, 0, 1))
+    # The best order is near 1 + √(log(1/δ)/ρ); the curve is flat there, so a fine grid around it suffices.
+    centre = math.sqrt(math.log(1 / delta) / rho)
+    found = min(
+        rho * order + math.log(1 / (order * delta)) / (order - 1) + math.log1p(-1 / order)
+        for order in (1 + centre * 2 ** (k / 64) for k in range(-256, 257))
+    )
+    return max(found, 0.0)
+
+
+def pure_to_concentrated(epsilon: float) -> float:
+    """ρ = ½ε² (003 Lemma 10)."""
+    return 0.5 * float(positive("epsilon", epsilon)) ** 2
+
+
+def pure_to_renyi(epsilon: float, order: float) -> float:
+    """The Rényi divergence that ε-DP allows at most: ½ε²α, and never above ε (003 Lemma 10)."""
+    if order <= 1:
+        raise InvalidParameter("order", order, "a number > 1")
+    return min(pure_to_concentrated(epsilon) * order, float(epsilon))
+
+
+def advanced_composition(epsilon: float, delta: float, count: int) -> float:
+    """The ε that each of `count` mechanisms may have so that all together have `epsilon` (003 Theorem 7).
+
+    They are then (epsilon, count·δ₀ + delta)-DP if each is (ε, δ₀)-DP. The theorem is stated for epsilon < 1.
+
+    >>> round(advanced_composition(0.9, 1e-6, 100), 5)
+    0.00856
+    """
+    between("epsilon", epsilon, 0, 1)
+    between("delta", delta, 0, 1)
+    return float(epsilon) / (2.0 * math.sqrt(2.0 * integer("count", count, 1) * math.log(1.0 / float(delta))))

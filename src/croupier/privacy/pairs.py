@@ -1,0 +1,183 @@
+"""The exact privacy loss of one release: what the output says about which of two neighbouring inputs it came from.
+
+A release adds noise X to a whole number; a neighbouring input moves that number by at most the sensitivity. The view
+is then P, the law of X, or Q, the law of X plus the shift. A `Pair` lists the log-likelihood ratios log P/Q with their
+probabilities under P, which decide every guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.noise import Binomial, DiscreteLaplace, Noise, PolyaDifference, SparseBits, Window
+from croupier.noise.base import EPSILON, SHALLOW
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Losses log P/Q in rising order and their masses under P.
+
+    `impossible` is the mass where Q is zero, `cut` what was left out of the table: both count as infinite loss, the
+    safe side. Masses are right up to a factor 1 ± error, losses up to ± error.
+    """
+
+    losses: Floats
+    masses: Floats
+    impossible: float
+    cut: float
+    error: float
+
+    @property
+    def infinite(self) -> float:
+        return self.impossible + self.cut
+
+    def delta(self, epsilon: float) -> float:
+        """Σ max(0, P - e^ε Q), rounded up."""
+        return min(1.0, self._excess(epsilon, self.error) * (1.0 + 8.0 * EPSILON) + self.infinite)
+
+    def least_delta(self, epsilon: float) -> float:
+        """The same sum rounded down, for the other side of the error."""
+        return max(0.0, self._excess(epsilon, -self.error) * (1.0 - 8.0 * EPSILON) + self.impossible)
+
+    def _excess(self, epsilon: float, error: float) -> float:
+        first = int(np.searchsorted(self.losses, epsilon - error, side="right"))
+        gaps = -np.expm1(epsilon - error - self.losses[first:])
+        return float(np.dot(self.masses[first:], gaps)) * (1.0 + error)
+
+
+@lru_cache(maxsize=256)
+def directed_pair(noise: Noise, shift: int, floor: float = SHALLOW) -> Pair:
+    """The loss of X against X + shift."""
+    return _pair(noise, shift, floor)
+
+
+@singledispatch
+def _pair(noise: Noise, shift: int, floor: float) -> Pair:
+    return _shifted(noise, noise.window(floor), shift)
+
+
+@_pair.register
+def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
+    """The view shows the number m of noise bits beside the ones, so the loss is a mixture over m.
+
+    The noise counts ones minus zeros: moving a value bit from 0 to 1 moves it by two.
+    """
+    if shift % 2:
+        raise ValueError(f"shift = {shift} is not allowed: bits that flip move ones minus zeros by an even number")
+    law = noise.sent()
+    if law is None:
+        return directed_pair(Binomial(noise.slots, 0.5), shift // 2, floor)
+    sent = law.window(floor)
+    parts = [
+        (weight, directed_pair(Binomial(bits, 0.5), shift // 2, floor))
+        for bits, weight in zip(range(sent.start, sent.stop), sent.pmf, strict=True)
+        if bits > 0
+    ]
+    nothing = float(sent.pmf[0]) if sent.start == 0 else 0.0
+    return _sorted(
+        np.concatenate([pair.losses for _, pair in parts]),
+        np.concatenate([weight * pair.masses for weight, pair in parts]),
+        math.fsum(weight * pair.impossible for weight, pair in parts) + nothing,
+        math.fsum(weight * pair.cut for weight, pair in parts) + sent.below + sent.above,
+        sent.error + max(pair.error for _, pair in parts),
+    )
+
+
+@_pair.register
+def _polya_difference(noise: PolyaDifference, shift: int, floor: float) -> Pair:
+    """With r > 1 the noise is discrete Laplace plus more, and where it is too wide to tabulate that bounds it."""
+    if noise.r == 1 or (noise.r > 1 and noise.std > 2000):
+        return directed_pair(DiscreteLaplace(noise.scale), shift, floor)
+    return _shifted(noise, noise.window(floor), shift)
+
+
+def _shifted(noise: Noise, window: Window, shift: int) -> Pair:
+    """Compare the tabulated law with itself moved by `shift`."""
+    size, step = len(window.pmf), abs(shift)
+    if step >= size:
+        return Pair(np.empty(0), np.empty(0), 1.0, 0.0, window.error)
+    here, there = (window.pmf[step:], window.pmf[:-step]) if shift > 0 else (window.pmf[:-step], window.pmf[step:])
+    with np.errstate(divide="ignore"):
+        losses = np.log(here) - np.log(there)
+    low, high = noise.support
+    alone = math.fsum(window.pmf[:step] if shift > 0 else window.pmf[-step:])
+    ends = window.start == low if shift > 0 else window.stop - 1 == high
+    bound = step * noise.log_ratio_bound
+    # Points whose counterpart lies outside the table: impossible where the support ends, else merely not tabulated.
+    impossible, cut, error = (alone if ends else 0.0), (0.0 if ends else alone), 2.0 * window.error + 4.0 * EPSILON
+    outside = window.below + window.above
+    masses = here
+    if math.isfinite(bound):
+        losses = np.minimum(np.append(losses, bound), bound)
+        masses = np.append(here, cut + outside)
+        cut = outside = 0.0
+    return _sorted(losses, masses, impossible, cut + outside, error)
+
+
+def _sorted(losses: Floats, masses: Floats, impossible: float, cut: float, error: float) -> Pair:
+    held = masses > 0.0
+    losses, masses = losses[held], masses[held]
+    order = np.argsort(losses, kind="stable")
+    return Pair(losses[order], masses[order], impossible, cut, error)
+
+
+@lru_cache(maxsize=256)
+def worst_pair(noise: Noise, sensitivity: int, floor: float = SHALLOW) -> Pair:
+    """One pair at least as revealing as the shift up and the shift down: the larger of their two profiles.
+
+    A user's value may rise in one release and fall in another, so composing either direction alone is not sound
+    unless the noise is symmetric.
+    """
+    up = directed_pair(noise, sensitivity, floor)
+    if noise.symmetric or (isinstance(noise, Binomial) and noise.p * 2 == 1):
+        return up
+    return upper_envelope(up, directed_pair(noise, -sensitivity, floor))
+
+
+def upper_envelope(first: Pair, second: Pair) -> Pair:
+    """The pair whose profile δ(ε) is the larger of two profiles.
+
+    As a function of t = e^ε a profile is convex and piecewise linear with a kink at every loss; the kinks of the
+    maximum are kinks of either and the points where they cross. The change of slope at a kink is its mass under Q.
+    """
+    kinks = np.unique(np.concatenate((first.losses, second.losses)))
+    t = np.exp(kinks)
+    heights, slopes = zip(*(_profile(pair, kinks, t) for pair in (first, second)), strict=True)
+    gap, turn = heights[0] - heights[1], slopes[0] - slopes[1]
+    leads = (gap > 0) | ((gap == 0) & (turn > 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = t - gap / turn
+    following = np.append(t[1:], np.inf)
+    inside = (gap * turn < 0) & (crossing > t) & (crossing < following)
+    vertices = np.concatenate((t, crossing[inside]))
+    # To the right of a crossing the other profile leads.
+    slope_right = np.concatenate(
+        (np.where(leads, *slopes), np.where(leads, slopes[1], slopes[0])[inside])
+    )
+    order = np.argsort(vertices, kind="stable")
+    vertices, slope_right = vertices[order], slope_right[order]
+    # Both profiles start at one; the flatter one leads at first.
+    start = -min(float(np.dot(pair.masses, np.exp(-pair.losses))) for pair in (first, second))
+    reference = np.maximum(np.diff(np.concatenate(([start], slope_right))), 0.0)
+    masses = vertices * reference
+    infinite = max(first.infinite, second.infinite)
+    impossible = max(first.impossible, second.impossible)
+    missing = max(0.0, 1.0 - math.fsum(masses) - infinite)
+    error = max(first.error, second.error) + 1e-12
+    held = masses > 0.0
+    return Pair(np.log(vertices[held]), masses[held], impossible, infinite - impossible + missing, error)
+
+
+def _profile(pair: Pair, kinks: Floats, t: Floats) -> tuple[Floats, Floats]:
+    """Heights at the kinks and slopes to their right, as functions of t."""
+    own = np.concatenate((np.cumsum(pair.masses[::-1])[::-1], [0.0]))
+    other = np.concatenate((np.cumsum((pair.masses * np.exp(-pair.losses))[::-1])[::-1], [0.0]))
+    after = np.searchsorted(pair.losses, kinks, side="right")
+    return pair.infinite + own[after] - t * other[after], -other[after]

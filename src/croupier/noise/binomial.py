@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, integer
-from croupier.noise.base import EPSILON, SHALLOW, Integers, Noise, RatioNoise, Window, to_arb
+from croupier.noise.base import EPSILON, SHALLOW, Floats, Integers, Noise, RatioNoise, Window, to_arb
 from croupier.noise.source import Source
 
 
@@ -138,27 +138,35 @@ class SparseBits(Noise):
         return 2 * generator.binomial(sent, 0.5) - sent
 
 
-@lru_cache(maxsize=64)
-def _sparse_window(noise: SparseBits, floor: float) -> Window:
-    """Mix the laws of m fair bits over the number m sent; Pascal's rule takes m to m+1 with no cancellation."""
-    law = noise.sent()
-    counts = Window(noise.slots, np.ones(1), 0.0, 0.0, 0.0) if law is None else law.window(floor)
-    most = counts.stop - 1
-    mixed = np.zeros(2 * most + 1)
-    first = Binomial(max(counts.start, 1), 0.5).window(floor)
-    start, row = (first.start, first.pmf) if counts.start else (0, np.ones(1))
-    for bits, weight in zip(range(counts.start, counts.stop), counts.pmf, strict=True):
-        ones = np.arange(start, start + len(row))
-        mixed[2 * ones - bits + most] += weight * row
+def fair_rows(first: int, stop: int, floor: float) -> Iterator[tuple[int, Floats]]:
+    """The laws of `first`, ..., `stop - 1` fair bits, each as its start and its probabilities above `floor`.
+
+    Pascal's rule takes one to the next with no cancellation, so relative errors only add up.
+    """
+    window = Binomial(first, 0.5).window(floor) if first else Window(0, np.ones(1), 0.0, 0.0, 0.0)
+    start, row = window.start, window.pmf
+    for _ in range(first, stop):
+        yield start, row
         row = 0.5 * (np.append(row, 0.0) + np.append(0.0, row))
         if row[0] < floor:
             start, row = start + 1, row[1:]
         if row[-1] < floor:
             row = row[:-1]
+
+
+@lru_cache(maxsize=32)
+def _sparse_window(noise: SparseBits, floor: float) -> Window:
+    """Mix the laws of m fair bits over the number m sent."""
+    law = noise.sent()
+    counts = Window(noise.slots, np.ones(1), 0.0, 0.0, 0.0) if law is None else law.window(floor)
+    most = counts.stop - 1
+    mixed = np.zeros(2 * most + 1)
+    complete = True
+    rows = fair_rows(counts.start, counts.stop, floor)
+    for (start, row), bits, weight in zip(rows, range(counts.start, counts.stop), counts.pmf, strict=True):
+        mixed[2 * np.arange(start, start + len(row)) - bits + most] += weight * row
+        complete &= len(row) == bits + 1
     held = np.flatnonzero(mixed)
-    outside = counts.below + counts.above + (2.0 * floor) * (len(counts.pmf) + first.stop)
-    if law is None and len(first.pmf) == noise.slots + 1:
-        outside = 0.0
-    error = counts.error + first.error + EPSILON * 2 * len(counts.pmf)
-    pmf = mixed[held[0] : held[-1] + 1]
-    return Window(int(held[0]) - most, pmf, outside, outside, error)
+    outside = counts.below + counts.above + (0.0 if complete else 4.0 * floor * most)
+    error = counts.error + 4.0 * EPSILON * (len(counts.pmf) + len(held))
+    return Window(int(held[0]) - most, mixed[held[0] : held[-1] + 1], outside, outside, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -143,11 +143,23 @@ class Loss:
     def bounds(self, delta: float) -> tuple[float, float]:
         """Both sides of the numerical error at δ: the true ε lies between; the upper side is `epsilon`."""
         upper = self.epsilon(delta)
-        if self.single is not None:
-            release = self.single
-            lower = _least(lambda e: max(p.least_delta(e) for p in release.pairs()), delta, upper, up=False)
-            return lower, upper
-        return min(self._composed.least_epsilon(delta), upper), upper
+        release = self.single
+        if release is not None:
+            return _least(lambda e: max(p.least_delta(e) for p in release.pairs()), delta, upper, up=False), upper
+        # A change that always rises, or always falls, is one that can happen: its loss is a lower bound.
+        lower = max(loss._composed.least_epsilon(delta) for loss in self._one_way())
+        return min(lower, upper), upper
+
+    def _one_way(self) -> tuple[Loss, ...]:
+        if all(release.noise.symmetric or release.direction != "both" for release, _ in self.releases):
+            return (self,)
+        return tuple(
+            Loss(
+                tuple((replace(r, direction=way) if r.direction == "both" else r, n) for r, n in self.releases),
+                self.distance,
+            )
+            for way in ("up", "down")
+        )
 
     @cached_property
     def _composed(self) -> Composed:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from croupier.noise import Binomial, DiscreteLaplace, Noise, PolyaDifference, SparseBits, Window
 from croupier.noise.base import EPSILON, SHALLOW
+from croupier.noise.binomial import fair_rows
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +53,7 @@ class Pair:
         return float(np.dot(self.masses[first:], gaps)) * (1.0 + error)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def directed_pair(noise: Noise, shift: int, floor: float = SHALLOW) -> Pair:
     """The loss of X against X + shift."""
     return _pair(noise, shift, floor)
@@ -74,20 +75,24 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
     law = noise.sent()
     if law is None:
         return directed_pair(Binomial(noise.slots, 0.5), shift // 2, floor)
+    floor = max(floor, 1e-30)
     sent = law.window(floor)
-    parts = [
-        (weight, directed_pair(Binomial(bits, 0.5), shift // 2, floor))
-        for bits, weight in zip(range(sent.start, sent.stop), sent.pmf, strict=True)
-        if bits > 0
-    ]
-    nothing = float(sent.pmf[0]) if sent.start == 0 else 0.0
-    return _sorted(
-        np.concatenate([pair.losses for _, pair in parts]),
-        np.concatenate([weight * pair.masses for weight, pair in parts]),
-        math.fsum(weight * pair.impossible for weight, pair in parts) + nothing,
-        math.fsum(weight * pair.cut for weight, pair in parts) + sent.below + sent.above,
-        sent.error + max(pair.error for _, pair in parts),
-    )
+    losses, masses, step = [], [], abs(shift) // 2
+    impossible = math.fsum(sent.pmf[: max(0, step - sent.start)])
+    edge = 0.0
+    for (start, row), bits, weight in zip(fair_rows(sent.start, sent.stop, floor), range(sent.start, sent.stop), sent.pmf, strict=True):
+        if len(row) <= step:
+            continue
+        losses.append(np.log(row[step:] / row[:-step]))
+        masses.append(weight * row[step:])
+        alone = float(weight * row[:step].sum())
+        if start == 0:
+            impossible += alone
+        else:
+            edge += alone
+    cut = edge + sent.below + sent.above + floor * len(sent.pmf)
+    error = sent.error + 4.0 * EPSILON * (sent.stop - sent.start) + 1e-12
+    return _sorted(np.concatenate(losses), np.concatenate(masses), impossible, cut, error)
 
 
 @_pair.register
@@ -128,7 +133,7 @@ def _sorted(losses: Floats, masses: Floats, impossible: float, cut: float, error
     return Pair(losses[order], masses[order], impossible, cut, error)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def worst_pair(noise: Noise, sensitivity: int, floor: float = SHALLOW) -> Pair:
     """One pair at least as revealing as the shift up and the shift down: the larger of their two profiles.
 

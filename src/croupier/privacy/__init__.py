@@ -1,5 +1,6 @@
 """What a release costs: exact losses, notions and conversions, composition, calibration, ledger and audit."""
 
+from croupier.privacy.audit import Finding, epsilon_lower_bound
 from croupier.privacy.bounds import gaussian_sum_concentrated, skellam_divergence
 from croupier.privacy.calibration import calibrate
 from croupier.privacy.guarantee import (
@@ -10,19 +11,27 @@ from croupier.privacy.guarantee import (
     pure_to_renyi,
     renyi_to_approximate,
 )
-from croupier.privacy.loss import Loss, Release, privacy_loss
+from croupier.privacy.ledger import BudgetExceeded, Charge, Ledger
+from croupier.privacy.loss import Loss, Release, VectorRelease, privacy_loss, vector_loss
 
 __all__ = [
+    "BudgetExceeded",
+    "Charge",
+    "Finding",
     "Guarantee",
+    "Ledger",
     "Loss",
     "Release",
+    "VectorRelease",
     "advanced_composition",
     "calibrate",
     "concentrated_to_approximate",
+    "epsilon_lower_bound",
     "gaussian_sum_concentrated",
     "privacy_loss",
     "pure_to_concentrated",
     "pure_to_renyi",
     "renyi_to_approximate",
     "skellam_divergence",
+    "vector_loss",
 ]

@@ -10,12 +10,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from croupier.checks import InvalidParameter, between, finite, integer, one_of
+from croupier.checks import InvalidParameter, between, finite, integer, one_of, positive
 from croupier.noise import DiscreteGaussian, DiscreteGaussianSum, Noise, Skellam
 from croupier.noise.base import DEEP, SHALLOW
 from croupier.privacy.bounds import gaussian_sum_concentrated, skellam_divergence
 from croupier.privacy.composition import Composed, compose
-from croupier.privacy.guarantee import pure_to_concentrated
+from croupier.privacy.guarantee import ORDERS, pure_to_concentrated, renyi_to_approximate
 from croupier.privacy.pairs import Pair, directed_pair, worst_pair
 
 DIRECTIONS = ("both", "up", "down")
@@ -44,6 +44,43 @@ class Release:
     def pure(self) -> float:
         return self.sensitivity * self.noise.log_ratio_bound
 
+    def divergence(self, order: float) -> float:
+        return _divergence(self, order)
+
+    @property
+    def concentrated(self) -> float:
+        return _concentrated(self)
+
+    def __str__(self) -> str:
+        return f"{self.noise!r}, sensitivity {self.sensitivity}"
+
+
+@dataclass(frozen=True)
+class VectorRelease:
+    """A vector of whole numbers, each coordinate plus Skellam noise; known by its Rényi divergence (003 Lemma 3)."""
+
+    noise: Skellam
+    l2: float
+    l1: float
+
+    @property
+    def pure(self) -> float:
+        return math.inf
+
+    def divergence(self, order: float) -> float:
+        return skellam_divergence(self.noise.sigma2, order, self.l2, self.l1)
+
+    @property
+    def concentrated(self) -> float:
+        # Between whole orders a-1 and a the divergence is at most D_a, and D_a/(a-1) is largest at a = 2.
+        return self.divergence(2.0)
+
+    def __str__(self) -> str:
+        return f"{self.noise!r} per coordinate, L2 sensitivity {self.l2:.6g}"
+
+
+AnyRelease = Release | VectorRelease
+
 
 @dataclass(frozen=True, eq=False)
 class Loss:
@@ -53,7 +90,7 @@ class Loss:
     carrier that is only statistically secure costs (1 + e^ε) times that in δ.
     """
 
-    releases: tuple[tuple[Release, int], ...]
+    releases: tuple[tuple[AnyRelease, int], ...]
     distance: float = 0.0
 
     def __add__(self, other: Loss) -> Loss:
@@ -62,7 +99,7 @@ class Loss:
     @staticmethod
     def total(losses: Iterable[Loss]) -> Loss:
         """Compose many at once."""
-        counts: Counter[Release] = Counter()
+        counts: Counter[AnyRelease] = Counter()
         distance = 0.0
         for loss in losses:
             distance += loss.distance
@@ -91,9 +128,13 @@ class Loss:
 
     @property
     def single(self) -> Release | None:
-        """The release, when there is only one."""
+        """The release, when there is only one and its loss is known exactly."""
         (first, count), *others = self.releases
-        return first if count == 1 and not others else None
+        return first if count == 1 and not others and isinstance(first, Release) else None
+
+    @property
+    def _tabulated(self) -> bool:
+        return all(isinstance(release, Release) for release, _ in self.releases)
 
     @property
     def pure(self) -> float:
@@ -120,7 +161,7 @@ class Loss:
     def _ideal_delta(self, epsilon: float) -> float:
         release = self.single
         if release is None:
-            return self._composed.delta(epsilon)
+            return self._composed.delta(epsilon) if self._tabulated else self._renyi_delta(epsilon)
         found = max(pair.delta(epsilon) for pair in release.pairs())
         # The shallow table charges what it left out; where that could matter, look deeper.
         return found if found > 1e-30 else max(pair.delta(epsilon) for pair in release.pairs(DEEP))
@@ -137,13 +178,16 @@ class Loss:
         if delta == 0.0:
             return self.pure
         if self.single is None and not self.distance:
-            return min(self._composed.epsilon(delta), self.pure)
+            found = self._composed.epsilon(delta) if self._tabulated else renyi_to_approximate(self.rdp, delta)[0]
+            return min(found, self.pure)
         return _least(self.delta, delta, self.pure)
 
     def bounds(self, delta: float) -> tuple[float, float]:
         """Both sides of the numerical error at δ: the true ε lies between; the upper side is `epsilon`."""
         upper = self.epsilon(delta)
         release = self.single
+        if not self._tabulated:
+            return 0.0, upper
         if release is not None:
             return _least(lambda e: max(p.least_delta(e) for p in release.pairs()), delta, upper, up=False), upper
         # A change that always rises, or always falls, is one that can happen: its loss is a lower bound.
@@ -151,11 +195,14 @@ class Loss:
         return min(lower, upper), upper
 
     def _one_way(self) -> tuple[Loss, ...]:
-        if all(release.noise.symmetric or release.direction != "both" for release, _ in self.releases):
+        if all(r.noise.symmetric or (isinstance(r, Release) and r.direction != "both") for r, _ in self.releases):
             return (self,)
         return tuple(
             Loss(
-                tuple((replace(r, direction=way) if r.direction == "both" else r, n) for r, n in self.releases),
+                tuple(
+                    (replace(r, direction=way) if isinstance(r, Release) and r.direction == "both" else r, n)
+                    for r, n in self.releases
+                ),
                 self.distance,
             )
             for way in ("up", "down")
@@ -163,7 +210,16 @@ class Loss:
 
     @cached_property
     def _composed(self) -> Composed:
-        return compose(tuple((release.pair(), count) for release, count in self.releases))
+        return compose(tuple((r.pair(), count) for r, count in self.releases if isinstance(r, Release)))
+
+    def _renyi_delta(self, epsilon: float) -> float:
+        """δ at ε from the Rényi curve: 003 Lemma 10 solved for δ."""
+        without = replace(self, distance=0.0)
+        exponents = (
+            (order - 1.0) * (without.rdp(order) - epsilon + math.log1p(-1.0 / order)) - math.log(order)
+            for order in ORDERS
+        )
+        return math.exp(min(min(exponents), 0.0))
 
     def rdp(self, order: float) -> float:
         """An upper bound on the Rényi divergence of an order above 1; infinite for noise of bounded support.
@@ -179,18 +235,17 @@ class Loss:
             raise InvalidParameter("order", order, "a number > 1")
         if self.distance:
             return math.inf
-        return math.fsum(count * _divergence(release, order) for release, count in self.releases)
+        return math.fsum(count * release.divergence(order) for release, count in self.releases)
 
     @property
     def zcdp(self) -> float:
         """An upper bound on ρ of zero-concentrated DP; infinite where the Rényi divergence is."""
         if self.distance:
             return math.inf
-        return math.fsum(count * _concentrated(release) for release, count in self.releases)
+        return math.fsum(count * release.concentrated for release, count in self.releases)
 
     def __str__(self) -> str:
-        parts = (f"{count} × {release.noise!r}, sensitivity {release.sensitivity}" for release, count in self.releases)
-        return "; ".join(parts)
+        return "; ".join(f"{count} × {release}" for release, count in self.releases)
 
 
 def privacy_loss(noise: Noise, sensitivity: int = 1, *, direction: str = "both") -> Loss:
@@ -210,6 +265,11 @@ def privacy_loss(noise: Noise, sensitivity: int = 1, *, direction: str = "both")
         raise InvalidParameter("noise", noise, "a noise of croupier.noise")
     one_of("direction", direction, DIRECTIONS)
     return Loss(((Release(noise, integer("sensitivity", sensitivity, 1), direction), 1),))
+
+
+def vector_loss(noise: Skellam, *, l2: float, l1: float) -> Loss:
+    """The loss of releasing a vector of whole numbers plus Skellam noise in each coordinate."""
+    return Loss(((VectorRelease(noise, float(positive("l2", l2)), float(positive("l1", l1))), 1),))
 
 
 def _least(delta_of: Callable[[float], float], delta: float, pure: float, *, up: bool = True) -> float:
@@ -239,10 +299,10 @@ def _divergence(release: Release, order: float) -> float:
         return order * shift**2 / (2.0 * float(noise.sigma2)) * (1.0 + 1e-12)
     if isinstance(noise, DiscreteGaussianSum):
         return order * gaussian_sum_concentrated(noise, shift) if noise.sigma2 >= 0.25 else math.inf
+    if noise.support != (None, None):
+        return math.inf  # the supports of the two views differ
     found = 0.0
     for pair in release.pairs(DEEP if isinstance(noise, Skellam) else SHALLOW):
-        if pair.impossible > 0.0:
-            return math.inf
         exponents = np.log(pair.masses) + (order - 1.0) * pair.losses
         if pair.cut > 0.0 and not _vanishes(pair, exponents):
             return skellam_divergence(noise.sigma2, order, shift) if isinstance(noise, Skellam) else math.inf

@@ -1,0 +1,133 @@
+"""One user's own account of what their reports have cost, which refuses the one that would exceed the budget.
+
+Programs choose later mechanisms from earlier answers, so the ledger is a filter: only ways of adding up that stay true
+under such choices are used. Sums of ε and of δ are; so are sums of ρ (zero-concentrated) and sums of the Rényi
+divergence at one order fixed in advance. Numerical composition and 003 Theorem 7 are not, so they are not offered.
+The server cannot link a user's reports, so the ledger lives with the client.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+
+from croupier.checks import CroupierError, InvalidParameter, between, finite, one_of, positive
+from croupier.privacy.guarantee import concentrated_to_approximate
+from croupier.privacy.loss import Loss
+
+METHODS = ("basic", "concentrated", "renyi")
+VERSION = 1
+
+
+class BudgetExceeded(CroupierError):
+    """A charge that the budget does not cover; nothing was charged."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One report's cost, in the ledger's own unit (and in δ, for basic sums), and what it was for."""
+
+    what: str
+    cost: float
+    delta: float = 0.0
+
+
+@dataclass
+class Ledger:
+    """A budget of (epsilon, delta) for one user.
+
+    >>> from croupier.noise import DiscreteLaplace
+    >>> from croupier.privacy import privacy_loss
+    >>> ledger = Ledger(epsilon=1.0)
+    >>> half = privacy_loss(DiscreteLaplace(scale=2))
+    >>> ledger.charge(half, "batch 1"); ledger.charge(half, "batch 2")
+    >>> ledger.charge(half, "batch 3")
+    Traceback (most recent call last):
+    croupier.privacy.ledger.BudgetExceeded: batch 3 costs ε = 0.5, and only 0 of 1 is left
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    method: str = "basic"
+    order: float | None = None
+    charges: list[Charge] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.epsilon = float(positive("epsilon", self.epsilon))
+        self.delta = float(between("delta", self.delta, 0, 1, "[)"))
+        one_of("method", self.method, METHODS)
+        if self.method != "basic" and self.delta == 0.0:
+            raise InvalidParameter("delta", self.delta, f"a number in (0, 1) for method = {self.method!r}")
+        if self.method == "renyi":
+            if self.order is None or finite("order", self.order) <= 1:
+                raise InvalidParameter("order", self.order, "a number > 1, fixed in advance")
+            if self.budget <= 0.0:
+                raise InvalidParameter("order", self.order, "large enough that the budget at this order is positive")
+
+    @property
+    def unit(self) -> str:
+        return {"basic": "ε", "concentrated": "ρ", "renyi": f"divergence at order {self.order}"}[self.method]
+
+    @property
+    def budget(self) -> float:
+        """The budget in the ledger's unit; its conversion back gives (epsilon, delta)."""
+        if self.method == "basic":
+            return self.epsilon
+        if self.method == "concentrated":
+            return _largest_rho(self.epsilon, self.delta)
+        assert self.order is not None
+        order = self.order
+        return self.epsilon - math.log(1 / (order * self.delta)) / (order - 1) - math.log1p(-1 / order)
+
+    @property
+    def spent(self) -> float:
+        return math.fsum(charge.cost for charge in self.charges)
+
+    @property
+    def left(self) -> float:
+        return max(self.budget - self.spent, 0.0)
+
+    def cost(self, loss: Loss, delta: float = 0.0) -> float:
+        """What a loss costs in the ledger's unit; for basic sums, its ε at the given δ."""
+        if self.method == "basic":
+            return loss.epsilon(delta)
+        return loss.zcdp if self.method == "concentrated" else loss.rdp(self.order or math.nan)
+
+    def charge(self, loss: Loss, what: str, *, delta: float = 0.0) -> None:
+        """Charge a loss (for basic sums: its ε at `delta`, and that delta), or refuse and charge nothing.
+
+        Charge before the report is sent: a crash in between then errs to the safe side.
+        """
+        cost = self.cost(loss, delta)
+        # One part in 10^12 forgives the last rounding of a budget cut into equal parts, and no more.
+        if not self.spent + cost <= self.budget * (1.0 + 1e-12):
+            raise BudgetExceeded(f"{what} costs {self.unit} = {cost:.6g}, and only {self.left:.6g} of {self.budget:.6g} is left")
+        if self.method == "basic" and math.fsum(c.delta for c in self.charges) + delta > self.delta * (1.0 + 1e-12):
+            raise BudgetExceeded(f"{what} costs δ = {delta:.3g}, which exceeds what is left of δ = {self.delta:.3g}")
+        self.charges.append(Charge(what, cost, delta if self.method == "basic" else 0.0))
+
+    def to_json(self) -> str:
+        """The ledger as text, for the device to keep."""
+        body = {"version": VERSION, "epsilon": self.epsilon, "delta": self.delta, "method": self.method}
+        return json.dumps(body | {"order": self.order, "charges": [vars(charge) for charge in self.charges]})
+
+    @classmethod
+    def from_json(cls, text: str) -> Ledger:
+        body = json.loads(text)
+        if body.pop("version", None) != VERSION:
+            raise InvalidParameter("version", text[:40], f"a ledger of version {VERSION}")
+        charges = [Charge(**charge) for charge in body.pop("charges")]
+        return cls(**body, charges=charges)
+
+
+def _largest_rho(epsilon: float, delta: float) -> float:
+    """The largest ρ whose conversion stays within (epsilon, delta), rounded down."""
+    low, high = 0.0, epsilon
+    while high - low > 1e-12 * epsilon:
+        middle = 0.5 * (low + high)
+        if concentrated_to_approximate(middle, delta) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return low

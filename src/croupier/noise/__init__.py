@@ -3,9 +3,9 @@
 from croupier.noise.base import Noise, Window
 from croupier.noise.binomial import Binomial, SparseBits
 from croupier.noise.gaussian import DiscreteGaussian, DiscreteGaussianSum
-from croupier.noise.laplace import DiscreteLaplace
+from croupier.noise.laplace import DiscreteLaplace, PolyaDifference
 from croupier.noise.poisson import Poisson, Skellam
-from croupier.noise.polya import Polya, PolyaDifference
+from croupier.noise.polya import Polya
 from croupier.noise.source import SecureSource, SeededSource, Source, secure, seeded
 
 FAMILIES: dict[str, type[Noise]] = {

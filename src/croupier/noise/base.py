@@ -88,8 +88,8 @@ class Noise(ABC):
         return self.support == (None, None)
 
     @property
-    def log_ratio_bound(self) -> float:
-        """The supremum of |log P(x+1)/P(x)| over the integers; infinite for most families."""
+    def log_ratio_bound(self) -> Number:
+        """The supremum of |log P(x+1)/P(x)| over the integers, exactly; infinite for most families."""
         return math.inf
 
     @abstractmethod
@@ -103,6 +103,14 @@ class Noise(ABC):
     @abstractmethod
     def window(self, floor: float = SHALLOW) -> Window:
         """The law wherever the probability is at least `floor`."""
+
+    def bulk(self, reach: int) -> Floats:
+        """P(X = -reach), ..., P(X = reach) to an absolute error of 1e-14, which wide laws give sooner than a window."""
+        window = self.window()
+        law = np.zeros(2 * reach + 1)
+        first, stop = max(window.start, -reach), min(window.stop, reach + 1)
+        law[first + reach : stop + reach] = window.pmf[first - window.start : stop - window.start]
+        return law
 
     def pmf(self, x: ArrayLike) -> Any:
         """P(X = x).

@@ -15,6 +15,10 @@ from flint import arb
 from croupier.checks import InvalidParameter, Number, between, integer
 from croupier.noise.base import EPSILON, SHALLOW, Floats, Integers, Noise, RatioNoise, Window, to_arb
 from croupier.noise.source import Source
+from croupier.noise.wide import least_tail_quantile
+
+WIDE = 1e10
+"""Above this variance the law is not tabulated."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +69,26 @@ class Binomial(RatioNoise):
 
     def times(self, users: int) -> Binomial:
         return Binomial(self.trials * integer("users", users, 1), self.p)
+
+    def quantile(self, probability: float) -> int:
+        if self.variance <= WIDE or probability > 0.5:
+            return super().quantile(probability)
+        return self.trials - Binomial(self.trials, 1 - Fraction(self.p)).tail_quantile(probability)
+
+    def tail_quantile(self, probability: float) -> int:
+        """Where a table would not fit, Chernoff's bound P(X >= x) <= e^{-N kl(x/N, p)}: an upper bound."""
+        if self.variance <= WIDE:
+            return super().tail_quantile(probability)
+        p = float(self.p)
+
+        def tail(steps: int) -> float:
+            rate = p + steps / self.trials
+            if rate >= 1.0:
+                return 0.0
+            excess = rate * math.log(rate / p) + (1.0 - rate) * math.log((1.0 - rate) / (1.0 - p))
+            return math.exp(-self.trials * excess * (1.0 - 1e-6))
+
+        return math.ceil(self.mean) + least_tail_quantile(tail, probability, math.ceil(self.std))
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         return generator.binomial(self.trials, float(self.p), count)

@@ -1,19 +1,33 @@
-"""Discrete Laplace noise, whose shares are differences of Pólya variables."""
+"""Discrete Laplace noise, and the differences of Pólya variables that are its shares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
+from numpy.typing import ArrayLike
 
-from croupier.checks import Number, positive
-from croupier.noise.base import Integers, RatioNoise, to_arb
-from croupier.noise.polya import PolyaDifference
+from croupier.checks import Number, integer, positive
+from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
+from croupier.noise.inversion import run
+from croupier.noise.polya import Polya
+from croupier.noise.source import Source
+from croupier.noise.wide import (
+    CONVOLUTION_BITS,
+    convolve,
+    fourier_correlate,
+    fourier_tail,
+    least_tail_quantile,
+)
+
+MANY = 16
+"""From this shape on the characteristic function falls fast enough for Fourier inversion."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,8 +53,8 @@ class DiscreteLaplace(RatioNoise):
         return 2.0 * math.exp(-x) / math.expm1(-x) ** 2
 
     @property
-    def log_ratio_bound(self) -> float:
-        return math.nextafter(float(1 / Fraction(self.scale)), math.inf)
+    def log_ratio_bound(self) -> Number:
+        return 1 / Fraction(self.scale)
 
     def _mass(self) -> arb:
         return (1 / to_arb(self.scale) / 2).tanh()
@@ -56,16 +70,111 @@ class DiscreteLaplace(RatioNoise):
     def _growth_limit(self) -> float:
         return math.nextafter(math.exp(-1.0 / float(self.scale)), 1.0)
 
-    def share(self, users: int) -> PolyaDifference:
-        return self.as_difference().share(users)
+    def share(self, users: int) -> Noise:
+        return self if users == 1 else PolyaDifference(split("r", 1, users), self.scale)
 
-    def times(self, users: int) -> PolyaDifference:
-        return PolyaDifference(users, scale=self.scale)
+    def times(self, users: int) -> Noise:
+        return self if users == 1 else PolyaDifference(integer("users", users, 1), self.scale)
 
-    def as_difference(self) -> PolyaDifference:
-        """The same law as a difference of two geometric (Pólya with r = 1) variables."""
-        return PolyaDifference(1, scale=self.scale)
+    def tail_quantile(self, probability: float) -> int:
+        """P(X > x) = e^{-(x+1)/b}/(1 + e^{-1/b}) for x >= 0, so the quantile has a closed form."""
+        if not 0.0 < probability < 0.4:
+            return super().tail_quantile(probability)
+        b = float(self.scale)
+        x = math.ceil(-b * math.log(probability * (1.0 + math.exp(-1.0 / b))) - 1.0 - 1e-9)
+        return max(x, 0)
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         success = -math.expm1(-1.0 / float(self.scale))
         return generator.geometric(success, count) - generator.geometric(success, count)
+
+
+@dataclass(frozen=True, repr=False)
+class PolyaDifference(Noise):
+    """A - B for independent A, B ~ Pólya(r, e^{-1/scale}): the shares of discrete Laplace noise, and their sums.
+
+    r = 1 is the discrete Laplace law itself. For r >= 1 it is discrete Laplace plus independent noise.
+
+    >>> PolyaDifference(r=Fraction(1, 50), scale=3).times(50)
+    DiscreteLaplace(scale=3)
+    """
+
+    r: Number
+    scale: Number
+    part: Polya = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "part", Polya(self.r, scale=self.scale))
+
+    @property
+    def mean(self) -> float:
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        return 2.0 * self.part.variance
+
+    @property
+    def log_ratio_bound(self) -> Number:
+        # With r >= 1 the ratios are mixtures of those of discrete Laplace; below, the law peaks more sharply.
+        return 1 / Fraction(self.scale) if self.r >= 1 else math.inf
+
+    def share(self, users: int) -> PolyaDifference:
+        return PolyaDifference(split("r", self.r, users), self.scale)
+
+    def times(self, users: int) -> Noise:
+        r = multiply(self.r, users)
+        return DiscreteLaplace(self.scale) if r == 1 else PolyaDifference(r, self.scale)
+
+    def window(self, floor: float = SHALLOW) -> Window:
+        return _difference_window(self, floor)
+
+    def tail(self, x: ArrayLike) -> Any:
+        point = np.asarray(x)
+        return super().tail(x) if point.ndim or point < 0 else self._tail_at(int(point))
+
+    def tail_quantile(self, probability: float) -> int:
+        if not 0.0 < probability < 0.5:
+            return super().tail_quantile(probability)
+        return least_tail_quantile(self._tail_at, probability, math.ceil(self.std))
+
+    def _tail_at(self, x: int) -> float:
+        """P(X > x) for x >= 0: by Fourier inversion for many parts, else by summing over one part."""
+        if self.r >= MANY:
+            return fourier_tail(self._log_characteristic, self.std, float(self.scale), x)
+        window = self.part.window()
+        beyond = self.part.tail(np.arange(window.start, window.stop) + x)
+        return float(np.dot(window.pmf, beyond)) + window.above
+
+    def bulk(self, reach: int) -> Floats:
+        if self.r < MANY:
+            pmf = self.part.window().pmf
+            law = fourier_correlate(pmf)
+            middle = len(pmf) - 1
+            law = np.pad(law, max(0, reach - middle))
+            middle = max(middle, reach)
+            return law[middle - reach : middle + reach + 1]
+        size = 2 * (reach + math.ceil(14.0 * self.std + 60.0 * float(self.scale)))
+        theta = 2.0 * math.pi / size * np.arange(size // 2 + 1)
+        law = np.fft.irfft(np.exp(self._log_characteristic(theta)), size)
+        return np.concatenate((law[-reach:], law[: reach + 1])) if reach else law[:1]
+
+    def _log_characteristic(self, theta: Floats) -> Floats:
+        odds = self.part.odds
+        return -float(self.r) * np.log1p(4.0 * odds * (1.0 + odds) * np.sin(theta / 2.0) ** 2)
+
+    def _draw(self, count: int, source: Source) -> Integers:
+        return self.part._draw(count, source) - self.part._draw(count, source)
+
+    def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
+        return self.part._simulate(count, generator) - self.part._simulate(count, generator)
+
+
+@lru_cache(maxsize=32)
+def _difference_window(noise: PolyaDifference, floor: float) -> Window:
+    """Convolve the two parts in ball arithmetic; a deeper part keeps the difference accurate down to `floor`."""
+    part = noise.part
+    held = part.window(max(floor * floor, 1e-300))
+    with ctx.workprec(CONVOLUTION_BITS):
+        masses = run(part, held.start, held.stop)
+    return convolve(masses, held.start, masses[::-1], 1 - held.stop, floor, 2.0 * (held.below + held.above))

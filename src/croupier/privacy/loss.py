@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from croupier.checks import InvalidParameter, between, finite, integer, one_of, positive
+from croupier.checks import InvalidParameter, Number, between, finite, integer, one_of, positive
 from croupier.noise import DiscreteGaussian, DiscreteGaussianSum, Noise, Skellam
 from croupier.noise.base import DEEP, SHALLOW
 from croupier.privacy.bounds import gaussian_sum_concentrated, skellam_divergence
@@ -41,7 +42,8 @@ class Release:
         return worst_pair(self.noise, self.sensitivity) if self.direction == "both" else self.pairs()[0]
 
     @property
-    def pure(self) -> float:
+    def pure(self) -> Number:
+        """The ε of pure DP, as an exact number where it is finite."""
         return self.sensitivity * self.noise.log_ratio_bound
 
     def divergence(self, order: float) -> float:
@@ -64,7 +66,7 @@ class VectorRelease:
     l1: float
 
     @property
-    def pure(self) -> float:
+    def pure(self) -> Number:
         return math.inf
 
     def divergence(self, order: float) -> float:
@@ -138,10 +140,16 @@ class Loss:
 
     @property
     def pure(self) -> float:
-        """The ε of pure DP; infinite where no finite ε holds with δ = 0."""
-        if self.distance:
+        """The ε of pure DP, rounded up; infinite where no finite ε holds with δ = 0."""
+        return math.inf if self.distance else self._ideal_pure
+
+    @cached_property
+    def _ideal_pure(self) -> float:
+        if any(release.pure == math.inf for release, _ in self.releases):
             return math.inf
-        return math.fsum(count * release.pure for release, count in self.releases)
+        exact = sum((count * Fraction(release.pure) for release, count in self.releases), Fraction(0))
+        nearest = float(exact)
+        return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
     def delta(self, epsilon: float) -> float:
         """The least δ for which (ε, δ)-DP is proven: exact for one release, rounded up.
@@ -153,9 +161,7 @@ class Loss:
         epsilon = float(finite("epsilon", epsilon))
         if epsilon < 0:
             raise InvalidParameter("epsilon", epsilon, "a finite number >= 0")
-        if epsilon >= self.pure:
-            return 0.0
-        ideal = self._ideal_delta(epsilon)
+        ideal = 0.0 if epsilon >= self._ideal_pure else self._ideal_delta(epsilon)
         return min(1.0, ideal + (1.0 + math.exp(min(epsilon, 700.0))) * self.distance)
 
     def _ideal_delta(self, epsilon: float) -> float:
@@ -180,7 +186,7 @@ class Loss:
         if self.single is None and not self.distance:
             found = self._composed.epsilon(delta) if self._tabulated else renyi_to_approximate(self.rdp, delta)[0]
             return min(found, self.pure)
-        return _least(self.delta, delta, self.pure)
+        return _least(self.delta, delta, self._ideal_pure)
 
     def bounds(self, delta: float) -> tuple[float, float]:
         """Both sides of the numerical error at δ: the true ε lies between; the upper side is `epsilon`."""
@@ -228,7 +234,7 @@ class Loss:
         >>> privacy_loss(Binomial(1000, 0.5)).rdp(2)
         inf
         >>> round(privacy_loss(Skellam(400)).rdp(2), 8)
-        0.00250156
+        0.00249999
         """
         order = float(finite("order", order))
         if order <= 1:
@@ -276,11 +282,11 @@ def _least(delta_of: Callable[[float], float], delta: float, pure: float, *, up:
     """The least ε with delta_of(ε) <= delta, to one part in 10^9, on the asked side."""
     if delta_of(0.0) <= delta:
         return 0.0
-    high = 1.0
+    high = pure if math.isfinite(pure) else 2.0**-10
     while delta_of(high) > delta:
         high *= 2.0
-        if high > 1e6:
-            return math.inf if math.isinf(pure) else pure
+        if high > 1e6 or math.isfinite(pure):
+            return math.inf
     low = 0.0
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
@@ -288,7 +294,7 @@ def _least(delta_of: Callable[[float], float], delta: float, pure: float, *, up:
             high = middle
         else:
             low = middle
-    return min(high, pure) if up else low
+    return high if up else low
 
 
 @lru_cache(maxsize=4096)
@@ -307,10 +313,9 @@ def _divergence(release: Release, order: float) -> float:
         if pair.cut > 0.0 and not _vanishes(pair, exponents):
             return skellam_divergence(noise.sigma2, order, shift) if isinstance(noise, Skellam) else math.inf
         peak = float(exponents.max())
-        total = peak + math.log(math.fsum(np.exp(exponents - peak)))
+        total = peak + math.log(float(np.exp(exponents - peak).sum()))
         found = max(found, total / (order - 1.0) + (1.0 + 2.0 * order / (order - 1.0)) * pair.error)
-    pure = release.pure
-    return min(found, pure) if math.isfinite(pure) else found
+    return min(found, float(release.pure))
 
 
 def _vanishes(pair: Pair, exponents: np.ndarray) -> bool:
@@ -326,8 +331,8 @@ def _concentrated(release: Release) -> float:
         return shift**2 / (2.0 * float(noise.sigma2)) * (1.0 + 1e-12)
     if isinstance(noise, DiscreteGaussianSum):
         return gaussian_sum_concentrated(noise, shift) if noise.sigma2 >= 0.25 else math.inf
-    if math.isfinite(release.pure):
-        return pure_to_concentrated(release.pure)
+    if release.pure != math.inf:
+        return pure_to_concentrated(float(release.pure))
     if not isinstance(noise, Skellam):
         return math.inf
     orders = [1.0 + 0.02 * 1.1**k for k in range(90)]

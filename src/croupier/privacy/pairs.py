@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from croupier.noise import Binomial, DiscreteLaplace, Noise, PolyaDifference, SparseBits, Window
 from croupier.noise.base import EPSILON, SHALLOW
-from croupier.noise.binomial import fair_rows
+from croupier.noise.binomial import WIDE, fair_rows
 
 Floats = NDArray[np.float64]
 
@@ -96,9 +96,17 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
 
 
 @_pair.register
+def _binomial(noise: Binomial, shift: int, floor: float) -> Pair:
+    """Fewer trials are less private, so a law too wide to tabulate is bounded by a narrower one."""
+    if noise.variance > WIDE:
+        noise = Binomial(math.floor(noise.trials * WIDE / noise.variance), noise.p)
+    return _shifted(noise, noise.window(floor), shift)
+
+
+@_pair.register
 def _polya_difference(noise: PolyaDifference, shift: int, floor: float) -> Pair:
     """With r > 1 the noise is discrete Laplace plus more, and where it is too wide to tabulate that bounds it."""
-    if noise.r == 1 or (noise.r > 1 and noise.std > 2000):
+    if noise.r > 1 and noise.std > 200:
         return directed_pair(DiscreteLaplace(noise.scale), shift, floor)
     return _shifted(noise, noise.window(floor), shift)
 
@@ -114,7 +122,7 @@ def _shifted(noise: Noise, window: Window, shift: int) -> Pair:
     low, high = noise.support
     alone = math.fsum(window.pmf[:step] if shift > 0 else window.pmf[-step:])
     ends = window.start == low if shift > 0 else window.stop - 1 == high
-    bound = step * noise.log_ratio_bound
+    bound = float(step * noise.log_ratio_bound)
     # Points whose counterpart lies outside the table: impossible where the support ends, else merely not tabulated.
     impossible, cut, error = (alone if ends else 0.0), (0.0 if ends else alone), 2.0 * window.error + 4.0 * EPSILON
     outside = window.below + window.above

@@ -1,0 +1,40 @@
+"""Noise as plain data and back: a family's name and its exact parameters."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any
+
+from croupier.checks import InvalidParameter, Number
+from croupier.noise import FAMILIES, Noise
+
+
+def noise_to_dict(noise: Noise) -> dict[str, Any]:
+    """Return a noise as JSON-ready data; fractions become "n/d", so nothing is rounded.
+
+    >>> from croupier.noise import Polya
+    >>> noise_to_dict(Polya(r=1, scale=20).share(1000))
+    {'family': 'Polya', 'r': '1/1000', 'scale': 20}
+    """
+    parameters = {f.name: getattr(noise, f.name) for f in fields(noise) if f.init}  # type: ignore[arg-type]
+    return {"family": type(noise).__name__} | {
+        name: str(value) if isinstance(value, Fraction) else value
+        for name, value in parameters.items()
+        if value is not None
+    }
+
+
+def noise_from_dict(data: dict[str, Any]) -> Noise:
+    """Read a noise back; the result equals the one written."""
+    body = dict(data)
+    family = body.pop("family", None)
+    if family not in FAMILIES:
+        raise InvalidParameter("family", family, "one of " + ", ".join(FAMILIES))
+    parameters: dict[str, Number] = {
+        name: Fraction(value) if isinstance(value, str) else value for name, value in body.items()
+    }
+    try:
+        return FAMILIES[family](**parameters)
+    except TypeError as error:
+        raise InvalidParameter("noise", data, f"the parameters of {family}: {error}") from None

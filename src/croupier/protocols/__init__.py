@@ -1,0 +1,158 @@
+"""Who says what to whom: private sums, each a privacy target planned for a batch size.
+
+The table `ROWS` lists them. A new one is a small file with a `Row`, and its name here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from croupier.checks import InvalidParameter, integer
+from croupier.protocols.audit import Audit, audit
+from croupier.protocols.bits import SHUFFLED_BITS, SHUFFLED_LEVELS
+from croupier.protocols.carriers import TamperedMessage
+from croupier.protocols.counted import COUNTED_MESSAGES
+from croupier.protocols.mechanism import Certificate, Mechanism, Release
+from croupier.protocols.mixing import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
+from croupier.protocols.protocol import DEFAULT_DELTA, Protocol, Row
+from croupier.protocols.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
+from croupier.protocols.values import Ball, Values
+
+ROWS: dict[str, Row] = {
+    row.name: row
+    for row in (
+        SHUFFLED_BITS,
+        SHUFFLED_LEVELS,
+        LAPLACE,
+        SKELLAM,
+        DISCRETE_GAUSSIAN,
+        CENTRAL_LAPLACE,
+        LOCAL_LAPLACE,
+        SHUFFLED_LAPLACE,
+        COUNTED_MESSAGES,
+        SHUFFLED_VECTORS,
+    )
+}
+"""Every protocol by name."""
+
+SECURITY = 40
+"""Bits of statistical security of split-and-mix when no δ is asked for."""
+
+
+def protocol(
+    name: str,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    binary: bool = False,
+    clip: bool = False,
+    dimension: int = 1,
+    diameter: float = 2.0,
+    **options: Any,
+) -> Protocol:
+    """Return a protocol by its name in `ROWS`; see `Protocol` for the options.
+
+    >>> protocol("laplace", epsilon=1.0).plan(users=100).certificate().holds
+    True
+    """
+    if name not in ROWS:
+        raise InvalidParameter("protocol", name, "one of " + ", ".join(ROWS))
+    row = ROWS[name]
+    values: Values | Ball
+    if row.vectors:
+        values = Ball(integer("dimension", dimension, 1), clip=clip, diameter=diameter)
+    else:
+        values = Values(low, high, binary=binary or row.binary_only, clip=clip)
+    return Protocol(row, epsilon, _delta(row, epsilon, delta), values=values, **options)
+
+
+def _delta(row: Row, epsilon: float, delta: float | None) -> float:
+    if row.notion == "pure":
+        if delta not in (None, 0, 0.0):
+            raise InvalidParameter("delta", delta, f"0 or left out: {row.name} is purely private")
+        return 0.0
+    if delta is None:
+        mixes = row is SHUFFLED_LAPLACE and epsilon == epsilon and 0 < epsilon < 700
+        return (1.0 + math.exp(epsilon)) * 2.0**-SECURITY if mixes else DEFAULT_DELTA
+    if delta == 0:
+        raise InvalidParameter("delta", delta, f"a number in (0, 1): {row.name} is not purely private")
+    return delta
+
+
+def shuffled_bits(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
+    """Sums of bits through a shuffler (001 Alg. 3)."""
+    return protocol("shuffled-bits", epsilon=epsilon, delta=delta, **options)
+
+
+def shuffled_levels(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
+    """Sums of numbers through a shuffler, in unary."""
+    return protocol("shuffled-levels", epsilon=epsilon, delta=delta, **options)
+
+
+def laplace(*, epsilon: float, **options: Any) -> Protocol:
+    """Sums under secure aggregation, purely private (003 Thm 1)."""
+    return protocol("laplace", epsilon=epsilon, **options)
+
+
+def skellam(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
+    """Sums under secure aggregation with Rényi privacy (003 Thm 2)."""
+    return protocol("skellam", epsilon=epsilon, delta=delta, **options)
+
+
+def discrete_gaussian(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
+    """Sums under secure aggregation with concentrated privacy (003 Thm 4)."""
+    return protocol("discrete-gaussian", epsilon=epsilon, delta=delta, **options)
+
+
+def central_laplace(*, epsilon: float, **options: Any) -> Protocol:
+    """Sums whose noise a trusted analyzer adds (003 Thm 5)."""
+    return protocol("central-laplace", epsilon=epsilon, **options)
+
+
+def local_laplace(*, epsilon: float, **options: Any) -> Protocol:
+    """Sums of reports that are each private alone (003 Thm 6)."""
+    return protocol("local-laplace", epsilon=epsilon, **options)
+
+
+def shuffled_laplace(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
+    """Discrete Laplace sums through a shuffler, by split-and-mix (003 Thm 3)."""
+    return protocol("shuffled-laplace", epsilon=epsilon, delta=delta, **options)
+
+
+def counted_messages(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
+    """Counts that are never below (or never above) the truth (004 Alg. 7-8)."""
+    return protocol("counted-messages", epsilon=epsilon, delta=delta, **options)
+
+
+def shuffled_vectors(*, epsilon: float, dimension: int, delta: float | None = None, **options: Any) -> Protocol:
+    """Sums of vectors of norm at most one through a shuffler."""
+    return protocol("shuffled-vectors", epsilon=epsilon, delta=delta, dimension=dimension, **options)
+
+
+__all__ = [
+    "ROWS",
+    "Audit",
+    "Ball",
+    "Certificate",
+    "Mechanism",
+    "Protocol",
+    "Release",
+    "Row",
+    "TamperedMessage",
+    "Values",
+    "audit",
+    "central_laplace",
+    "counted_messages",
+    "discrete_gaussian",
+    "laplace",
+    "local_laplace",
+    "protocol",
+    "shuffled_bits",
+    "shuffled_laplace",
+    "shuffled_levels",
+    "shuffled_vectors",
+    "skellam",
+]

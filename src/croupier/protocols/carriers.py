@@ -1,0 +1,234 @@
+"""What the intermediary does with a batch, and so what the analyzer sees.
+
+A carrier turns a user's encoded value and noise into a report, a batch of reports into a view, and a view back into
+one whole number: the encoded sum plus all noise. Encoded values are arrays with any leading axes, then the users,
+then `coordinates` axes (one for vectors, none for numbers), so one line serves a client, a batch and a million
+simulated batches. These are the ideal functionalities: the view holds what a perfect intermediary would let through,
+and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.noise import Binomial, Noise, SparseBits
+from croupier.noise.source import Source, residues
+
+Integers = NDArray[np.int64]
+
+
+class TamperedMessage(CroupierError, ValueError):
+    """A report or a view that no honest party could have produced."""
+
+
+@dataclass(frozen=True)
+class ShuffledMessages:
+    """A shuffler that permutes labelled messages: only how many there are of each kind comes through.
+
+    A report is (zeros, ones) per coordinate: `value_messages` messages carry the value in unary, the rest are noise.
+    """
+
+    kind: ClassVar[str] = "shuffled-messages"
+    value_messages: int
+
+    def report(self, encoded: Integers, noise: Noise | None, source: Source, coordinates: int) -> Integers:
+        assert noise is not None
+        zeros, ones = _tally(noise, encoded.size, source)
+        silent = 0 if self.value_messages == 0 else self.value_messages - encoded
+        return np.stack((zeros.reshape(encoded.shape) + silent, ones.reshape(encoded.shape) + encoded), axis=-1)
+
+    def collect(self, reports: Integers, coordinates: int) -> Integers:
+        return reports.sum(axis=-2 - coordinates)
+
+    def check_report(self, report: Integers, noise: Noise) -> None:
+        self._check(report, noise, 1)
+
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
+        self._check(view, noise, users)
+        zeros, ones = view[..., 0], view[..., 1]
+        return ones - zeros + users * self.value_messages if isinstance(noise, SparseBits) else ones
+
+    def weight(self, noise: Noise) -> int:
+        """How far one encoded unit moves the decoded number: ones minus zeros move by two."""
+        return 2 if isinstance(noise, SparseBits) else 1
+
+    def _check(self, tallies: Integers, noise: Noise, users: int) -> None:
+        if tallies.shape[-1:] != (2,) or (tallies < 0).any():
+            raise TamperedMessage("a tally must be two whole numbers >= 0: zeros and ones")
+        sent = tallies.sum(axis=-1)
+        least, most = self._message_range(noise)
+        if (sent < users * least).any() or (most is not None and (sent > users * most).any()):
+            raise TamperedMessage(
+                f"{int(sent.flat[0])} messages from {users} users; each sends {least}"
+                + ("" if most == least else f" to {most}" if most is not None else " or more")
+            )
+        if self.value_messages == 0 and tallies[..., 0].any():
+            raise TamperedMessage("a counted message is always a one, and a zero was found")
+
+    def _message_range(self, noise: Noise) -> tuple[int, int | None]:
+        base = self.value_messages
+        if isinstance(noise, SparseBits):
+            return (base + noise.slots if noise.rate == 1 else base, base + noise.slots)
+        if isinstance(noise, Binomial):
+            return base + noise.trials, base + noise.trials
+        return base, None
+
+    def messages_per_user(self, noise: Noise, dimension: int) -> float:
+        """On average, at most: a counted value sends one message of its own."""
+        if isinstance(noise, SparseBits):
+            extra = float(noise.variance)
+        elif isinstance(noise, Binomial):
+            extra = float(noise.trials)
+        else:
+            extra = noise.mean
+        return dimension * (max(self.value_messages, 1) + extra)
+
+    def bits_per_message(self, dimension: int) -> int:
+        label = math.ceil(math.log2(dimension)) if dimension > 1 else 0
+        return label + (1 if self.value_messages else 0) if label + self.value_messages else 1
+
+
+@dataclass(frozen=True)
+class _Modular:
+    """Whole numbers modulo `modulus`, read back as the range [-slack, users·precision + slack]."""
+
+    modulus: int
+    slack: int
+    kind: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        integer("modulus", self.modulus, 2, 2**62)
+        integer("slack", self.slack, 0, self.modulus)
+
+    def check_report(self, report: Integers, noise: Noise) -> None:
+        if ((report < 0) | (report >= self.modulus)).any():
+            raise TamperedMessage(f"a report must lie in [0, {self.modulus})")
+
+    def weight(self, noise: Noise) -> int:
+        return 1
+
+    def report(self, encoded: Integers, noise: Noise | None, source: Source, coordinates: int) -> Integers:
+        drawn = 0 if noise is None else noise.sample(encoded.shape, source)
+        return np.asarray((encoded + drawn) % self.modulus)
+
+    def _decode_listed(self, view: Integers, listed: int, noise: Noise, coordinates: int) -> Integers:
+        """Add up a view that lists its residues."""
+        self.check_report(view, noise)
+        found = view.shape[-1 - coordinates]
+        if found != listed:
+            raise TamperedMessage(f"{found} messages came through where {listed} were due")
+        return self.signed(_sum_modulo(view, -1 - coordinates, self.modulus))
+
+    def signed(self, total: Integers) -> Integers:
+        """003 Alg. 1 line 28: what exceeds the largest possible sum plus slack has wrapped around from below."""
+        return np.where(total >= self.modulus - self.slack, total - self.modulus, total)
+
+    def bits_per_message(self, dimension: int) -> int:
+        return dimension * math.ceil(math.log2(self.modulus))
+
+
+@dataclass(frozen=True)
+class SecureAggregation(_Modular):
+    """Cryptography that reveals the sum of residues modulo m, and nothing else."""
+
+    kind: ClassVar[str] = "secure-aggregation"
+
+    def collect(self, reports: Integers, coordinates: int) -> Integers:
+        return _sum_modulo(reports, -1 - coordinates, self.modulus)
+
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
+        self.check_report(view, noise)
+        return self.signed(view)
+
+    def messages_per_user(self, noise: Noise, dimension: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Plain(_Modular):
+    """No intermediary: the analyzer sees every report, so each must be private by itself."""
+
+    kind: ClassVar[str] = "plain"
+
+    def collect(self, reports: Integers, coordinates: int) -> Integers:
+        return reports
+
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
+        return self._decode_listed(view, users, noise, coordinates)
+
+    def messages_per_user(self, noise: Noise, dimension: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class SplitAndMix(_Modular):
+    """Secure aggregation by a shuffler: each user splits their residue into random pieces that add up to it.
+
+    The shuffled pieces of a batch are within statistical distance 2^-security of a function of the sum alone, as long
+    as `least_users` honest users take part (worst case; spec and docs give the bound).
+    """
+
+    pieces: int
+    security: int
+    kind: ClassVar[str] = "split-and-mix"
+    least_users: ClassVar[int] = 19
+
+    def report(self, encoded: Integers, noise: Noise | None, source: Source, coordinates: int) -> Integers:
+        """Pieces on an axis after the users, each a residue or a vector of residues."""
+        residue = super().report(encoded, noise, source, coordinates)
+        axis = residue.ndim - coordinates
+        shape = (*residue.shape[:axis], self.pieces - 1, *residue.shape[axis:])
+        random = residues(self.modulus, shape, source)
+        last = (residue - _sum_modulo(random, axis, self.modulus)) % self.modulus
+        return np.concatenate((random, np.expand_dims(last, axis)), axis=axis)
+
+    def collect(self, reports: Integers, coordinates: int) -> Integers:
+        """The pieces of all users as a multiset, listed in rising order: a uniform permutation says no more."""
+        users = reports.ndim - coordinates - 2
+        pooled = reports.reshape(*reports.shape[:users], -1, *reports.shape[users + 2 :])
+        if not coordinates:
+            return np.sort(pooled, axis=-1)
+        order = np.argsort(pooled[..., 0], axis=-1, kind="stable")
+        return np.take_along_axis(pooled, order[..., None], axis=-2)
+
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
+        return self._decode_listed(view, users * self.pieces, noise, coordinates)
+
+    def messages_per_user(self, noise: Noise, dimension: int) -> float:
+        return float(self.pieces)
+
+    @classmethod
+    def for_batch(cls, modulus: int, slack: int, honest: int, security: int, dimension: int = 1) -> SplitAndMix:
+        """The fewest pieces: M = max{3, ⌈(2κ + log₂|G|)/(log₂ n - log₂ e) + 2⌉} over G = Z_q^dimension (003 Thm 3)."""
+        if honest < cls.least_users:
+            raise InvalidParameter("users", honest, f"at least {cls.least_users} honest users for split-and-mix")
+        size = dimension * math.log2(modulus)
+        pieces = math.ceil((2 * security + size) / (math.log2(honest) - math.log2(math.e)) + 2)
+        return cls(modulus, slack, max(3, pieces), security)
+
+
+Carrier = ShuffledMessages | SecureAggregation | Plain | SplitAndMix
+
+CARRIERS: dict[str, type[Any]] = {c.kind: c for c in (ShuffledMessages, SecureAggregation, Plain, SplitAndMix)}
+
+
+def _tally(noise: Noise, count: int, source: Source) -> tuple[Integers, Integers]:
+    """Noise as messages: the zeros and the ones that each of `count` users adds."""
+    if isinstance(noise, SparseBits):
+        return noise.tally(count, source)
+    ones = noise.sample(count, source)
+    zeros = noise.trials - ones if isinstance(noise, Binomial) else np.zeros_like(ones)
+    return zeros, ones
+
+
+def _sum_modulo(values: Integers, axis: int, modulus: int) -> Integers:
+    """Add residues; where 64 bits might not hold the sum, in exact integers."""
+    if modulus * values.shape[axis] < 2**63:
+        return np.asarray(values.sum(axis=axis) % modulus)
+    return np.asarray(values.astype(object).sum(axis=axis) % modulus, dtype=np.int64)

@@ -1,0 +1,52 @@
+"""Counts that err to one side: every one is a message, and so is every unit of noise (004 Alg. 7-8)."""
+
+from __future__ import annotations
+
+import math
+
+from croupier.noise import Noise, Poisson, Polya
+from croupier.privacy import Guarantee, calibrate
+from croupier.protocols.carriers import ShuffledMessages
+from croupier.protocols.mechanism import Mechanism
+from croupier.protocols.protocol import Protocol, Row
+
+
+def plan_counted(protocol: Protocol, users: int) -> Mechanism:
+    """Over: counts ones, never below the truth. Under: counts zeros and subtracts, never above it."""
+    honest = protocol.honest(users)
+    total = published_noise(protocol.epsilon, protocol.delta) if protocol.published else _least_error(protocol)
+    return protocol.mechanism(
+        users,
+        precision=1,
+        share=total.share(honest),
+        carrier=ShuffledMessages(0),
+        notion=Guarantee("approximate", protocol.epsilon, protocol.delta),
+        side=protocol.side,
+    )
+
+
+def published_noise(epsilon: float, delta: float) -> Polya:
+    """p = e^{-ε/5} and r = 3(1 + log 1/δ) (004 Theorem 39)."""
+    return Polya(3.0 * (1.0 + math.log(1.0 / delta)), scale=5.0 / epsilon)
+
+
+def _least_error(protocol: Protocol) -> Noise:
+    """The noise with the least error quantile at the protocol's failure probability: Poisson or a negative binomial."""
+    target = {"epsilon": protocol.epsilon, "delta": protocol.delta}
+    candidates: list[Noise] = [
+        calibrate(Poisson, **target),
+        calibrate(Polya, **target, failure=protocol.failure),
+    ]
+    return min(candidates, key=lambda noise: (noise.tail_quantile(protocol.failure), noise.variance))
+
+
+COUNTED_MESSAGES = Row(
+    name="counted-messages",
+    trust="shuffler",
+    notion="approximate",
+    carrier="shuffled messages",
+    seed="004 Alg. 7-8",
+    plan=plan_counted,
+    binary_only=True,
+    epsilon_below=1.0,
+)

@@ -1,0 +1,340 @@
+"""A protocol planned for one batch size: what each device sends, what the analyzer makes of it, and what it proves."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from croupier.checks import InvalidParameter, between, integer, one_of
+from croupier.noise import Noise, Skellam, Source
+from croupier.noise.serial import noise_from_dict, noise_to_dict
+from croupier.privacy import Guarantee, Loss, privacy_loss, vector_loss
+from croupier.protocols.carriers import (
+    CARRIERS,
+    Carrier,
+    ShuffledMessages,
+    SplitAndMix,
+    TamperedMessage,
+)
+from croupier.protocols.error import deviation_with_rounding
+from croupier.protocols.values import Ball, Values, encode
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+VERSION = 1
+SIDES = ("unbiased", "over", "under")
+PARTIES = ("batch", "user", "analyzer")
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One private sum over `users` users, calibrated: frozen, serializable, with its certificate.
+
+    `share` is the noise of one party and `noise_from` says which: every user of the batch, whose shares hide each of
+    them together ("batch"); every user, whose own share must suffice ("user"); or the trusted analyzer ("analyzer").
+    """
+
+    protocol: str
+    constants: str
+    users: int
+    honest: int
+    values: Values | Ball
+    precision: int
+    share: Noise
+    carrier: Carrier
+    guarantee: Guarantee
+    noise_from: str = "batch"
+    side: str = "unbiased"
+
+    def __post_init__(self) -> None:
+        integer("users", self.users, 1)
+        integer("honest", self.honest, 1, self.users)
+        integer("precision", self.precision, 1)
+        one_of("noise_from", self.noise_from, PARTIES)
+        one_of("side", self.side, SIDES)
+
+    @property
+    def coordinates(self) -> int:
+        """The number of axes of one user's value."""
+        return 1 if isinstance(self.values, Ball) else 0
+
+    @property
+    def dimension(self) -> int:
+        return self.values.dimension if isinstance(self.values, Ball) else 1
+
+    @property
+    def noise(self) -> Noise:
+        """All the noise in the decoded number, when every user adds theirs."""
+        return self.share if self.noise_from == "analyzer" else self.share.times(self.users)
+
+    @property
+    def guard(self) -> Noise:
+        """The noise that is sure to hide any one user: that of the honest users, or of one party alone."""
+        return self.share.times(self.honest) if self.noise_from == "batch" else self.share
+
+    @property
+    def unit(self) -> float:
+        """What one step of the decoded number is worth, in the values' own units."""
+        return self.values.span / (self.precision * self.carrier.weight(self.share))
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The exact privacy loss of one user's change, against whoever sees the view."""
+        guard = self.guard
+        if isinstance(self.values, Ball) and isinstance(guard, Skellam):
+            # Couple the two roundings: the whole vectors differ by at most g‖x-x'‖ plus one in each coordinate.
+            scale = self.precision / self.values.span
+            l2 = scale * self.values.diameter + math.sqrt(self.dimension)
+            loss = vector_loss(guard, l2=l2, l1=math.sqrt(self.dimension) * l2)
+        else:
+            loss = self.dimension * privacy_loss(guard, self.precision * self.carrier.weight(self.share))
+        distance = 2.0**-self.carrier.security if isinstance(self.carrier, SplitAndMix) else 0.0
+        return Loss(loss.releases, distance)
+
+    def randomize(self, value: ArrayLike, source: Source) -> Integers:
+        """Turn a user's value into their report, on their device; arrays of users (and batches) work too."""
+        encoded = encode(self.values.unit(value), self.precision, source)
+        if self.side == "under":
+            encoded = self.precision - encoded
+        own_noise = None if self.noise_from == "analyzer" else self.share
+        return self.carrier.report(encoded, own_noise, source, self.coordinates)
+
+    def collect(self, reports: ArrayLike) -> Integers:
+        """What the intermediary lets through of a whole batch of reports (users on the axis after any batches)."""
+        gathered = np.asarray(reports)
+        if not np.issubdtype(gathered.dtype, np.integer):
+            raise TamperedMessage("a report is whole numbers")
+        gathered = gathered.astype(np.int64)
+        inner = self.coordinates + (1 if isinstance(self.carrier, ShuffledMessages | SplitAndMix) else 0)
+        found = gathered.shape[-1 - inner] if gathered.ndim > inner else 0
+        if found != self.users:
+            raise InvalidParameter("reports", found, f"a batch of exactly {self.users} reports")
+        self.carrier.check_report(gathered, self.share)
+        return self.carrier.collect(gathered, self.coordinates)
+
+    def analyze(self, view: ArrayLike, source: Source | None = None) -> Release:
+        """Read a batch's view. Only a central mechanism needs `source`: there the analyzer adds the noise."""
+        decoded = self.analyze_many(view, source)
+        return Release(self, tuple(decoded.tolist()) if self.coordinates else int(decoded))
+
+    def run(self, values: ArrayLike, source: Source) -> Release:
+        """One batch the whole way: every user randomizes, the carrier carries, the analyzer reads.
+
+        >>> from croupier.noise import seeded
+        >>> from croupier.protocols import laplace
+        >>> release = laplace(epsilon=1.0).plan(users=100).run([0.25] * 100, seeded(1))
+        >>> abs(release.sum - 25) < release.radius(failure=1e-6)
+        True
+        """
+        reports = self.randomize(np.asarray(values), source)
+        return self.analyze(self.collect(reports), source)
+
+    def analyze_many(self, views: ArrayLike, source: Source | None = None) -> Integers:
+        """The decoded numbers of views with any leading axes."""
+        decoded = self.carrier.decode(np.asarray(views), self.users, self.share, self.coordinates)
+        if self.noise_from == "analyzer":
+            if source is None:
+                raise InvalidParameter("source", None, "given: in the central model the analyzer draws the noise")
+            decoded = decoded + self.share.sample(decoded.shape, source)
+        return decoded
+
+    def simulate(self, values: ArrayLike, source: Source) -> Release:
+        """One batch in law: values are encoded and added, and the total noise is drawn once."""
+        unit = self.values.unit(values)
+        axis = -1 - self.coordinates
+        if unit.ndim < 1 + self.coordinates or unit.shape[axis] != self.users:
+            raise InvalidParameter("values", unit.shape, f"a batch of exactly {self.users} values")
+        encoded = encode(unit, self.precision, source)
+        if self.side == "under":
+            encoded = self.precision - encoded
+        total = self.noisy(encoded.sum(axis=axis), source)
+        return Release(self, tuple(total.tolist()) if self.coordinates else int(total))
+
+    def noisy(self, encoded_sums: ArrayLike, source: Source) -> Integers:
+        """Decoded numbers of batches with these encoded sums, in law: any shape, one draw of noise each."""
+        sums = np.asarray(encoded_sums, dtype=np.int64)
+        total = self.carrier.weight(self.share) * sums + self.noise.sample(sums.shape, source)
+        if isinstance(self.carrier, ShuffledMessages) or self.noise_from == "analyzer":
+            return total
+        return self.carrier.signed(total % self.carrier.modulus)
+
+    def estimate(self, decoded: ArrayLike) -> Floats:
+        """The sum of the users' values, in their own units, from decoded numbers."""
+        shift = 0.0 if self.side != "unbiased" else self.noise.mean
+        steps = np.asarray(decoded, dtype=np.float64) - shift
+        total = self.users * self.values.low + steps * self.unit
+        return self.users * (self.values.low + self.values.high) - total if self.side == "under" else total
+
+    @property
+    def variance(self) -> float:
+        """The variance that noise adds to the sum (per coordinate), in the values' own units."""
+        return self.noise.variance * self.unit**2
+
+    @property
+    def rounding_variance(self) -> float:
+        """What encoding can add to that at most: a coin toss a user, when no value is a whole level."""
+        return 0.0 if self.values.binary else self.users * (self.values.span / self.precision) ** 2 / 4.0
+
+    @cached_property
+    def wrap_probability(self) -> float:
+        """A bound on the chance that the modular sum wraps around, which is an error of the size of the batch."""
+        if isinstance(self.carrier, ShuffledMessages) or self.noise_from == "analyzer":
+            return 0.0
+        return min(1.0, 2.0 * float(self.noise.tail(self.carrier.slack)))
+
+    def radius(self, failure: float) -> float:
+        """A bound on the error of the sum (of every coordinate) that fails with at most this probability.
+
+        Exact noise quantiles, the rounding by Hoeffding's bound within them, and the chance of a wrap-around set aside
+        first. Infinite when that alone is larger.
+        """
+        failure = float(between("failure", failure, 0, 1))
+        spare = failure / self.dimension - self.wrap_probability
+        if spare <= 0.0:
+            return math.inf
+        if self.side != "unbiased":
+            return self.noise.tail_quantile(spare) * self.unit
+        rounding = 0 if self.values.binary else self.users * self.carrier.weight(self.share) ** 2
+        return deviation_with_rounding(self.noise, rounding, spare) * self.unit
+
+    @property
+    def omission_bias(self) -> float:
+        """How far, at most, the users not counted as honest can push the sum by leaving their noise out."""
+        if self.noise_from == "analyzer":
+            return 0.0
+        return (self.users - self.honest) * abs(self.share.mean) * self.unit
+
+    @property
+    def messages_per_user(self) -> float:
+        return self.carrier.messages_per_user(self.share, self.dimension)
+
+    @property
+    def bits_per_user(self) -> float:
+        return self.messages_per_user * self.carrier.bits_per_message(self.dimension)
+
+    def certificate(self) -> Certificate:
+        """Recompute the privacy of the view from the noise itself, and set it beside the claim."""
+        claim = self.guarantee
+        return Certificate(claim, self.loss.epsilon(claim.delta), self.loss.delta(claim.epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mechanism as plain data, complete: a device needs nothing else."""
+        return {
+            "version": VERSION,
+            "protocol": self.protocol,
+            "constants": self.constants,
+            "users": self.users,
+            "honest": self.honest,
+            "values": {"kind": "ball" if self.coordinates else "range"} | asdict(self.values),
+            "precision": self.precision,
+            "share": noise_to_dict(self.share),
+            "carrier": {"kind": self.carrier.kind} | asdict(self.carrier),
+            "guarantee": {k: v for k, v in asdict(self.guarantee).items() if v is not None},
+            "noise_from": self.noise_from,
+            "side": self.side,
+        }
+
+    def to_json(self) -> str:
+        """One line of canonical JSON: sorted keys, no spaces."""
+        return canonical(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Mechanism:
+        """Read a mechanism back; anything unknown, missing or inconsistent is refused."""
+        try:
+            body = json.loads(text)
+            if body.pop("version") != VERSION:
+                raise InvalidParameter("version", text[:60], f"{VERSION}")
+            values, carrier = dict(body.pop("values")), dict(body.pop("carrier"))
+            kind = {"ball": Ball, "range": Values}[values.pop("kind")]
+            return cls(
+                **body
+                | {
+                    "values": kind(**values),
+                    "share": noise_from_dict(body["share"]),
+                    "carrier": CARRIERS[carrier.pop("kind")](**carrier),
+                    "guarantee": Guarantee(**body["guarantee"]),
+                }
+            )
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise InvalidParameter("mechanism", text[:60], f"version {VERSION} of a serialized mechanism ({error!r})") from None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim, and the exact values recomputed from the noise."""
+
+    claim: Guarantee
+    epsilon: float
+    delta: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the recomputed privacy is at least as good as the claim."""
+        return self.delta <= self.claim.delta * (1.0 + 1e-9) or self.epsilon <= self.claim.epsilon * (1.0 + 1e-9)
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is published of one batch: a decoded whole number (or one per coordinate) and how it came about."""
+
+    mechanism: Mechanism
+    decoded: int | tuple[int, ...]
+
+    @property
+    def users(self) -> int:
+        return self.mechanism.users
+
+    @property
+    def sum(self) -> Any:
+        """The estimated sum of the batch's values."""
+        estimate = self.mechanism.estimate(self.decoded)
+        return estimate if estimate.ndim else float(estimate)
+
+    @property
+    def mean(self) -> Any:
+        """The estimated mean value."""
+        return self.sum / self.users
+
+    def radius(self, failure: float = 0.05) -> float:
+        """A bound on the error of the sum that fails with at most this probability."""
+        return self.mechanism.radius(failure)
+
+    def interval(self, failure: float = 0.05) -> tuple[Any, Any]:
+        """Bounds on the batch's true sum; one end is certain for a one-sided count."""
+        low = self.sum - (0.0 if self.mechanism.side == "under" else self.radius(failure))
+        high = self.sum + (0.0 if self.mechanism.side == "over" else self.radius(failure))
+        return low, high
+
+    @property
+    def privacy(self) -> Guarantee:
+        return self.mechanism.guarantee
+
+    def to_json(self) -> str:
+        """One line of canonical JSON; it carries its mechanism, so it can be read alone."""
+        decoded = list(self.decoded) if isinstance(self.decoded, tuple) else self.decoded
+        return canonical({"version": VERSION, "decoded": decoded, "mechanism": self.mechanism.to_dict()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Release:
+        try:
+            body = json.loads(text)
+            if body["version"] != VERSION:
+                raise InvalidParameter("version", body["version"], f"{VERSION}")
+            decoded = body["decoded"]
+            mechanism = Mechanism.from_json(json.dumps(body["mechanism"]))
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise InvalidParameter("release", text[:60], f"version {VERSION} of a serialized release ({error!r})") from None
+        return cls(mechanism, tuple(decoded) if isinstance(decoded, list) else decoded)
+
+
+def canonical(body: dict[str, Any]) -> str:
+    """JSON with sorted keys and no spaces: equal values have equal text."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

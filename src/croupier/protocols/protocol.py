@@ -1,0 +1,137 @@
+"""A protocol: a privacy target and a recipe, to be planned for any batch size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from croupier.checks import InvalidParameter, between, integer, one_of, positive
+from croupier.noise import Noise
+from croupier.privacy import Guarantee
+from croupier.protocols.mechanism import Mechanism
+from croupier.protocols.values import Ball, Values
+
+CONSTANTS = ("tight", "published")
+DEFAULT_DELTA = 1e-6
+TIGHT_WRAP = 2.0**-40
+"""Tight settings let the modular sum wrap around with no more than this probability; it costs a few bits."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of protocol: what it promises against whom, and how to plan it."""
+
+    name: str
+    trust: str
+    notion: str
+    carrier: str
+    seed: str
+    plan: Callable[[Protocol, int], Mechanism]
+    constants: tuple[str, ...] = CONSTANTS
+    binary_only: bool = False
+    vectors: bool = False
+    smallest: Callable[[Protocol], int] = lambda protocol: 1
+    epsilon_below: float = math.inf
+    delta_below: float = 1.0
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A target (epsilon, delta) and how to meet it.
+
+    `delta` is 0 for pure privacy, and for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
+    `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone. `wrap_failure`
+    is the chance of a modular wrap-around that `published` settings allow (the papers' p).
+    """
+
+    row: Row
+    epsilon: float
+    delta: float
+    constants: str = "tight"
+    values: Values | Ball = Values()
+    honest_fraction: float = 1.0
+    precision: int | None = None
+    scaling: float = 10.0
+    side: Literal["over", "under"] = "over"
+    failure: float = 0.05
+    wrap_failure: float = 1e-6
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, "[)")
+        one_of("constants", self.constants, self.row.constants)
+        between("honest_fraction", self.honest_fraction, 0, 1, "(]")
+        between("failure", self.failure, 0, 1)
+        between("wrap_failure", self.wrap_failure, 0, 1)
+        one_of("side", self.side, ("over", "under"))
+        if self.precision is not None:
+            integer("precision", self.precision, 1)
+        if not self.scaling >= 1:
+            raise InvalidParameter("scaling", self.scaling, "a number >= 1")
+        if self.published:
+            if self.epsilon >= self.row.epsilon_below:
+                limit = f"a number in (0, {self.row.epsilon_below:g}) with published constants ({self.row.seed})"
+                raise InvalidParameter("epsilon", self.epsilon, limit)
+            if self.delta >= self.row.delta_below:
+                limit = f"a number in (0, {self.row.delta_below:g}) with published constants ({self.row.seed})"
+                raise InvalidParameter("delta", self.delta, limit)
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def published(self) -> bool:
+        return self.constants == "published"
+
+    @property
+    def smallest(self) -> int:
+        """The least number of users a batch may have."""
+        return self.row.smallest(self)
+
+    def honest(self, users: int) -> int:
+        """How many users of a batch are counted on: ⌈γn⌉."""
+        return max(1, math.ceil(self.honest_fraction * users - 1e-9))
+
+    def plan(self, users: int) -> Mechanism:
+        """Calibrate for a batch of exactly `users` users.
+
+        >>> from croupier.protocols import shuffled_bits
+        >>> shuffled_bits(epsilon=0.5, delta=1e-6).plan(users=1000).share
+        SparseBits(slots=1, rate=0.2708882437251373)
+        """
+        smallest = self.smallest
+        if isinstance(users, bool) or not isinstance(users, int) or users < smallest:
+            raise InvalidParameter("users", users, f"a whole number >= {smallest}, the smallest batch of {self.name}")
+        return _plan(self, users)
+
+    def wrap_slack(self, noise: Noise, published: float) -> int:
+        """τ: how far beyond the largest sum the modular range reaches, at the allowed failure probability."""
+        return math.ceil(published) if self.published else max(noise.tail_quantile(TIGHT_WRAP / 2), 1)
+
+    def mechanism(self, users: int, *, precision: int, share: Noise, carrier: object, notion: Guarantee, **more: object) -> Mechanism:
+        """Put a mechanism together from what a row decided."""
+        return Mechanism(
+            protocol=self.name,
+            constants=self.constants,
+            users=users,
+            honest=self.honest(users),
+            values=self.values,
+            precision=precision,
+            share=share,
+            carrier=carrier,  # type: ignore[arg-type]
+            guarantee=notion,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+@lru_cache(maxsize=4096)
+def _plan(protocol: Protocol, users: int) -> Mechanism:
+    mechanism = protocol.row.plan(protocol, users)
+    certificate = mechanism.certificate()
+    if not certificate.holds:
+        raise ArithmeticError(f"{protocol.name} was planned with less privacy than it claims: {certificate}")
+    return mechanism

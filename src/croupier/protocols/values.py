@@ -1,0 +1,100 @@
+"""What a user may report: the declared range of values and their encoding as whole numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from croupier.checks import InvalidParameter, finite
+from croupier.noise.source import Source, bernoulli
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers in [low, high]; `binary` allows the two ends only, `clip` moves outliers to the nearer end.
+
+    >>> Values(0, 5).unit([0, 2.5, 5]).tolist()
+    [0.0, 0.5, 1.0]
+    >>> Values(0, 5).unit(7)
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: value = 7.0 is not allowed: it must be a number in [0, 5]
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    binary: bool = False
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        finite("low", self.low)
+        finite("high", self.high)
+        if not self.low < self.high:
+            raise InvalidParameter("high", self.high, f"above low = {self.low!r}")
+
+    @property
+    def span(self) -> float:
+        return float(self.high) - float(self.low)
+
+    def unit(self, values: ArrayLike) -> Floats:
+        """Map values to [0, 1], or refuse them."""
+        numbers = np.asarray(values, dtype=np.float64)
+        if np.isnan(numbers).any():
+            raise InvalidParameter("value", float("nan"), f"a number in [{self.low:g}, {self.high:g}]")
+        if self.clip:
+            numbers = np.clip(numbers, self.low, self.high)
+        outside = (numbers < self.low) | (numbers > self.high)
+        if self.binary:
+            outside |= (numbers != self.low) & (numbers != self.high)
+        if outside.any():
+            allowed = f"{self.low:g} or {self.high:g}" if self.binary else f"a number in [{self.low:g}, {self.high:g}]"
+            raise InvalidParameter("value", float(numbers[outside].flat[0]), allowed)
+        return np.clip((numbers - self.low) / self.span, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Vectors of the given dimension with Euclidean norm at most one; `clip` scales longer ones down to it.
+
+    `diameter` bounds the distance of two users' vectors, where less than 2 is known.
+    """
+
+    dimension: int
+    clip: bool = False
+    diameter: float = 2.0
+
+    low, high, span, binary = -1.0, 1.0, 2.0, False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dimension, int) or self.dimension < 1:
+            raise InvalidParameter("dimension", self.dimension, "a whole number >= 1")
+        if not 0 < finite("diameter", self.diameter) <= 2:
+            raise InvalidParameter("diameter", self.diameter, "a number in (0, 2]")
+
+    def unit(self, values: ArrayLike) -> Floats:
+        """Map each coordinate from [-1, 1] to [0, 1], or refuse the vector."""
+        vectors = np.asarray(values, dtype=np.float64)
+        if vectors.ndim == 0 or vectors.shape[-1] != self.dimension:
+            raise InvalidParameter("value", f"shape {vectors.shape}", f"a vector of {self.dimension} coordinates")
+        norms = np.linalg.norm(vectors, axis=-1)
+        if self.clip and np.isfinite(norms).all():
+            vectors = vectors / np.maximum(norms, 1.0)[..., None]
+        elif not np.all(norms <= 1.0 + 1e-12):
+            worst = float(norms[~(norms <= 1.0 + 1e-12)].flat[0])
+            raise InvalidParameter("value", f"a vector of norm {worst:.6g}", "a vector of norm at most 1")
+        return np.clip((vectors + 1.0) / 2.0, 0.0, 1.0)
+
+
+def encode(unit_values: Floats, precision: int, source: Source) -> Integers:
+    """Round x·g up with probability its fraction, else down (003 Alg. 1): unbiased, whole, in 0..g."""
+    scaled = unit_values * precision
+    whole = np.floor(scaled)
+    fraction = scaled - whole
+    encoded = whole.astype(np.int64)
+    if np.any(fraction > 0):
+        encoded += bernoulli(fraction, source)
+    return encoded

@@ -190,7 +190,9 @@ class Noise(ABC):
 
     def __repr__(self) -> str:
         shown = ((f.name, getattr(self, f.name)) for f in fields(self) if f.repr)  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(f'{name}={show(value)}' for name, value in shown if value is not None)})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={show(value)}' for name, value in shown if value is not None)})"
+        )
 
 
 class RatioNoise(Noise):

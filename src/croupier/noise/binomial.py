@@ -149,7 +149,9 @@ class SparseBits(Noise):
         for done in range(0, int(sent.max(initial=0)), 64):
             left = np.clip(sent - done, 0, 64).astype(np.uint64)
             # A shift by 64 is undefined, so an empty remainder is handled apart.
-            kept = np.where(left > 0, source.words(count) >> (np.uint64(64) - np.maximum(left, np.uint64(1))), np.uint64(0))
+            kept = np.where(
+                left > 0, source.words(count) >> (np.uint64(64) - np.maximum(left, np.uint64(1))), np.uint64(0)
+            )
             ones += np.bitwise_count(kept).astype(np.int64)
         return sent - ones, ones
 

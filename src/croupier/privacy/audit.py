@@ -55,7 +55,9 @@ def epsilon_lower_bound(
     return Finding(best, delta, failure, len(first))
 
 
-def _best_event(p: NDArray[np.int64], q: NDArray[np.int64], trials: int, delta: float, failure: float) -> NDArray[np.int64]:
+def _best_event(
+    p: NDArray[np.int64], q: NDArray[np.int64], trials: int, delta: float, failure: float
+) -> NDArray[np.int64]:
     """The set of outcomes that promises most: a lower tail, an upper tail, or the outcomes of largest ratio."""
     size = len(p)
     rising = np.arange(size)
@@ -79,5 +81,3 @@ def _bound(hits: NDArray[np.int64], misses: NDArray[np.int64], trials: int, delt
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(low > delta, np.log((low - delta) / high), 0.0)
     return np.maximum(np.nan_to_num(bound, nan=0.0, neginf=0.0), 0.0)
-
-

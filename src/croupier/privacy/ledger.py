@@ -102,7 +102,9 @@ class Ledger:
         cost = self.cost(loss, delta)
         # One part in 10^12 forgives the last rounding of a budget cut into equal parts, and no more.
         if not self.spent + cost <= self.budget * (1.0 + 1e-12):
-            raise BudgetExceeded(f"{what} costs {self.unit} = {cost:.6g}, and only {self.left:.6g} of {self.budget:.6g} is left")
+            raise BudgetExceeded(
+                f"{what} costs {self.unit} = {cost:.6g}, and only {self.left:.6g} of {self.budget:.6g} is left"
+            )
         if self.method == "basic" and math.fsum(c.delta for c in self.charges) + delta > self.delta * (1.0 + 1e-12):
             raise BudgetExceeded(f"{what} costs δ = {delta:.3g}, which exceeds what is left of δ = {self.delta:.3g}")
         self.charges.append(Charge(what, cost, delta if self.method == "basic" else 0.0))

@@ -80,7 +80,9 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
     losses, masses, step = [], [], abs(shift) // 2
     impossible = math.fsum(sent.pmf[: max(0, step - sent.start)])
     edge = 0.0
-    for (start, row), bits, weight in zip(fair_rows(sent.start, sent.stop, floor), range(sent.start, sent.stop), sent.pmf, strict=True):
+    for (start, row), bits, weight in zip(
+        fair_rows(sent.start, sent.stop, floor), range(sent.start, sent.stop), sent.pmf, strict=True
+    ):
         if len(row) <= step:
             continue
         losses.append(np.log(row[step:] / row[:-step]))
@@ -171,9 +173,7 @@ def upper_envelope(first: Pair, second: Pair) -> Pair:
     inside = (gap * turn < 0) & (crossing > t) & (crossing < following)
     vertices = np.concatenate((t, crossing[inside]))
     # To the right of a crossing the other profile leads.
-    slope_right = np.concatenate(
-        (np.where(leads, *slopes), np.where(leads, slopes[1], slopes[0])[inside])
-    )
+    slope_right = np.concatenate((np.where(leads, *slopes), np.where(leads, slopes[1], slopes[0])[inside]))
     order = np.argsort(vertices, kind="stable")
     vertices, slope_right = vertices[order], slope_right[order]
     # Both profiles start at one; the flatter one leads at first.

@@ -69,9 +69,7 @@ def _tight_levels(protocol: Protocol, users: int) -> tuple[int, Noise]:
     honest = protocol.honest(users)
 
     def fair(sensitivity: int) -> int:
-        return calibrate(
-            Binomial, epsilon=protocol.epsilon, delta=protocol.delta, sensitivity=sensitivity
-        ).trials
+        return calibrate(Binomial, epsilon=protocol.epsilon, delta=protocol.delta, sensitivity=sensitivity).trials
 
     # Noise of variance V on one level costs V in the sum's own units, whatever the number of levels.
     level_variance = fair(1) / 4.0

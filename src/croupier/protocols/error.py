@@ -8,7 +8,7 @@ import numpy as np
 
 from croupier.noise import Noise
 
-WIDEST = 5000.0
+WIDEST = 20_000.0
 """Standard deviations beyond this are not worth the sum."""
 
 

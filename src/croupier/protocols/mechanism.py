@@ -264,7 +264,9 @@ class Mechanism:
                 }
             )
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-            raise InvalidParameter("mechanism", text[:60], f"version {VERSION} of a serialized mechanism ({error!r})") from None
+            raise InvalidParameter(
+                "mechanism", text[:60], f"version {VERSION} of a serialized mechanism ({error!r})"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -331,7 +333,9 @@ class Release:
             decoded = body["decoded"]
             mechanism = Mechanism.from_json(json.dumps(body["mechanism"]))
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise InvalidParameter("release", text[:60], f"version {VERSION} of a serialized release ({error!r})") from None
+            raise InvalidParameter(
+                "release", text[:60], f"version {VERSION} of a serialized release ({error!r})"
+            ) from None
         return cls(mechanism, tuple(decoded) if isinstance(decoded, list) else decoded)
 
 

@@ -112,7 +112,9 @@ class Protocol:
         """τ: how far beyond the largest sum the modular range reaches, at the allowed failure probability."""
         return math.ceil(published) if self.published else max(noise.tail_quantile(TIGHT_WRAP / 2), 1)
 
-    def mechanism(self, users: int, *, precision: int, share: Noise, carrier: object, notion: Guarantee, **more: object) -> Mechanism:
+    def mechanism(
+        self, users: int, *, precision: int, share: Noise, carrier: object, notion: Guarantee, **more: object
+    ) -> Mechanism:
         """Put a mechanism together from what a row decided."""
         return Mechanism(
             protocol=self.name,

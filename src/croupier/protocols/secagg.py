@@ -49,7 +49,12 @@ def modulus(users: int, precision: int, slack: int) -> int:
 def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], Mechanism]:
     def plan(protocol: Protocol, users: int) -> Mechanism:
         precision, epsilon, p = laplace_precision(protocol, users), protocol.epsilon, protocol.wrap_failure
-        if noise_from == "user" and not protocol.published and protocol.precision is None and not protocol.values.binary:
+        if (
+            noise_from == "user"
+            and not protocol.published
+            and protocol.precision is None
+            and not protocol.values.binary
+        ):
             # Each user's own noise dwarfs their rounding: a fixed number of levels will do.
             precision = max(1, math.ceil(TIGHT_SCALING * epsilon))
         noise = laplace_noise(precision, epsilon)

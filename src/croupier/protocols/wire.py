@@ -34,7 +34,11 @@ def pack(mechanism: Mechanism, report: ArrayLike) -> tuple[bytes, ...]:
     mechanism.carrier.check_report(numbers, mechanism.share)
     if isinstance(mechanism.carrier, ShuffledMessages):
         if numbers.sum() > MOST_MESSAGES:
-            raise InvalidParameter("messages", int(numbers.sum()), f"at most {MOST_MESSAGES}: {mechanism.protocol} here is for simulation only")
+            raise InvalidParameter(
+                "messages",
+                int(numbers.sum()),
+                f"at most {MOST_MESSAGES}: {mechanism.protocol} here is for simulation only",
+            )
         rows = numbers.reshape(-1, 2)
         labels = [i.to_bytes(LABEL, "big") if mechanism.coordinates else b"" for i in range(len(rows))]
         return tuple(

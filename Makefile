@@ -1,0 +1,44 @@
+# make run, make test and make bench set up what they need, in .venv, from constraints.txt.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: run test lint bench clean
+
+run: $(VENV)/.run
+	@$(BIN)/croupier price --users 1000 --epsilon 0.5
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# Each stamp stands for a set of extras; it is renewed when a pin or a dependency changes.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up croupier in $(VENV) ..."
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up croupier and its tests in $(VENV) ..."
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up croupier and the peers it is measured against in $(VENV) ..."
+	$(PIP) install -c constraints.txt -e '.[dev,bench]'
+	@touch $@ $(VENV)/.run $(VENV)/.test

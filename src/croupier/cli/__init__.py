@@ -1,0 +1,5 @@
+"""The command line: thin."""
+
+
+def main() -> int:
+    return 0

@@ -33,7 +33,7 @@ def finite(name: str, value: object, allowed: str = "a finite number") -> Number
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Rational):
-        return Fraction(value.numerator, value.denominator)
+        return Fraction(value)
     number = float(value)
     if not math.isfinite(number):
         raise InvalidParameter(name, value, allowed)
@@ -54,9 +54,10 @@ def integer(name: str, value: object, least: int, most: int | None = None) -> in
     allowed = f"a whole number >= {least}" if most is None else f"a whole number in [{least}, {most}]"
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidParameter(name, value, allowed)
-    if value < least or (most is not None and value > most):
+    number = int(value)
+    if number < least or (most is not None and number > most):
         raise InvalidParameter(name, value, allowed)
-    return int(value)
+    return number
 
 
 def between(name: str, value: object, low: float, high: float, ends: str = "()") -> Number:

@@ -1,5 +1,66 @@
-"""The command line: thin."""
+"""The command line: thin. Each command is a module with `add` (its arguments) and `run` (its work)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from croupier import __version__
+from croupier.checks import CroupierError
+from croupier.cli import audit, price, protocols
+
+GROUPS = {
+    "plan an experiment": (protocols, price),
+    "check the privacy": (audit,),
+}
+"""Commands by what a person wants."""
 
 
-def main() -> int:
-    return 0
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line on stderr, exit status 2."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the whole command line."""
+    top = _Parser(
+        prog="croupier",
+        description="Private online learning without a trusted server.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(_overview()),
+        usage="croupier COMMAND [options]   (croupier COMMAND --help explains one)",
+    )
+    top.add_argument("--version", action="version", version=f"croupier {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    for modules in GROUPS.values():
+        for module in modules:
+            command = commands.add_parser(
+                module.NAME, prog=f"croupier {module.NAME}", help=module.SUMMARY, description=module.SUMMARY
+            )
+            command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+            module.add(command)
+            command.set_defaults(run=module.run)
+    return top
+
+
+def _overview() -> list[str]:
+    lines = []
+    for wish, modules in GROUPS.items():
+        lines += [f"{wish}:"] + [f"  {module.NAME:<12}{module.SUMMARY}" for module in modules] + [""]
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; bad input is one line on stderr and status 2."""
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except CroupierError as error:
+        print(f"croupier {options.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130

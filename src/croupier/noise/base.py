@@ -18,7 +18,7 @@ from croupier.checks import InvalidParameter, Number, integer
 from croupier.noise.inversion import inverter
 from croupier.noise.source import SeededSource, Source
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 
 EPSILON = 2.0**-52

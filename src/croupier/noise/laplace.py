@@ -63,8 +63,8 @@ class DiscreteLaplace(RatioNoise):
         if real is float:
             beta = math.exp(-1.0 / float(self.scale))
             return np.where(np.asarray(x) >= 0, beta, 1.0 / beta)
-        beta = (-1 / to_arb(self.scale)).exp()
-        return beta if x >= 0 else 1 / beta
+        ball = (-1 / to_arb(self.scale)).exp()
+        return ball if x >= 0 else 1 / ball
 
     @property
     def _growth_limit(self) -> float:
@@ -161,7 +161,7 @@ class PolyaDifference(Noise):
 
     def _log_characteristic(self, theta: Floats) -> Floats:
         odds = self.part.odds
-        return -float(self.r) * np.log1p(4.0 * odds * (1.0 + odds) * np.sin(theta / 2.0) ** 2)
+        return np.asarray(-float(self.r) * np.log1p(4.0 * odds * (1.0 + odds) * np.sin(theta / 2.0) ** 2))
 
     def _draw(self, count: int, source: Source) -> Integers:
         return self.part._draw(count, source) - self.part._draw(count, source)

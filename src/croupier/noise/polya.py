@@ -74,7 +74,8 @@ class Polya(RatioNoise):
     def _mass(self) -> arb:
         r, k, beta = to_arb(self.r), self.mode, self._beta(to_arb)
         ways = (r + k).lgamma() - arb(k + 1).lgamma() - r.lgamma()
-        return (ways + k * beta.log() + r * (1 - beta).log()).exp()
+        mass: arb = (ways + k * beta.log() + r * (1 - beta).log()).exp()
+        return mass
 
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         return (x + real(self.r)) * self._beta(real) / (x + 1)

@@ -37,9 +37,8 @@ class SecureSource:
         if os.getpid() != self._process:
             self._rekey()
         stream = np.zeros(count, dtype=np.uint64)
-        buffer = memoryview(stream).cast("B")
         if count:
-            self._stream.update_into(bytes(len(buffer)), buffer)
+            self._stream.update_into(bytes(8 * count), stream.data.cast("B"))
         return stream
 
     def __repr__(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,4 +79,4 @@ def _bound(hits: NDArray[np.int64], misses: NDArray[np.int64], trials: int, delt
     high = np.where(full, 1.0, betaincinv(misses + 1, np.maximum(trials - misses, 1), 1.0 - failure / 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(low > delta, np.log((low - delta) / high), 0.0)
-    return np.maximum(np.nan_to_num(bound, nan=0.0, neginf=0.0), 0.0)
+    return np.asarray(np.maximum(np.nan_to_num(bound, nan=0.0, neginf=0.0), 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -140,9 +141,13 @@ def _binomial(target: Target) -> Binomial:
     candidates = []
     for bits in range(least_bits, least_bits + 3):
         trials = bits * target.users
-        bias = least_real(lambda p, n=trials: target.met(Binomial(n, min(p, 0.5))), fair / trials / 2.0)
+        bias = least_real(partial(_bias_suffices, target, trials), fair / trials / 2.0)
         candidates.append(Binomial(trials, min(bias, 0.5)))
     return min(candidates, key=lambda noise: (noise.variance, noise.trials))
+
+
+def _bias_suffices(target: Target, trials: int, bias: float) -> bool:
+    return target.met(Binomial(trials, min(bias, 0.5)))
 
 
 def _sparse(target: Target) -> SparseBits:

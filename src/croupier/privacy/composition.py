@@ -159,7 +159,8 @@ class Table:
 
     def _uncertainty(self, epsilon: Floats) -> Floats:
         """The error of the tilted law times the most that one unit of it can count: e^{-λx}(1-e^{-x}) <= 1/(1+λ)."""
-        return self.error * np.exp(np.minimum(self.log_scale - self.tilt * epsilon, 700.0)) / (1.0 + self.tilt)
+        most = np.exp(np.minimum(self.log_scale - self.tilt * epsilon, 700.0)) / (1.0 + self.tilt)
+        return np.asarray(self.error * most)
 
 
 def _log_sum_exp(pair: Pair, tilt: float) -> float:

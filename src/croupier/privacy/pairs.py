@@ -10,15 +10,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croupier.noise import Binomial, DiscreteLaplace, Noise, PolyaDifference, SparseBits, Window
 from croupier.noise.base import EPSILON, SHALLOW
-from croupier.noise.binomial import WIDE, fair_rows
+from croupier.noise.binomial import fair_rows
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+
+WIDEST = 4e5
+"""Binomial laws of a larger standard deviation are not tabulated; nor is one 2,000 times its shift, private as it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +84,7 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
     losses, masses, step = [], [], abs(shift) // 2
     impossible = math.fsum(sent.pmf[: max(0, step - sent.start)])
     edge = 0.0
-    for (start, row), bits, weight in zip(
-        fair_rows(sent.start, sent.stop, floor), range(sent.start, sent.stop), sent.pmf, strict=True
-    ):
+    for (start, row), weight in zip(fair_rows(sent.start, sent.stop, floor), sent.pmf, strict=True):
         if len(row) <= step:
             continue
         losses.append(np.log(row[step:] / row[:-step]))
@@ -100,8 +102,9 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
 @_pair.register
 def _binomial(noise: Binomial, shift: int, floor: float) -> Pair:
     """Fewer trials are less private, so a law too wide to tabulate is bounded by a narrower one."""
-    if noise.variance > WIDE:
-        noise = Binomial(math.floor(noise.trials * WIDE / noise.variance), noise.p)
+    enough = min(2000.0 * abs(shift), WIDEST) ** 2
+    if noise.variance > max(enough, 1e6):
+        noise = Binomial(math.floor(noise.trials * enough / noise.variance), noise.p)
     return _shifted(noise, noise.window(floor), shift)
 
 

@@ -69,13 +69,13 @@ def audit(
 def _batch(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
     """All users at the lowest value, the first one at `value`; vectors stand on the first axis."""
     if isinstance(mechanism.values, Ball):
-        batch = np.zeros((mechanism.users, mechanism.dimension))
-        batch[:, 0] = mechanism.values.low
-        batch[0, 0] = value
-        return batch
-    batch = np.full(mechanism.users, mechanism.values.low)
-    batch[0] = value
-    return batch
+        vectors = np.zeros((mechanism.users, mechanism.dimension))
+        vectors[:, 0] = mechanism.values.low
+        vectors[0, 0] = value
+        return vectors
+    numbers = np.full(mechanism.users, mechanism.values.low, dtype=np.float64)
+    numbers[0] = value
+    return numbers
 
 
 def _statistic(mechanism: Mechanism, batches: NDArray[np.float64], source: Source) -> NDArray[np.int64]:

@@ -44,7 +44,7 @@ class ShuffledMessages:
         return np.stack((zeros.reshape(encoded.shape) + silent, ones.reshape(encoded.shape) + encoded), axis=-1)
 
     def collect(self, reports: Integers, coordinates: int) -> Integers:
-        return reports.sum(axis=-2 - coordinates)
+        return np.asarray(reports.sum(axis=-2 - coordinates))
 
     def check_report(self, report: Integers, noise: Noise) -> None:
         self._check(report, noise, 1)

@@ -32,10 +32,10 @@ def published_noise(epsilon: float, delta: float) -> Polya:
 
 def _least_error(protocol: Protocol) -> Noise:
     """The noise with the least error quantile at the protocol's failure probability: Poisson or a negative binomial."""
-    target = {"epsilon": protocol.epsilon, "delta": protocol.delta}
+    epsilon, delta = protocol.epsilon, protocol.delta
     candidates: list[Noise] = [
-        calibrate(Poisson, **target),
-        calibrate(Polya, **target, failure=protocol.failure),
+        calibrate(Poisson, epsilon=epsilon, delta=delta),
+        calibrate(Polya, epsilon=epsilon, delta=delta, failure=protocol.failure),
     ]
     return min(candidates, key=lambda noise: (noise.tail_quantile(protocol.failure), noise.variance))
 

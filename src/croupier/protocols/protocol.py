@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -43,15 +43,15 @@ class Protocol:
     """A target (epsilon, delta) and how to meet it.
 
     `delta` is 0 for pure privacy, and for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
-    `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone. `wrap_failure`
-    is the chance of a modular wrap-around that `published` settings allow (the papers' p).
+    `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone.
+    `wrap_failure` is the chance of a modular wrap-around that `published` settings allow (the papers' p).
     """
 
     row: Row
     epsilon: float
     delta: float
     constants: str = "tight"
-    values: Values | Ball = Values()
+    values: Values | Ball = field(default_factory=Values)
     honest_fraction: float = 1.0
     precision: int | None = None
     scaling: float = 10.0

@@ -1,4 +1,4 @@
-"""Sums under secure aggregation (003): Laplace, Skellam and discrete Gaussian shares; also central and local Laplace."""
+"""Sums under secure aggregation (003): Laplace, Skellam, discrete Gaussian; central and local Laplace beside them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,52 @@
+"""`croupier protocols`: what there is, and whom each one trusts."""
+
+from __future__ import annotations
+
+import argparse
+
+from croupier.cli.options import print_json
+from croupier.cli.tables import table
+from croupier.protocols import ROWS, protocol
+
+NAME = "protocols"
+SUMMARY = "list the private sums: trust, notion, carrier, smallest batch"
+
+NOTIONS = {"pure": "ε-DP", "approximate": "(ε, δ)-DP", "renyi": "Rényi DP", "concentrated": "zCDP"}
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the table of protocols."""
+    rows = [
+        {
+            "name": row.name,
+            "trust": row.trust,
+            "notion": row.notion,
+            "carrier": row.carrier,
+            "smallest_batch": protocol(row.name, epsilon=0.5).smallest,
+            "seed": row.seed,
+        }
+        for row in ROWS.values()
+    ]
+    if options.json:
+        print_json(rows)
+        return 0
+    table(
+        ["protocol", "trusts", "guarantee", "carrier", "smallest batch", "paper"],
+        [
+            [
+                row["name"],
+                row["trust"],
+                NOTIONS[str(row["notion"])],
+                row["carrier"],
+                str(row["smallest_batch"]),
+                row["seed"],
+            ]
+            for row in rows
+        ],
+        right={4},
+    )
+    return 0

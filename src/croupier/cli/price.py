@@ -8,6 +8,7 @@ from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import add_target, print_json, protocol_from
+from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, Mechanism
@@ -63,6 +64,7 @@ def priced(mechanism: Mechanism, epsilon: float) -> dict[str, Any]:
 
 def _describe(mechanism: Mechanism, epsilon: float) -> None:
     price = priced(mechanism, epsilon)
+    radius = price["radius_95"]
     spread = f"{mechanism.values.low:g} to {mechanism.values.high:g}"
     side = {"unbiased": "unbiased", "over": "never below the truth", "under": "never above the truth"}
     rows = [
@@ -70,15 +72,12 @@ def _describe(mechanism: Mechanism, epsilon: float) -> None:
         ("exact privacy", _exact(price)),
         ("noise in the sum", repr(mechanism.noise)),
         ("noise of one party", repr(mechanism.share)),
-        ("encoding", f"{mechanism.precision} levels over {spread}"),
+        ("encoding", f"steps of 1/{mechanism.precision} of the range {spread}"),
         ("carrier", repr(mechanism.carrier)),
         ("estimate", side[mechanism.side]),
         ("standard deviation", f"{number(price['standard_deviation'])} in the sum of {mechanism.users:,} values"),
         ("rounding adds at most", f"{number(math.sqrt(price['rounding_variance']))} standard deviation"),
-        (
-            "95 % error radius",
-            f"{number(price['radius_95'])}, so {number(price['radius_95'] / mechanism.users)} in the mean",
-        ),
+        ("95 % error radius", f"{number(radius)}, so {number(radius / mechanism.users)} in the mean"),
         ("messages per user", number(price["messages_per_user"])),
         ("bits per user", number(price["bits_per_user"])),
     ]
@@ -103,15 +102,21 @@ def _compare(options: argparse.Namespace) -> int:
     refused: list[dict[str, Any]] = []
     if not options.epsilon > 0:
         raise InvalidParameter("epsilon", options.epsilon, "a finite number > 0")
-    for name, row in ROWS.items():
-        for constants in (options.constants,) if options.constants else ("published", "tight"):
-            own = argparse.Namespace(**vars(options) | {"delta": None if row.notion == "pure" else options.delta})
+    cases = [
+        (name, constants)
+        for name in ROWS
+        for constants in ((options.constants,) if options.constants else ("published", "tight"))
+    ]
+    with progress("protocols", len(cases)) as advance:
+        for name, constants in cases:
+            pure = ROWS[name].notion == "pure"
+            own = argparse.Namespace(**vars(options) | {"delta": None if pure else options.delta})
             try:
                 mechanism = protocol_from(own, name, constants).plan(options.users)
+                found.append(priced(mechanism, options.epsilon))
             except CroupierError as error:
                 refused.append({"protocol": name, "constants": constants, "refused": str(error)})
-                continue
-            found.append(priced(mechanism, options.epsilon))
+            advance(1)
     if not found:
         raise CroupierError(refused[0]["refused"])
     if options.json:
@@ -138,11 +143,11 @@ def _compare(options: argparse.Namespace) -> int:
         title=f"The price of privacy: the sum of {options.users:,} values in "
         f"[{options.low:g}, {options.high:g}], asked for ε = {options.epsilon:g}",
     )
+    print("Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages and bits: per user.")
     print(
-        "Standard deviation and radius are of the whole sum (per coordinate for vectors); messages and bits per user."
+        "Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was paid"
     )
-    print("Exact ε is recomputed from the noise itself, at the promised δ: with published constants it is far below ε,")
-    print("noise paid for and not needed; tight constants spend what was promised.")
+    print("for and not needed; tight constants spend what was promised.")
     for refusal in refused:
         print(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}")
     return 0

@@ -21,8 +21,8 @@ from croupier.noise.binomial import fair_rows
 
 Floats = NDArray[np.floating[Any]]
 
-WIDEST = 4e5
-"""Binomial laws of a larger standard deviation are not tabulated; nor is one 2,000 times its shift, private as it is."""
+WIDEST = 1.5e5
+"""A Binomial law is tabulated up to this standard deviation, or 2,000 times the shift: it is private enough then."""
 
 
 @dataclass(frozen=True, eq=False)

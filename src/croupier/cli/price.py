@@ -144,10 +144,8 @@ def _compare(options: argparse.Namespace) -> int:
         f"[{options.low:g}, {options.high:g}], asked for ε = {options.epsilon:g}",
     )
     print("Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages and bits: per user.")
-    print(
-        "Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was paid"
-    )
-    print("for and not needed; tight constants spend what was promised.")
+    print("Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was")
+    print("paid for and not needed; tight constants spend what was promised.")
     for refusal in refused:
         print(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}")
     return 0

@@ -36,17 +36,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     table(
         ["protocol", "trusts", "guarantee", "carrier", "smallest batch", "paper"],
-        [
-            [
-                row["name"],
-                row["trust"],
-                NOTIONS[str(row["notion"])],
-                row["carrier"],
-                str(row["smallest_batch"]),
-                row["seed"],
-            ]
-            for row in rows
-        ],
+        [list((row | {"notion": NOTIONS[str(row["notion"])]}).values()) for row in rows],
         right={4},
     )
     return 0

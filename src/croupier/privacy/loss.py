@@ -170,11 +170,9 @@ class Loss:
             return self._composed.delta(epsilon) if self._tabulated else self._renyi_delta(epsilon)
         found = max(pair.delta(epsilon) for pair in release.pairs())
         # The shallow table charges what it left out; where that could matter, look deeper (unless the law is vast).
-        return (
-            found
-            if found > 1e-30 or release.noise.variance > 1e8
-            else max(pair.delta(epsilon) for pair in release.pairs(DEEP))
-        )
+        if found > 1e-30 or release.noise.variance > 1e8:
+            return found
+        return max(pair.delta(epsilon) for pair in release.pairs(DEEP))
 
     def epsilon(self, delta: float) -> float:
         """The least ε for which (ε, δ)-DP is proven, rounded up; infinite where there is none.

@@ -22,7 +22,7 @@ from croupier.noise.binomial import fair_rows
 Floats = NDArray[np.floating[Any]]
 
 WIDEST = 1.5e5
-"""A Binomial law is tabulated up to this standard deviation, or 2,000 times the shift: it is private enough then."""
+"""A Binomial law is tabulated up to this standard deviation, or 400 times the shift: it is private enough then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
 @_pair.register
 def _binomial(noise: Binomial, shift: int, floor: float) -> Pair:
     """Fewer trials are less private, so a law too wide to tabulate is bounded by a narrower one."""
-    enough = min(2000.0 * abs(shift), WIDEST) ** 2
+    enough = min(400.0 * abs(shift), WIDEST) ** 2
     if noise.variance > max(enough, 1e6):
         noise = Binomial(math.floor(noise.trials * enough / noise.variance), noise.p)
     return _shifted(noise, noise.window(floor), shift)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from croupier.checks import InvalidParameter, between, integer, one_of, positive
+from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
 from croupier.noise import Noise
 from croupier.privacy import Guarantee
 from croupier.protocols.mechanism import Mechanism
@@ -135,5 +135,8 @@ def _plan(protocol: Protocol, users: int) -> Mechanism:
     mechanism = protocol.row.plan(protocol, users)
     certificate = mechanism.certificate()
     if not certificate.holds:
-        raise ArithmeticError(f"{protocol.name} was planned with less privacy than it claims: {certificate}")
+        raise CroupierError(
+            f"{protocol.name} for {users} users could not be certified: (ε, δ) = ({certificate.claim.epsilon:g}, "
+            f"{certificate.claim.delta:g}) was asked, and δ = {certificate.delta:.3g} is what could be proven"
+        )
     return mechanism

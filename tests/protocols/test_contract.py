@@ -26,7 +26,11 @@ def some_values(mechanism: Mechanism, batches: int, pattern: str, seed: int = 3)
             vectors[..., 0] = low if pattern == "low" else high
         return vectors
     if pattern == "mixed":
-        unit = rng.integers(0, 2, (batches, mechanism.users)) if mechanism.values.binary else rng.random((batches, mechanism.users))
+        unit = (
+            rng.integers(0, 2, (batches, mechanism.users))
+            if mechanism.values.binary
+            else rng.random((batches, mechanism.users))
+        )
         return low + (high - low) * unit
     return np.full((batches, mechanism.users), low if pattern == "low" else high)
 

@@ -88,6 +88,11 @@ class Noise(ABC):
         return self.support == (None, None)
 
     @property
+    def balanced(self) -> bool:
+        """Whether the law is its own mirror image about some centre: a shift up then tells as much as one down."""
+        return self.symmetric
+
+    @property
     def log_ratio_bound(self) -> Number:
         """The supremum of |log P(x+1)/P(x)| over the integers, exactly; infinite for most families."""
         return math.inf

@@ -50,6 +50,10 @@ class Binomial(RatioNoise):
         return (0, self.trials)
 
     @property
+    def balanced(self) -> bool:
+        return Fraction(self.p) == Fraction(1, 2)
+
+    @property
     def mode(self) -> int:
         return min(math.floor((self.trials + 1) * Fraction(self.p)), self.trials)
 

@@ -31,10 +31,10 @@ def noise_from_dict(data: dict[str, Any]) -> Noise:
     family = body.pop("family", None)
     if family not in FAMILIES:
         raise InvalidParameter("family", family, "one of " + ", ".join(FAMILIES))
-    parameters: dict[str, Number] = {
-        name: Fraction(value) if isinstance(value, str) else value for name, value in body.items()
-    }
     try:
+        parameters: dict[str, Number] = {
+            name: Fraction(value) if isinstance(value, str) else value for name, value in body.items()
+        }
         return FAMILIES[family](**parameters)
-    except TypeError as error:
+    except (TypeError, ValueError, ZeroDivisionError) as error:
         raise InvalidParameter("noise", data, f"the parameters of {family}: {error}") from None

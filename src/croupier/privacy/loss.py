@@ -33,7 +33,7 @@ class Release:
     def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
         """The pairs of laws that a change of one user's value can lead to."""
         signs = {"both": (1, -1), "up": (1,), "down": (-1,)}[self.direction]
-        if self.noise.symmetric:
+        if self.noise.balanced:
             signs = signs[:1]
         return tuple(directed_pair(self.noise, sign * self.sensitivity, floor) for sign in signs)
 
@@ -203,7 +203,7 @@ class Loss:
         return min(lower, upper), upper
 
     def _one_way(self) -> tuple[Loss, ...]:
-        if all(r.noise.symmetric or (isinstance(r, Release) and r.direction != "both") for r, _ in self.releases):
+        if all(r.noise.balanced or (isinstance(r, Release) and r.direction != "both") for r, _ in self.releases):
             return (self,)
         return tuple(
             Loss(

@@ -151,10 +151,10 @@ def worst_pair(noise: Noise, sensitivity: int, floor: float = SHALLOW) -> Pair:
     """One pair at least as revealing as the shift up and the shift down: the larger of their two profiles.
 
     A user's value may rise in one release and fall in another, so composing either direction alone is not sound
-    unless the noise is symmetric.
+    unless the noise is balanced.
     """
     up = directed_pair(noise, sensitivity, floor)
-    if noise.symmetric or (isinstance(noise, Binomial) and noise.p * 2 == 1):
+    if noise.balanced:
         return up
     return upper_envelope(up, directed_pair(noise, -sensitivity, floor))
 

@@ -1,0 +1,147 @@
+"""The command line as a person meets it: tables, JSON, one clear line for bad input."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from croupier.cli import main
+from croupier.protocols import ROWS
+
+PRICE_KEYS = {
+    "protocol",
+    "users",
+    "epsilon",
+    "delta",
+    "notion",
+    "constants",
+    "noise",
+    "variance",
+    "radius_95",
+    "messages_per_user",
+    "bits_per_user",
+}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """One command: its status and what it printed."""
+    try:
+        status = main(arguments)
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_help_groups_commands_by_what_a_person_wants(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--help")
+    assert status == 0
+    assert "plan an experiment:" in out
+    assert "check the privacy:" in out
+
+
+def test_protocols_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "protocols", "--json")
+    assert status == 0
+    rows = json.loads(out)
+    assert [row["name"] for row in rows] == list(ROWS)
+    assert {row["smallest_batch"] for row in rows} == {1, 19}
+    assert run(capsys, "protocols")[1].count("\n") > len(ROWS)
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_price_json_has_its_keys(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    status, out, _ = run(capsys, "price", name, "--users", "100", "--epsilon", "0.5", "--json")
+    assert status == 0
+    price = json.loads(out)
+    assert price.keys() >= PRICE_KEYS
+    assert price["protocol"] == name
+    assert price["users"] == 100
+    assert price["radius_95"] > 0
+    assert price["noise"]["family"]
+
+
+def test_price_scales_with_the_values_own_units(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("price", "laplace", "--users", "100", "--epsilon", "1", "--json")
+    unit = json.loads(run(capsys, *common)[1])
+    wide = json.loads(run(capsys, *common, "--low", "-5", "--high", "5")[1])
+    assert wide["variance"] == pytest.approx(100 * unit["variance"])
+    assert wide["radius_95"] == pytest.approx(10 * unit["radius_95"])
+
+
+def test_price_of_all_protocols_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "0.5")
+    assert status == 0
+    assert all(name in out for name in ROWS)
+    status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "2", "--json", "--constants", "published")
+    assert any("published" in entry.get("refused", "") for entry in json.loads(out))
+
+
+def test_honest_fraction_is_charged(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(
+        capsys, "price", "shuffled-bits", "--users", "100", "--epsilon", "0.5", "--honest-fraction", "0.5"
+    )
+    assert status == 0
+    assert "50 of 100" in out
+
+
+def test_audit_passes_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "5000", "--seed", "1")
+    status, out, _ = run(capsys, *arguments, "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert found["passed"] is True
+    assert found["epsilon_lower_bound"] < found["claimed_epsilon"]
+    assert "consistent with the claim" in run(capsys, *arguments)[1]
+
+
+def test_audit_of_a_broken_mechanism_exits_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+
+    from croupier.noise import Noise
+
+    monkeypatch.setattr(Noise, "sample", lambda self, size, source: np.zeros(size, dtype=np.int64))
+    status, out, _ = run(capsys, "audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "5000")
+    assert status == 1
+    assert "BROKEN" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("price", "laplace", "--users", "10", "--epsilon", "0"), "epsilon"),
+        (("price", "laplace", "--users", "10", "--epsilon", "nan"), "epsilon"),
+        (("price", "--users", "10", "--epsilon", "-1"), "epsilon"),
+        (("price", "laplace", "--users", "0", "--epsilon", "1"), "users"),
+        (("price", "laplace", "--users", "ten", "--epsilon", "1"), "--users"),
+        (("price", "laplce", "--users", "10", "--epsilon", "1"), "protocol"),
+        (("price", "shuffled-bits", "--users", "10", "--epsilon", "1", "--delta", "1"), "delta"),
+        (("price", "shuffled-bits", "--users", "10", "--epsilon", "2", "--constants", "published"), "epsilon"),
+        (("price", "shuffled-laplace", "--users", "18", "--epsilon", "1"), "users"),
+        (("price", "laplace", "--users", "10", "--epsilon", "1", "--low", "2"), "high"),
+        (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "0"), "trials"),
+        (("audit", "laplace", "--users", "10", "--epsilon", "1"), "--trials"),
+        (("deal",), "deal"),
+        ((), "COMMAND"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], names: str
+) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert names in err
+
+
+@pytest.mark.parametrize("module", ["croupier", "croupier.noise", "croupier.privacy", "croupier.protocols"])
+def test_importing_stays_light(module: str) -> None:
+    heavy = ["scipy.stats", "scipy", "dp_accounting", "matplotlib", "rich", "sklearn", "starlette", "croupier.cli"]
+    program = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
+    assert found.stdout.strip() == "[]"

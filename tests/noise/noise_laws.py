@@ -1,0 +1,257 @@
+"""The laws once more, by roads the library does not take: closed forms in balls and exact integer polynomials."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache, singledispatch
+
+from flint import arb, ctx, fmpz_poly
+
+from croupier.noise import (
+    Binomial,
+    DiscreteGaussian,
+    DiscreteGaussianSum,
+    DiscreteLaplace,
+    Noise,
+    Poisson,
+    Polya,
+    PolyaDifference,
+    Skellam,
+    SparseBits,
+)
+
+BITS = 400
+FIXED = 900
+"""Bits after the point in the integer convolutions."""
+
+THIRD, TENTH = Fraction(1, 3), Fraction(1, 10)
+
+MEMBERS: tuple[Noise, ...] = (
+    Binomial(1, 0.5),
+    Binomial(12, THIRD),
+    Binomial(1000, 0.5),
+    Binomial(3000, 0.01),
+    SparseBits(1),
+    SparseBits(63),
+    SparseBits(10, 0.3),
+    SparseBits(400, Fraction(1, 4)),
+    DiscreteLaplace(0.5),
+    DiscreteLaplace(20),
+    DiscreteLaplace(Fraction(100, 3)),
+    Polya(Fraction(1, 1000), scale=20),
+    Polya(THIRD, beta=0.75),
+    Polya(2.5, beta=Fraction(3, 5)),
+    Polya(30, scale=3),
+    PolyaDifference(Fraction(1, 1000), 20),
+    PolyaDifference(THIRD, 2),
+    PolyaDifference(1.5, 3),
+    PolyaDifference(9, 2),
+    PolyaDifference(16, 1),
+    PolyaDifference(40, Fraction(5, 2)),
+    Poisson(0.01),
+    Poisson(THIRD),
+    Poisson(4),
+    Poisson(10_000),
+    Skellam(THIRD),
+    Skellam(400),
+    Skellam(1_000_000),
+    DiscreteGaussian(0.3),
+    DiscreteGaussian(4),
+    DiscreteGaussian(10_000),
+    DiscreteGaussianSum(0.3, 5),
+    DiscreteGaussianSum(1, 7),
+    DiscreteGaussianSum(4, 25),
+)
+
+
+def ball(value: object) -> arb:
+    """An exact parameter as a ball at the current precision."""
+    exact = Fraction(value)  # type: ignore[arg-type]
+    return arb(exact.numerator) / arb(exact.denominator)
+
+
+def exact_pmf(noise: Noise, x: int) -> arb:
+    """P(X = x) as a ball."""
+    with ctx.workprec(BITS):
+        return _pmf(noise, int(x))
+
+
+def exact_tail(noise: Noise, x: int) -> arb:
+    """P(X > x) as a ball, or as a sum that stops where a term is 1e-20 of its first."""
+    with ctx.workprec(BITS):
+        return _tail(noise, int(x))
+
+
+def exact_cdf(noise: Noise, x: int) -> arb:
+    """P(X <= x), from its own end."""
+    with ctx.workprec(BITS):
+        return _tail(noise, -int(x) - 1) if noise.symmetric else _cdf(noise, int(x))
+
+
+@singledispatch
+def _pmf(noise: Noise, x: int) -> arb:
+    raise NotImplementedError
+
+
+@singledispatch
+def _tail(noise: Noise, x: int) -> arb:
+    """For symmetric laws, sum outward on the side where the terms fall."""
+    if x < 0:
+        return 1 - _tail(noise, -x - 1)
+    total, first, step = arb(0), None, 1 + isinstance(noise, SparseBits)
+    last = noise.support[1]
+    start = x + 1 + (isinstance(noise, SparseBits) and noise.rate == 1 and (noise.slots - x - 1) % 2)
+    if not (isinstance(noise, SparseBits) and noise.rate == 1):
+        step = 1
+    while last is None or start <= last:
+        term = _pmf(noise, start)
+        first = term if first is None else first
+        total += term
+        if term < first * arb(10) ** -20:
+            break
+        start += step
+    return total
+
+
+@singledispatch
+def _cdf(noise: Noise, x: int) -> arb:
+    raise NotImplementedError
+
+
+@_pmf.register
+def _(noise: Binomial, x: int) -> arb:
+    if not 0 <= x <= noise.trials:
+        return arb(0)
+    p = ball(noise.p)
+    return math.comb(noise.trials, x) * p**x * (1 - p) ** (noise.trials - x)
+
+
+@_tail.register
+def _(noise: Binomial, x: int) -> arb:
+    if not 0 <= x < noise.trials:
+        return arb(int(x < 0))
+    return ball(noise.p).beta_lower(arb(x + 1), arb(noise.trials - x), regularized=1)
+
+
+@_cdf.register
+def _(noise: Binomial, x: int) -> arb:
+    if not 0 <= x < noise.trials:
+        return arb(int(x >= 0))
+    return (1 - ball(noise.p)).beta_lower(arb(noise.trials - x), arb(x + 1), regularized=1)
+
+
+@lru_cache
+def _trinomial(noise: SparseBits) -> tuple[fmpz_poly, int]:
+    """A slot adds +1, 0, -1 with weights a, 2(b-a), a over 2b for the rate a/b: an exact integer polynomial."""
+    a, b = Fraction(noise.rate).as_integer_ratio()
+    return fmpz_poly([a, 2 * (b - a), a]) ** noise.slots, (2 * b) ** noise.slots
+
+
+@_pmf.register
+def _(noise: SparseBits, x: int) -> arb:
+    ways, whole = _trinomial(noise)
+    return arb(ways[x + noise.slots]) / arb(whole) if abs(x) <= noise.slots else arb(0)
+
+
+@_pmf.register
+def _(noise: DiscreteLaplace, x: int) -> arb:
+    rate = 1 / ball(noise.scale)
+    return (rate.exp() - 1) / (rate.exp() + 1) * (-abs(x) * rate).exp()
+
+
+@_tail.register
+def _(noise: DiscreteLaplace, x: int) -> arb:
+    beta = (-1 / ball(noise.scale)).exp()
+    return beta ** (x + 1) / (1 + beta) if x >= 0 else 1 - beta**-x / (1 + beta)
+
+
+def _beta(noise: Polya) -> arb:
+    return ball(noise.beta) if noise.beta is not None else (-1 / ball(noise.scale)).exp()
+
+
+@_pmf.register
+def _(noise: Polya, x: int) -> arb:
+    if x < 0:
+        return arb(0)
+    r, beta = ball(noise.r), _beta(noise)
+    return r.rising(x) / arb(x + 1).gamma() * beta**x * (1 - beta) ** r
+
+
+@_tail.register
+def _(noise: Polya, x: int) -> arb:
+    return arb(1) if x < 0 else _beta(noise).beta_lower(arb(x + 1), ball(noise.r), regularized=1)
+
+
+@_cdf.register
+def _(noise: Polya, x: int) -> arb:
+    return arb(0) if x < 0 else (1 - _beta(noise)).beta_lower(ball(noise.r), arb(x + 1), regularized=1)
+
+
+@_pmf.register
+def _(noise: PolyaDifference, x: int) -> arb:
+    """Gauss's series of sum_b P(A = b + |x|) P(B = b)."""
+    r, x, beta = ball(noise.r), abs(x), (-1 / ball(noise.scale)).exp()
+    series = (beta**2).hypgeom_2f1(r, r + x, arb(x + 1))
+    return (1 - beta) ** (2 * r) * beta**x * r.rising(x) / arb(x + 1).gamma() * series
+
+
+@_pmf.register
+def _(noise: Poisson, x: int) -> arb:
+    rate = ball(noise.rate)
+    return (-rate).exp() * rate**x / arb(x + 1).gamma() if x >= 0 else arb(0)
+
+
+@_tail.register
+def _(noise: Poisson, x: int) -> arb:
+    return ball(noise.rate).gamma_lower(arb(x + 1), regularized=1) if x >= 0 else arb(1)
+
+
+@_cdf.register
+def _(noise: Poisson, x: int) -> arb:
+    return ball(noise.rate).gamma_upper(arb(x + 1), regularized=1) if x >= 0 else arb(0)
+
+
+@lru_cache
+def _bessels(sigma2: Fraction, top: int) -> list[arb]:
+    """e^{-z} I_k(z) for k <= top, downward from two certified values by I_{k-1} = I_{k+1} + (2k/z) I_k."""
+    z = ball(sigma2)
+    found = [z.bessel_i(arb(top + 1), scaled=True), z.bessel_i(arb(top), scaled=True)]
+    for k in range(top, 0, -1):
+        found.append(found[-2] + 2 * k / z * found[-1])
+    return found[:0:-1]
+
+
+@_pmf.register
+def _(noise: Skellam, x: int) -> arb:
+    top = 64 + 64 * (math.ceil(40 * noise.std + 250) // 64)
+    if abs(x) > top:
+        return ball(noise.sigma2).bessel_i(arb(abs(x)), scaled=True)
+    return _bessels(Fraction(noise.sigma2), top)[abs(x)]
+
+
+@lru_cache
+def _theta(sigma2: Fraction) -> arb:
+    half = 2 + math.isqrt(math.ceil(2 * sigma2 * 300))
+    return 1 + 2 * sum(((-k * k / (2 * ball(sigma2))).exp() for k in range(1, half + 1)), arb(0))
+
+
+@_pmf.register
+def _(noise: DiscreteGaussian, x: int) -> arb:
+    return (-x * x / (2 * ball(noise.sigma2))).exp() / _theta(Fraction(noise.sigma2))
+
+
+@lru_cache
+def _power(noise: DiscreteGaussianSum) -> tuple[fmpz_poly, int]:
+    """The n-fold convolution of the law in whole multiples of 2^-FIXED, multiplied exactly."""
+    part = DiscreteGaussian(noise.sigma2)
+    half = 2 + math.isqrt(math.ceil(2 * Fraction(noise.sigma2) * math.ceil(FIXED * math.log(2))))
+    with ctx.workprec(FIXED + 64):
+        masses = [(_pmf(part, x) * arb(2) ** FIXED).floor().unique_fmpz() for x in range(-half, half + 1)]
+    return fmpz_poly(masses) ** noise.count, half * noise.count
+
+
+@_pmf.register
+def _(noise: DiscreteGaussianSum, x: int) -> arb:
+    law, half = _power(noise)
+    return arb(law[x + half]) / arb(2) ** (FIXED * noise.count) if abs(x) <= half else arb(0)

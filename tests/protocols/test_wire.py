@@ -1,0 +1,81 @@
+"""The bytes: fixed vectors that any other client must reproduce, and refusals of all else."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import SENDABLE, make
+
+from croupier.checks import InvalidParameter
+from croupier.noise import secure
+from croupier.protocols import Mechanism, Release, TamperedMessage
+from croupier.protocols.wire import message_bytes, pack, unpack
+
+VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])
+def test_vectors_hold(vector: dict[str, object]) -> None:
+    mechanism = Mechanism.from_json(str(vector["mechanism"]))
+    assert mechanism.to_json() == vector["mechanism"]
+    reports = np.asarray(vector["reports"])
+    messages = [pack(mechanism, report) for report in reports]
+    assert [[m.hex() for m in ms] for ms in messages] == vector["messages"]
+    view = mechanism.collect(reports)
+    assert view.tolist() == vector["view"]
+    release = mechanism.analyze(view, secure())
+    if mechanism.noise_from != "analyzer":
+        assert release.to_json() == vector["release"]
+        assert Release.from_json(str(vector["release"])).sum == pytest.approx(vector["sum"])
+
+
+@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+def test_messages_of_a_batch_make_the_view_in_any_order(name: str, constants: str) -> None:
+    mechanism = make(name, constants).plan(40)
+    values = np.zeros((40, 3)) if mechanism.coordinates else np.ones(40)
+    reports = mechanism.randomize(values, secure())
+    view = mechanism.collect(reports)
+    if mechanism.carrier.kind == "secure-aggregation":
+        assert np.array_equal(unpack(mechanism, pack(mechanism, view)), view)
+        return
+    messages = [message for report in reports for message in pack(mechanism, report)]
+    assert {len(message) for message in messages} == {message_bytes(mechanism)}
+    if mechanism.carrier.kind != "plain":
+        np.random.default_rng(1).shuffle(messages)
+    read = unpack(mechanism, messages)
+    assert np.array_equal(mechanism.analyze(read).decoded, mechanism.analyze(view).decoded)
+
+
+@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+@pytest.mark.parametrize("bad", [b"", b"\x02", b"\xff" * 8, b"\x00" * 30])
+def test_malformed_messages_are_refused(name: str, constants: str, bad: bytes) -> None:
+    mechanism = make(name, constants).plan(40)
+    with pytest.raises(TamperedMessage):
+        unpack(mechanism, [bad])
+
+
+def test_a_billion_messages_are_refused() -> None:
+    mechanism = make("shuffled-levels", "published").plan(40)
+    with pytest.raises(InvalidParameter, match="simulation only"):
+        pack(mechanism, [mechanism.share.trials, mechanism.precision])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"version":2}',
+        make("laplace", "tight").plan(40).to_json().replace('"users":40', '"users":0'),
+        make("laplace", "tight").plan(40).to_json().replace('"version":1', '"version":9'),
+        make("laplace", "tight").plan(40).to_json().replace('"laplace"', '"laplace","extra":1'),
+        make("laplace", "tight").plan(40).to_json().replace("PolyaDifference", "Cauchy"),
+        make("laplace", "tight").plan(40).to_json().replace("1/40", "many"),
+        make("laplace", "tight").plan(40).to_json().replace('"secure-aggregation"', '"pigeon"'),
+    ],
+)
+def test_a_bent_mechanism_is_refused(text: str) -> None:
+    with pytest.raises(InvalidParameter):
+        Mechanism.from_json(text)

@@ -23,7 +23,7 @@ from croupier.noise import (
 )
 from croupier.privacy import Loss, privacy_loss, vector_loss
 
-CALM = settings(derandomize=True, deadline=None, max_examples=25)
+CALM = settings(derandomize=True, deadline=None, max_examples=15)
 EPSILONS = (0.0, 0.01, 0.1, 0.3, 0.7, 1.2, 2.0, 4.0, 9.0, 30.0)
 
 whole = st.integers
@@ -114,7 +114,8 @@ def test_either_direction_costs_the_larger_of_the_two(family):
     @given(FAMILIES[family], st.floats(0.0, 3.0))
     def holds(noise, epsilon):
         both, up, down = (privacy_loss(noise, step, direction=way).delta(epsilon) for way in ("both", "up", "down"))
-        assert both == max(up, down)
+        # A mirrored law is summed the other way round, which shows in the last digit.
+        assert both == pytest.approx(max(up, down), rel=1e-12, abs=1e-35)
 
     holds()
 

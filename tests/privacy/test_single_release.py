@@ -146,6 +146,12 @@ def test_binomial_delta_is_the_closed_form(trials, p, epsilon):
     assert exact <= privacy_loss(Binomial(trials, p)).delta(epsilon) <= exact * (1 + mp.mpf("1e-6"))
 
 
+@pytest.mark.parametrize(("trials", "epsilon"), [(3_900_000, 0.003), (4_100_000, 0.003), (30_000_000, 0.001)])
+def test_many_bits_are_no_less_exact(trials, epsilon):
+    exact = closed_form(trials, 0.5, epsilon)
+    assert exact <= privacy_loss(Binomial(trials, 0.5)).delta(epsilon) <= exact * (1 + mp.mpf("1e-6"))
+
+
 @pytest.mark.parametrize(
     ("epsilon", "published", "delta", "least"),
     [(0.1, 139_296, 2e-81, 5_279), (0.5, 5_600, 8e-79, 268), (0.9, 1_728, 1e-73, 96)],

@@ -98,6 +98,10 @@ class Noise(ABC):
         return math.inf
 
     @abstractmethod
+    def cumulant(self, t: Floats) -> Floats:
+        """log E[e^{t(X - mean)}], or an upper bound; infinite where the expectation is."""
+
+    @abstractmethod
     def share(self, users: int) -> Noise:
         """What each of `users` users draws so that together they draw this."""
 

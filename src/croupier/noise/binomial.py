@@ -66,6 +66,10 @@ class Binomial(RatioNoise):
         p = real(self.p)
         return (self.trials - x) * p / ((x + 1) * (1 - p))
 
+    def cumulant(self, t: Floats) -> Floats:
+        p = float(self.p)
+        return np.asarray(self.trials * (np.log1p(p * np.expm1(t)) - t * p))
+
     def share(self, users: int) -> Binomial:
         if self.trials % integer("users", users, 1):
             raise InvalidParameter("users", users, f"a divisor of trials = {self.trials}, since a bit cannot be split")
@@ -135,6 +139,9 @@ class SparseBits(Noise):
     def sent(self) -> Noise | None:
         """The law of the number of bits sent, or None when it is always `slots`."""
         return None if self.rate == 1 else Binomial(self.slots, self.rate)
+
+    def cumulant(self, t: Floats) -> Floats:
+        return np.asarray(self.slots * np.log1p(2.0 * float(self.rate) * np.sinh(np.asarray(t) / 2.0) ** 2))
 
     def share(self, users: int) -> SparseBits:
         return SparseBits(Binomial(self.slots, 0.5).share(users).trials, self.rate)

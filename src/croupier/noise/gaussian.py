@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb, ctx
 
 from croupier.checks import Number, integer, positive
-from croupier.noise.base import SHALLOW, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
+from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
 from croupier.noise.inversion import run
 from croupier.noise.source import Source
 from croupier.noise.wide import CONVOLUTION_BITS, convolve
@@ -52,6 +52,10 @@ class DiscreteGaussian(RatioNoise):
             return np.exp(-(2.0 * np.asarray(x) + 1.0) / (2.0 * float(self.sigma2)))
         return (-arb(2 * x + 1) / (2 * to_arb(self.sigma2))).exp()
 
+    def cumulant(self, t: Floats) -> Floats:
+        """At most σ²t²/2: the discrete Gaussian is sub-Gaussian."""
+        return np.asarray(0.5 * float(self.sigma2) * np.asarray(t) ** 2)
+
     def share(self, users: int) -> DiscreteGaussian:
         """Return what each of `users` users draws; their sum is `DiscreteGaussianSum`, close to this law."""
         return DiscreteGaussian(multiply(split("sigma2", self.sigma2, users), 1))
@@ -88,6 +92,9 @@ class DiscreteGaussianSum(Noise):
         total = float(np.exp(-rate * terms / (terms + 1.0)).sum()) if self.count > 1 else 0.0
         rest = max(self.count - 10_001, 0) * math.exp(-rate * 10_000 / 10_001)
         return 10.0 * (total + rest) * (1.0 + 1e-9)
+
+    def cumulant(self, t: Floats) -> Floats:
+        return self.count * self.part.cumulant(t)
 
     def share(self, users: int) -> Noise:
         if users == self.count:

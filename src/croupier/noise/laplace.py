@@ -70,6 +70,9 @@ class DiscreteLaplace(RatioNoise):
     def _growth_limit(self) -> float:
         return math.nextafter(math.exp(-1.0 / float(self.scale)), 1.0)
 
+    def cumulant(self, t: Floats) -> Floats:
+        return PolyaDifference(1, self.scale).cumulant(t)
+
     def share(self, users: int) -> Noise:
         return self if users == 1 else PolyaDifference(split("r", 1, users), self.scale)
 
@@ -118,6 +121,12 @@ class PolyaDifference(Noise):
     def log_ratio_bound(self) -> Number:
         # With r >= 1 the ratios are mixtures of those of discrete Laplace; below, the law peaks more sharply.
         return 1 / Fraction(self.scale) if self.r >= 1 else math.inf
+
+    def cumulant(self, t: Floats) -> Floats:
+        odds = self.part.odds
+        argument = 4.0 * odds * (1.0 + odds) * np.sinh(np.asarray(t) / 2.0) ** 2
+        with np.errstate(divide="ignore"):
+            return np.where(argument < 1.0, -float(self.r) * np.log1p(-np.minimum(argument, 1.0)), np.inf)
 
     def share(self, users: int) -> PolyaDifference:
         return PolyaDifference(split("r", self.r, users), self.scale)

@@ -16,6 +16,7 @@ from croupier.checks import Number, positive
 from croupier.noise.base import (
     EPSILON,
     SHALLOW,
+    Floats,
     Integers,
     Noise,
     RatioNoise,
@@ -63,6 +64,9 @@ class Poisson(RatioNoise):
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         return real(self.rate) / (x + 1)
 
+    def cumulant(self, t: Floats) -> Floats:
+        return np.asarray(float(self.rate) * (np.expm1(t) - t))
+
     def share(self, users: int) -> Poisson:
         return Poisson(split("rate", self.rate, users))
 
@@ -94,6 +98,9 @@ class Skellam(Noise):
     @property
     def variance(self) -> float:
         return float(self.sigma2)
+
+    def cumulant(self, t: Floats) -> Floats:
+        return np.asarray(2.0 * float(self.sigma2) * np.sinh(np.asarray(t) / 2.0) ** 2)
 
     def share(self, users: int) -> Skellam:
         return Skellam(multiply(split("sigma2", self.sigma2, users), 1))

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, positive
-from croupier.noise.base import Integers, RatioNoise, multiply, split, to_arb
+from croupier.noise.base import Floats, Integers, RatioNoise, multiply, split, to_arb
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,6 +83,12 @@ class Polya(RatioNoise):
     @property
     def _growth_limit(self) -> float:
         return math.nextafter(self._beta(float), 1.0)
+
+    def cumulant(self, t: Floats) -> Floats:
+        argument = self.odds * np.expm1(np.asarray(t))
+        with np.errstate(divide="ignore"):
+            log = np.where(argument < 1.0, -np.log1p(-np.minimum(argument, 1.0)), np.inf)
+        return float(self.r) * log - np.asarray(t) * self.mean
 
     def share(self, users: int) -> Polya:
         return Polya(split("r", self.r, users), self.beta, self.scale)

@@ -100,8 +100,9 @@ class Protocol:
         """Calibrate for a batch of exactly `users` users.
 
         >>> from croupier.protocols import shuffled_bits
-        >>> shuffled_bits(epsilon=0.5, delta=1e-6).plan(users=1000).share
-        SparseBits(slots=1, rate=0.2708882437251373)
+        >>> mechanism = shuffled_bits(epsilon=0.5, delta=1e-6).plan(users=1000)
+        >>> round(mechanism.variance, 1), mechanism.certificate().holds
+        (67.7, True)
         """
         smallest = self.smallest
         if isinstance(users, bool) or not isinstance(users, int) or users < smallest:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache, singledispatch
+from itertools import accumulate
 
+import numpy as np
 from flint import arb, ctx, fmpz_poly
+from numpy.typing import NDArray
 
 from croupier.noise import (
     Binomial,
@@ -22,10 +25,13 @@ from croupier.noise import (
 )
 
 BITS = 400
-FIXED = 900
-"""Bits after the point in the integer convolutions."""
+FIXED, SUM_FIXED = 1200, 700
+"""Bits after the point in the integer convolutions of two parts and of many."""
 
-THIRD, TENTH = Fraction(1, 3), Fraction(1, 10)
+DEPTH = arb("1e-120")
+"""Tables end where a term falls below this."""
+
+THIRD = Fraction(1, 3)
 
 MEMBERS: tuple[Noise, ...] = (
     Binomial(1, 0.5),
@@ -78,45 +84,50 @@ def exact_pmf(noise: Noise, x: int) -> arb:
 
 
 def exact_tail(noise: Noise, x: int) -> arb:
-    """P(X > x) as a ball, or as a sum that stops where a term is 1e-20 of its first."""
-    with ctx.workprec(BITS):
-        return _tail(noise, int(x))
+    """P(X > x) as a ball, up to what lies beyond the table."""
+    start, _, _, above = table(noise)
+    return above[min(max(x + 1 - start, 0), len(above) - 1)]
 
 
 def exact_cdf(noise: Noise, x: int) -> arb:
-    """P(X <= x), from its own end."""
+    """P(X <= x), summed from its own end."""
+    start, _, below, _ = table(noise)
+    return below[min(max(x + 1 - start, 0), len(below) - 1)]
+
+
+def exact_floats(noise: Noise, start: int, stop: int) -> NDArray[np.float64]:
+    """P(X = start), ..., P(X = stop - 1), each correctly rounded."""
+    first, masses, _, _ = table(noise)
+    last = first + len(masses)
+    return np.asarray([float(masses[x - first]) if first <= x < last else 0.0 for x in range(start, stop)])
+
+
+@lru_cache(maxsize=None)
+def table(noise: Noise) -> tuple[int, list[arb], list[arb], list[arb]]:
+    """The start, the masses, and the sums below and from each point on: from near the mean out to DEPTH."""
+    low, high = noise.support
+    centre = round(noise.mean)
     with ctx.workprec(BITS):
-        return _tail(noise, -int(x) - 1) if noise.symmetric else _cdf(noise, int(x))
+
+        def outward(x: int, step: int, end: int | None) -> list[arb]:
+            found: list[arb] = []
+            while end is None or (end - x) * step >= 0:
+                found.append(_pmf(noise, x))
+                if 0 < found[-1] < DEPTH:
+                    break
+                x += step
+            return found
+
+        up, down = outward(centre, 1, high), outward(centre - 1, -1, low)
+        masses = down[::-1] + up
+        below = list(accumulate(masses, initial=arb(0)))
+        above = list(accumulate(masses[::-1], initial=arb(0)))[::-1]
+    return centre - len(down), masses, below, above
 
 
 @singledispatch
 def _pmf(noise: Noise, x: int) -> arb:
-    raise NotImplementedError
-
-
-@singledispatch
-def _tail(noise: Noise, x: int) -> arb:
-    """For symmetric laws, sum outward on the side where the terms fall."""
-    if x < 0:
-        return 1 - _tail(noise, -x - 1)
-    total, first, step = arb(0), None, 1 + isinstance(noise, SparseBits)
-    last = noise.support[1]
-    start = x + 1 + (isinstance(noise, SparseBits) and noise.rate == 1 and (noise.slots - x - 1) % 2)
-    if not (isinstance(noise, SparseBits) and noise.rate == 1):
-        step = 1
-    while last is None or start <= last:
-        term = _pmf(noise, start)
-        first = term if first is None else first
-        total += term
-        if term < first * arb(10) ** -20:
-            break
-        start += step
-    return total
-
-
-@singledispatch
-def _cdf(noise: Noise, x: int) -> arb:
-    raise NotImplementedError
+    raise NotImplementedError(type(noise))
 
 
 @_pmf.register
@@ -125,20 +136,6 @@ def _(noise: Binomial, x: int) -> arb:
         return arb(0)
     p = ball(noise.p)
     return math.comb(noise.trials, x) * p**x * (1 - p) ** (noise.trials - x)
-
-
-@_tail.register
-def _(noise: Binomial, x: int) -> arb:
-    if not 0 <= x < noise.trials:
-        return arb(int(x < 0))
-    return ball(noise.p).beta_lower(arb(x + 1), arb(noise.trials - x), regularized=1)
-
-
-@_cdf.register
-def _(noise: Binomial, x: int) -> arb:
-    if not 0 <= x < noise.trials:
-        return arb(int(x >= 0))
-    return (1 - ball(noise.p)).beta_lower(arb(noise.trials - x), arb(x + 1), regularized=1)
 
 
 @lru_cache
@@ -160,56 +157,45 @@ def _(noise: DiscreteLaplace, x: int) -> arb:
     return (rate.exp() - 1) / (rate.exp() + 1) * (-abs(x) * rate).exp()
 
 
-@_tail.register
-def _(noise: DiscreteLaplace, x: int) -> arb:
-    beta = (-1 / ball(noise.scale)).exp()
-    return beta ** (x + 1) / (1 + beta) if x >= 0 else 1 - beta**-x / (1 + beta)
-
-
-def _beta(noise: Polya) -> arb:
-    return ball(noise.beta) if noise.beta is not None else (-1 / ball(noise.scale)).exp()
-
-
 @_pmf.register
 def _(noise: Polya, x: int) -> arb:
     if x < 0:
         return arb(0)
-    r, beta = ball(noise.r), _beta(noise)
-    return r.rising(x) / arb(x + 1).gamma() * beta**x * (1 - beta) ** r
+    r, beta = ball(noise.r), ball(noise.beta) if noise.beta is not None else (-1 / ball(noise.scale)).exp()
+    return (r + x).gamma() / (arb(x + 1).gamma() * r.gamma()) * beta**x * (1 - beta) ** r
 
 
-@_tail.register
-def _(noise: Polya, x: int) -> arb:
-    return arb(1) if x < 0 else _beta(noise).beta_lower(arb(x + 1), ball(noise.r), regularized=1)
-
-
-@_cdf.register
-def _(noise: Polya, x: int) -> arb:
-    return arb(0) if x < 0 else (1 - _beta(noise)).beta_lower(ball(noise.r), arb(x + 1), regularized=1)
+@lru_cache
+def _difference(noise: PolyaDifference) -> tuple[fmpz_poly, int]:
+    """The law in whole multiples of 4^-FIXED: the parts, rounded down, multiplied exactly."""
+    with ctx.workprec(FIXED + 64):
+        r, beta = ball(noise.r), (-1 / ball(noise.scale)).exp()
+        mass, masses, x = (1 - beta) ** r, [], 0
+        while mass * arb(2) ** FIXED > 1:
+            masses.append((mass * arb(2) ** FIXED).floor().unique_fmpz())
+            mass *= beta * (x + r) / (x + 1)
+            x += 1
+    return fmpz_poly(masses) * fmpz_poly(masses[::-1]), x - 1
 
 
 @_pmf.register
 def _(noise: PolyaDifference, x: int) -> arb:
-    """Gauss's series of sum_b P(A = b + |x|) P(B = b)."""
-    r, x, beta = ball(noise.r), abs(x), (-1 / ball(noise.scale)).exp()
-    series = (beta**2).hypgeom_2f1(r, r + x, arb(x + 1))
-    return (1 - beta) ** (2 * r) * beta**x * r.rising(x) / arb(x + 1).gamma() * series
+    law, middle = _difference(noise)
+    return arb(law[abs(x) + middle]) / arb(4) ** FIXED if abs(x) <= middle else arb(0)
+
+
+def gauss(noise: PolyaDifference, x: int) -> arb:
+    """Sum_b P(A = b + x) P(B = b) by Gauss's series, for x >= 0; it loses digits far out."""
+    with ctx.workprec(4 * BITS):
+        r, beta = ball(noise.r), (-1 / ball(noise.scale)).exp()
+        series = (beta**2).hypgeom_2f1(r, r + x, arb(x + 1))
+        return (1 - beta) ** (2 * r) * beta**x * r.rising(x) / arb(x + 1).gamma() * series
 
 
 @_pmf.register
 def _(noise: Poisson, x: int) -> arb:
     rate = ball(noise.rate)
     return (-rate).exp() * rate**x / arb(x + 1).gamma() if x >= 0 else arb(0)
-
-
-@_tail.register
-def _(noise: Poisson, x: int) -> arb:
-    return ball(noise.rate).gamma_lower(arb(x + 1), regularized=1) if x >= 0 else arb(1)
-
-
-@_cdf.register
-def _(noise: Poisson, x: int) -> arb:
-    return ball(noise.rate).gamma_upper(arb(x + 1), regularized=1) if x >= 0 else arb(0)
 
 
 @lru_cache
@@ -231,27 +217,27 @@ def _(noise: Skellam, x: int) -> arb:
 
 
 @lru_cache
-def _theta(sigma2: Fraction) -> arb:
-    half = 2 + math.isqrt(math.ceil(2 * sigma2 * 300))
+def _theta(sigma2: Fraction, bits: int) -> arb:
+    half = 2 + math.isqrt(math.ceil(2 * sigma2 * bits))
     return 1 + 2 * sum(((-k * k / (2 * ball(sigma2))).exp() for k in range(1, half + 1)), arb(0))
 
 
 @_pmf.register
 def _(noise: DiscreteGaussian, x: int) -> arb:
-    return (-x * x / (2 * ball(noise.sigma2))).exp() / _theta(Fraction(noise.sigma2))
+    return (-x * x / (2 * ball(noise.sigma2))).exp() / _theta(Fraction(noise.sigma2), ctx.prec)
 
 
 @lru_cache
 def _power(noise: DiscreteGaussianSum) -> tuple[fmpz_poly, int]:
-    """The n-fold convolution of the law in whole multiples of 2^-FIXED, multiplied exactly."""
+    """The n-fold convolution of the law in whole multiples of 2^-SUM_FIXED, multiplied exactly."""
     part = DiscreteGaussian(noise.sigma2)
-    half = 2 + math.isqrt(math.ceil(2 * Fraction(noise.sigma2) * math.ceil(FIXED * math.log(2))))
-    with ctx.workprec(FIXED + 64):
-        masses = [(_pmf(part, x) * arb(2) ** FIXED).floor().unique_fmpz() for x in range(-half, half + 1)]
+    half = 2 + math.isqrt(math.ceil(2 * Fraction(noise.sigma2) * math.ceil(SUM_FIXED * math.log(2))))
+    with ctx.workprec(SUM_FIXED + 64):
+        masses = [(_pmf(part, x) * arb(2) ** SUM_FIXED).floor().unique_fmpz() for x in range(-half, half + 1)]
     return fmpz_poly(masses) ** noise.count, half * noise.count
 
 
 @_pmf.register
 def _(noise: DiscreteGaussianSum, x: int) -> arb:
     law, half = _power(noise)
-    return arb(law[x + half]) / arb(2) ** (FIXED * noise.count) if abs(x) <= half else arb(0)
+    return arb(law[x + half]) / arb(2) ** (SUM_FIXED * noise.count) if abs(x) <= half else arb(0)

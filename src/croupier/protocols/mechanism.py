@@ -172,6 +172,11 @@ class Mechanism:
         total = self.users * self.values.low + steps * self.unit
         return self.users * (self.values.low + self.values.high) - total if self.side == "under" else total
 
+    def unit_sums(self, decoded: ArrayLike) -> Floats:
+        """Unbiased sums of the values mapped to [0, 1], from decoded numbers, whatever side they err to."""
+        steps = (np.asarray(decoded, dtype=np.float64) - self.noise.mean) * (self.unit / self.values.span)
+        return self.users - steps if self.side == "under" else steps
+
     @property
     def variance(self) -> float:
         """The variance that noise adds to the sum (per coordinate), in the values' own units."""

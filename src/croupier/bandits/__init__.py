@@ -1,0 +1,24 @@
+"""Policies: programs that choose arms from noisy sums of batches, and never see a reward.
+
+`POLICIES` lists them; `policy(name, ...)` makes one. A new one is a `Entry` here and, where it is new in kind, a class.
+"""
+
+from croupier.bandits.catalogue import POLICIES, Entry, policy
+from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
+from croupier.bandits.index import IMED, KLUCB, IndexPolicy
+from croupier.bandits.ladder import Ladder
+from croupier.bandits.policy import Policy
+
+__all__ = [
+    "IMED",
+    "KLUCB",
+    "POLICIES",
+    "Elimination",
+    "Entry",
+    "IndexPolicy",
+    "Ladder",
+    "Policy",
+    "SubExponentialRadius",
+    "SubGaussianRadius",
+    "policy",
+]

@@ -1,0 +1,225 @@
+"""Every policy by name: the papers' own, the yardsticks without privacy, and the flagship."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
+from croupier.bandits.index import IMED, KLUCB
+from croupier.bandits.ladder import SMALLEST, Ladder
+from croupier.bandits.policy import Policy
+from croupier.checks import InvalidParameter, one_of
+from croupier.protocols import Protocol, protocol
+from croupier.protocols.protocol import CONSTANTS
+from croupier.protocols.secagg import LOCAL_CONSTANT
+
+GROWTH = 1.3
+"""The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One policy: who it trusts, what it promises, and where it comes from."""
+
+    name: str
+    paper_name: str
+    model: str
+    protocol: str | None
+    seed: str
+    build: Callable[[Request], Policy]
+
+    @property
+    def notion(self) -> str:
+        """What the policy's default protocol promises."""
+        if self.protocol is None:
+            return "none"
+        return protocol(self.protocol, epsilon=0.5).row.notion
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for."""
+
+    entry: Entry
+    arms: int
+    horizon: int | None
+    epsilon: float | None
+    protocol: Protocol | None
+    constants: str
+    runs: int
+    smallest: int | None
+    growth: float | None
+    failure: float | None
+    exploration: float | None
+
+    def ladder(self, growth: float, published_first: int = 2) -> Ladder:
+        """Batch sizes: the papers' from two users on, ours from the smallest batch."""
+        first = published_first if self.constants == "published" else SMALLEST
+        if self.protocol is None:
+            first = 1
+        return Ladder(self.protocol, self.smallest or first, self.growth or growth)
+
+    def common(self) -> dict[str, Any]:
+        return {"runs": self.runs, "name": self.entry.name}
+
+
+def policy(
+    name: str,
+    *,
+    arms: int,
+    horizon: int | None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    constants: str = "tight",
+    runs: int = 1,
+    binary: bool = False,
+    protocol_name: str | None = None,
+    smallest: int | None = None,
+    growth: float | None = None,
+    failure: float | None = None,
+    exploration: float | None = None,
+    **options: Any,
+) -> Policy:
+    """Make a policy by its name in `POLICIES`.
+
+    `constants` sets the noise of the protocol and the radii of the policy; `protocol_name` runs it over another
+    protocol than its own, with `options` passed on; `binary` says that rewards are zero or one; `failure` is the chance
+    of losing the best arm (elimination); `exploration` scales the index policies' level.
+
+    >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
+    >>> flagship.wanted().tolist()
+    [[32, 0, 0]]
+    """
+    if name not in POLICIES:
+        raise InvalidParameter("policy", name, "one of " + ", ".join(POLICIES))
+    one_of("constants", constants, CONSTANTS)
+    entry = POLICIES[name]
+    kind = protocol_name or entry.protocol
+    carried: Protocol | None = None
+    if kind is not None:
+        if epsilon is None:
+            raise InvalidParameter("epsilon", None, f"given: {name} is private")
+        carried = protocol(kind, epsilon=epsilon, delta=delta, binary=binary, constants=constants, **options)
+        if carried.published and horizon is not None:
+            # The papers let the modular sum wrap around with their own p.
+            carried = replace(carried, wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
+    request = Request(entry, arms, horizon, epsilon, carried, constants, runs, smallest, growth, failure, exploration)
+    return entry.build(request)
+
+
+def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, growth: float, first: int = 2) -> Policy:
+    return Elimination(
+        request.arms,
+        request.horizon,
+        request.ladder(growth, first),
+        accumulate=accumulate,
+        failure=request.failure,
+        radius=radius if request.constants == "published" else None,
+        **request.common(),
+    )
+
+
+def _sigma(request: Request) -> float:
+    """001's σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
+    assert request.protocol is not None
+    return math.sqrt(1.5 * 96.0 * math.log(2.0 / request.protocol.delta) / request.protocol.epsilon**2)
+
+
+def _sdp_ae(request: Request) -> Policy:
+    """Fixed batches of ⌈σ²⌉ users (001 Cor. 3.2, which prints σ), all phases."""
+    sigma = _sigma(request)
+    if request.constants == "published":
+        size = math.ceil(sigma**2)
+    else:
+        assert request.protocol is not None
+        size = max(SMALLEST, math.ceil(request.protocol.plan(10_000).variance))
+    size = request.smallest or size
+    fixed = replace(request, smallest=size)
+    return _elimination(fixed, SubGaussianRadius(sigma), accumulate=True, growth=1.0)
+
+
+def _vb_sdp_ae(request: Request) -> Policy:
+    """Batches of 2^t users, all phases (001 Alg. 2)."""
+    return _elimination(request, SubGaussianRadius(_sigma(request)), accumulate=True, growth=2.0)
+
+
+def _batched(sigma: Callable[[Protocol], tuple[float, float, float]]) -> Callable[[Request], Policy]:
+    """003 Alg. 1 with (σ, h) of its noise."""
+
+    def build(request: Request) -> Policy:
+        assert request.protocol is not None
+        return _elimination(request, SubExponentialRadius(*sigma(request.protocol)), accumulate=False, growth=2.0)
+
+    return build
+
+
+def _laplace(protocol: Protocol) -> tuple[float, float, float]:
+    return math.sqrt(2.0) / protocol.epsilon, 1.0 / protocol.epsilon, 0.0
+
+
+def _half(protocol: Protocol) -> tuple[float, float, float]:
+    return 2.0 * math.sqrt(2.0) / protocol.epsilon, 2.0 / protocol.epsilon, 0.0
+
+
+def _skellam(protocol: Protocol) -> tuple[float, float, float]:
+    scaled = math.sqrt(2.0) / (protocol.scaling * protocol.epsilon)
+    return 2.0 / protocol.epsilon + scaled, scaled, 0.0
+
+
+def _gauss(protocol: Protocol) -> tuple[float, float, float]:
+    scaled = math.sqrt(2.0) / (protocol.scaling * protocol.epsilon)
+    return math.sqrt(2.0) / protocol.epsilon + scaled, 0.0, 0.0
+
+
+def _local(protocol: Protocol) -> tuple[float, float, float]:
+    return math.sqrt(2.0) / protocol.epsilon, 0.0, LOCAL_CONSTANT * math.sqrt(2.0) / protocol.epsilon
+
+
+def _plain_elimination(request: Request) -> Policy:
+    """Elimination without privacy, tight bounds, all phases."""
+    return _elimination(replace(request, constants="tight"), None, accumulate=True, growth=2.0)
+
+
+def _index(kind: type[KLUCB] | type[IMED]) -> Callable[[Request], Policy]:
+    def build(request: Request) -> Policy:
+        ladder = Ladder(request.protocol, request.smallest or SMALLEST, request.growth or GROWTH)
+        exploration = request.exploration or 0.6
+        return kind(request.arms, request.horizon, ladder, exploration=exploration, **request.common())
+
+    return build
+
+
+def _kl_ucb(request: Request) -> Policy:
+    """KL-UCB at level log T; an arm is reconsidered after every hundredth of its pulls, so from one user on."""
+    ladder = Ladder(None, request.smallest or 1, request.growth or 1.01)
+    return KLUCB(request.arms, request.horizon, ladder, exploration=request.exploration or 1.0, **request.common())
+
+
+POLICIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry("dp-klucb", "DP-KLUCB, distributed", "secure aggregation", "laplace", "ours", _index(KLUCB)),
+        Entry("dp-imed", "DP-IMED, distributed", "secure aggregation", "laplace", "ours", _index(IMED)),
+        Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "001 Alg. 1", _sdp_ae),
+        Entry("vb-sdp-ae", "VB-SDP-AE", "shuffler", "shuffled-bits", "001 Alg. 2", _vb_sdp_ae),
+        Entry("dist-dp-se", "Dist-DP-SE", "secure aggregation", "laplace", "003 Thm 1", _batched(_laplace)),
+        Entry("dist-rdp-se", "Dist-RDP-SE", "secure aggregation", "skellam", "003 Thm 2", _batched(_skellam)),
+        Entry("dist-zcdp-se", "Dist-CDP-SE", "secure aggregation", "discrete-gaussian", "003 Thm 4", _batched(_gauss)),
+        Entry(
+            "shuffle-dp-se",
+            "Dist-DP-SE, shuffled",
+            "shuffler",
+            "shuffled-laplace",
+            "003 Thm 3",
+            _batched(_half),
+        ),
+        Entry("central-dp-se", "CDP-SE", "the analyzer", "central-laplace", "003 Thm 5", _batched(_laplace)),
+        Entry("local-dp-se", "LDP-SE", "nobody", "local-laplace", "003 Thm 6", _batched(_local)),
+        Entry("elimination", "successive elimination", "no privacy", None, "yardstick", _plain_elimination),
+        Entry("kl-ucb", "KL-UCB", "no privacy", None, "yardstick", _kl_ucb),
+    )
+}
+"""Every policy by name. DP-SE, a baseline with continuous noise, is in `croupier.simulation`."""

@@ -1,0 +1,58 @@
+"""Bounds on an arm's mean from noisy sums, by Chernoff's method on rewards and noise together.
+
+A batch sum is Y = Σ rewards + noise, with rewards in [0, 1] of mean μ. Since [0, 1] rewards have at most the moment
+generating function of a coin, P(Y <= y) <= exp(l·y + n log(1 - μ(1 - e^{-l})) + K(-l)) for every l > 0, where K is the
+cumulant of all the noise in Y. Solved for μ at probability e^{-level}, each l gives an upper bound
+
+    μ <= (1 - exp(-(level + l·y + K(-l))/n)) / (1 - e^{-l}),
+
+and the least over a grid of l is the largest μ with inf_z {n kl(z, μ) + Λ(n(z - y/n))} <= level, Λ the rate function of
+the noise: reward deviation and noise deviation are traded off, not added.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.noise import Noise
+
+Floats = NDArray[np.floating[Any]]
+Numbers = NDArray[Any]
+
+TILTS: Floats = np.concatenate((np.geomspace(3e-4, 20.0, 72), np.geomspace(24.0, 40.0, 3)))
+"""The grid of l. Its steps of 17 % cost the bound less than 1 %."""
+
+
+def noise_cumulants(noise: Noise, unit: float) -> tuple[Floats, Floats]:
+    """K(-l) and K(l) of noise worth `unit` a step, on the grid; infinite where the expectation is."""
+    return noise.cumulant(-TILTS * unit), noise.cumulant(TILTS * unit)
+
+
+def upper_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:
+    """The largest plausible mean; `cumulants` is K(-l) with the grid on its last axis. No users: one."""
+    n = np.maximum(users, 1)[..., None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        exponent = (np.asarray(level)[..., None] + TILTS * np.asarray(total)[..., None] + cumulants) / n
+        bounds = -np.expm1(-exponent) / -np.expm1(-TILTS)
+    best = np.clip(np.nan_to_num(bounds, nan=1.0, posinf=1.0).min(axis=-1), 0.0, 1.0)
+    return np.where(users > 0, best, 1.0)
+
+
+def lower_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:
+    """The least plausible mean: the upper bound on one minus the rewards; `cumulants` is K(l)."""
+    return 1.0 - upper_bound(users - total, users, cumulants, level)
+
+
+def evidence(total: Floats, users: Numbers, cumulants: Floats, mean: Floats) -> Floats:
+    """How surprising so low a total is if the true mean is `mean`: the level at which it leaves the interval.
+
+    sup over l of -(l·y + n log(1 - μ(1 - e^{-l})) + K(-l)), never below zero: DP-IMED's transport cost.
+    """
+    n = np.asarray(users)[..., None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log1p(np.asarray(mean)[..., None] * np.expm1(-TILTS))
+        value = -(TILTS * np.asarray(total)[..., None] + n * log + cumulants)
+    return np.asarray(np.maximum(np.nan_to_num(value, nan=0.0, neginf=0.0).max(axis=-1), 0.0))

@@ -1,0 +1,122 @@
+"""Successive elimination in phases: 001's SDP-AE and VB-SDP-AE, and 003's Algorithm 1 over every protocol.
+
+In each phase every arm still in play gets a batch of fresh users; then every arm whose upper bound lies below another's
+lower bound is removed. The policies differ in batch sizes, in whether estimates use all phases or the last, and in the
+radius of their bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from croupier.bandits.confidence import Floats, lower_bound, upper_bound
+from croupier.bandits.ladder import Ladder
+from croupier.bandits.policy import Bools, Integers, Policy
+from croupier.checks import between
+
+
+class Elimination(Policy):
+    """Elimination with radii from `radius`, or tight Chernoff bounds where that is None.
+
+    `failure` is p: the chance, over the whole run, that the best arm is removed (None: one over the horizon).
+    """
+
+    def __init__(
+        self,
+        arms: int,
+        horizon: int | None,
+        ladder: Ladder,
+        *,
+        runs: int = 1,
+        name: str = "",
+        accumulate: bool = False,
+        failure: float | None = None,
+        radius: Radius | None = None,
+    ) -> None:
+        self.accumulate = accumulate
+        self.failure = None if failure is None else float(between("failure", failure, 0, 1))
+        self.radius = radius
+        self.phase: Integers = np.zeros(runs, dtype=np.int64)
+        super().__init__(arms, horizon, ladder, runs=runs, name=name)
+
+    def wanted(self) -> Integers:
+        playing = self.active & self.open_to_users & ~self.finished[:, None]
+        return np.where(playing, self.ladder.sizes(self.phase)[:, None], 0)
+
+    def _decide(self, released: Bools) -> None:
+        compared = released & self.active
+        complete = compared.any(axis=1) & ~self.finished
+        self.phase = self.phase + complete
+        if not complete.any():
+            return
+        lower, upper = self.bounds()
+        best = np.where(compared, lower, -np.inf).max(axis=1)
+        out = compared & (upper < best[:, None]) & complete[:, None]
+        self.active = self.active & ~out
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The lower and upper bounds that eliminate."""
+        if self.radius is not None:
+            radius = self.radius(self)
+            return self.means - radius, self.means + radius
+        # Arms, phases and sides share p: Σ_b 6/(πb)² = 1.
+        level = np.log(2.0 * self.in_play * (np.pi * self.step) ** 2 / (6.0 * self.probability))
+        low_side, high_side = self.cumulants(self.batches)
+        return (
+            lower_bound(self.totals, self.counts, high_side, level),
+            upper_bound(self.totals, self.counts, low_side, level),
+        )
+
+    @property
+    def in_play(self) -> Integers:
+        """|V|, with the arms on an axis of their own."""
+        return np.asarray(np.maximum(self.active.sum(axis=1), 1)[:, None])
+
+    @property
+    def step(self) -> Integers:
+        """The number of phases so far."""
+        return np.maximum(self.phase, 1)[:, None]
+
+    @property
+    def probability(self) -> Floats:
+        """p, with the arms on an axis of their own."""
+        return (1.0 / self.span if self.failure is None else np.full(self.runs, self.failure))[:, None]
+
+
+Radius = Callable[[Elimination], Floats]
+
+
+@dataclass(frozen=True)
+class SubGaussianRadius:
+    """(2√t σ/N + 1/√N)√(2 log T) after t phases and N users of an arm (001 Theorems 3.1 and 3.3)."""
+
+    sigma: float
+
+    def __call__(self, policy: Elimination) -> Floats:
+        n = np.maximum(policy.counts, 1)
+        t = np.maximum(policy.batches, 1)
+        root = np.sqrt(2.0 * np.log(policy.span))[:, None]
+        return np.asarray((2.0 * np.sqrt(t) * self.sigma / n + 1.0 / np.sqrt(n)) * root)
+
+
+@dataclass(frozen=True)
+class SubExponentialRadius:
+    """√(log(4|V|b²/p)/2l) + σ√log(2|V|b²/p)/l + h log(2|V|b²/p)/l in phase b with batches of l (003 Lemma 2)."""
+
+    sigma: float
+    h: float
+    local: float = 0.0
+    """For the local model σ grows with the batch: local·√l + sigma, and small batches decide nothing."""
+
+    def __call__(self, policy: Elimination) -> Floats:
+        count = np.maximum(policy.counts, 1).astype(float)
+        union = policy.in_play * policy.step.astype(float) ** 2 / policy.probability
+        log4, log2 = np.log(4.0 * union), np.log(2.0 * union)
+        sigma = self.sigma + self.local * np.sqrt(count)
+        radius = np.sqrt(log4 / (2.0 * count)) + sigma * np.sqrt(log2) / count + self.h * log2 / count
+        if self.local:
+            radius = np.where(count >= 2.0 * np.log(2.0 / policy.probability), radius, np.inf)
+        return np.asarray(radius)

@@ -1,0 +1,172 @@
+"""What every policy is: a deterministic state machine that asks for batches and is told their sums.
+
+State is arrays with the runs on the first axis and the arms on the second, so that one piece of code serves a live
+experiment (one run) and a sweep (thousands). A policy never sees a reward: it is told decoded numbers of whole batches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.bandits.confidence import Floats, lower_bound, upper_bound
+from croupier.bandits.ladder import Ladder
+from croupier.checks import InvalidParameter, between, integer
+
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+FIRST_HORIZON = 1024
+
+
+class Policy(ABC):
+    """K arms, a horizon of users (None: unknown, guessed by doubling), and a ladder of batch sizes."""
+
+    accumulate = True
+    """Whether an arm's estimate uses all of its batches or only the last."""
+
+    def __init__(self, arms: int, horizon: int | None, ladder: Ladder, *, runs: int = 1, name: str = "") -> None:
+        self.arms = integer("arms", arms, 2)
+        self.horizon = None if horizon is None else integer("horizon", horizon, 1)
+        self.ladder, self.runs, self.name = ladder, integer("runs", runs, 1), name or type(self).__name__
+        self.users: Integers = np.zeros(runs, dtype=np.int64)
+        self.batches: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self.pulls: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self.counts: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self.totals: Floats = np.zeros((runs, arms))
+        self.active: Bools = np.ones((runs, arms), dtype=bool)
+        self.open_to_users: Bools = np.ones(arms, dtype=bool)
+        self.stopped: Bools = np.zeros(runs, dtype=bool)
+        self._tables = ladder.tables(8, accumulate=self.accumulate)
+
+    @property
+    def finished(self) -> Bools:
+        """Which runs want nothing more."""
+        if self.horizon is None:
+            return self.stopped
+        return self.stopped | (self.users >= self.horizon)
+
+    @property
+    def span(self) -> Floats:
+        """The horizon, or the least power of two beyond the users so far."""
+        if self.horizon is not None:
+            return np.full(self.runs, float(self.horizon))
+        return np.exp2(np.ceil(np.log2(np.maximum(self.users + 1, FIRST_HORIZON))))
+
+    @abstractmethod
+    def wanted(self) -> Integers:
+        """Users that each arm wants for its next batch, now: zero for none. Asking changes nothing."""
+
+    @abstractmethod
+    def _decide(self, released: Bools) -> None:
+        """Take what the new sums say into account."""
+
+    def assign(self, wanted: Integers) -> Integers:
+        """What is really assigned: arms in order, up to the horizon. A batch cut short is never released."""
+        if self.horizon is None:
+            return wanted
+        left = np.maximum(self.horizon - self.users, 0)[:, None]
+        before = np.cumsum(wanted, axis=1) - wanted
+        return np.asarray(np.clip(left - before, 0, wanted))
+
+    def observe(self, sums: Floats, assigned: Integers, released: Bools) -> None:
+        """Be told the estimated reward sums of the released batches (in units of a reward) and all assignments."""
+        self.users = self.users + assigned.sum(axis=1)
+        self.pulls = self.pulls + assigned
+        if self.accumulate:
+            self.totals = np.where(released, self.totals + sums, self.totals)
+            self.counts = np.where(released, self.counts + assigned, self.counts)
+        else:
+            self.totals = np.where(released, sums, self.totals)
+            self.counts = np.where(released, assigned, self.counts)
+        self.batches = self.batches + released
+        self._decide(released)
+
+    @property
+    def means(self) -> Floats:
+        """Estimated means; a half where nothing is known."""
+        return np.where(self.counts > 0, self.totals / np.maximum(self.counts, 1), 0.5)
+
+    @property
+    def best_arm(self) -> Integers:
+        """The arm with the best estimate among those still in play."""
+        return np.asarray(np.argmax(np.where(self.active & self.open_to_users, self.means, -np.inf), axis=1))
+
+    def intervals(self, failure: float = 0.05) -> tuple[Floats, Floats]:
+        """Bounds on every arm's mean that all hold at all times, except with this probability.
+
+        The j-th batch of an arm gets the share 6/(πj)² of its part of the failure probability, so that looking as
+        often as one likes costs nothing.
+        """
+        failure = float(between("failure", failure, 0, 1))
+        j = np.maximum(self.batches, 1)
+        level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * failure))
+        low_side, high_side = self.cumulants(self.batches)
+        upper = upper_bound(self.totals, self.counts, low_side, level)
+        lower = lower_bound(self.totals, self.counts, high_side, level)
+        return np.where(self.counts > 0, lower, 0.0), upper
+
+    def cumulants(self, batches: Integers) -> tuple[Floats, Floats]:
+        """K(-l) and K(l) of the noise in estimates made of so many batches."""
+        most = int(batches.max(initial=0))
+        if most >= len(self._tables[0]):
+            self._tables = self.ladder.tables(2 * most, accumulate=self.accumulate)
+        return self._tables[0][batches], self._tables[1][batches]
+
+    def pause(self, arm: int) -> None:
+        """Offer an arm to nobody for now."""
+        self.open_to_users[self._arm(arm)] = False
+
+    def resume(self, arm: int) -> None:
+        """Offer a paused arm again."""
+        self.open_to_users[self._arm(arm)] = True
+
+    def retire(self, arm: int) -> None:
+        """Take an arm out for good."""
+        if self.active.sum(axis=1).min() <= 1 and self.active[:, self._arm(arm)].any():
+            raise InvalidParameter("arm", arm, "not the last arm in play")
+        self.active[:, arm] = False
+
+    def add_arm(self) -> int:
+        """Add a fresh arm and return its number."""
+        for name in ("batches", "pulls", "counts", "totals"):
+            table = getattr(self, name)
+            setattr(self, name, np.concatenate((table, np.zeros((self.runs, 1), dtype=table.dtype)), axis=1))
+        self.active = np.concatenate((self.active, np.ones((self.runs, 1), dtype=bool)), axis=1)
+        self.open_to_users = np.append(self.open_to_users, True)
+        self.arms += 1
+        return self.arms - 1
+
+    def stop(self) -> None:
+        """End all runs early."""
+        self.stopped = np.ones(self.runs, dtype=bool)
+
+    def _arm(self, arm: int) -> int:
+        return integer("arm", arm, 0, self.arms - 1)
+
+    def table(self, run: int = 0) -> list[dict[str, Any]]:
+        """One run's arms as rows."""
+        lower, upper = self.intervals()
+        return [
+            {
+                "arm": arm,
+                "active": bool(self.active[run, arm]),
+                "users": int(self.pulls[run, arm]),
+                "batches": int(self.batches[run, arm]),
+                "mean": float(self.means[run, arm]),
+                "lower": float(lower[run, arm]),
+                "upper": float(upper[run, arm]),
+            }
+            for arm in range(self.arms)
+        ]
+
+    def __repr__(self) -> str:
+        rows = "\n".join(
+            f"  arm {row['arm']:>3}  {'in ' if row['active'] else 'out'}  {row['users']:>12,} users  "
+            f"mean {row['mean']:.4f} in [{row['lower']:.4f}, {row['upper']:.4f}]"
+            for row in self.table()
+        )
+        return f"{self.name}: {self.arms} arms, horizon {self.horizon}, {self.runs} run(s)\n{rows}"

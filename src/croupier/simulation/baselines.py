@@ -1,0 +1,91 @@
+"""Algorithms of other authors with continuous noise: references to compare with, never to deploy.
+
+They draw their noise inside the simulation, from doubles, so they would leak on a real machine (Mironov 2012).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
+from croupier.bandits.catalogue import Request
+from croupier.bandits.policy import Bools, Floats, Integers
+from croupier.checks import InvalidParameter, positive
+
+
+class ReferencePolicy(Elimination):
+    """A policy whose noise the simulation draws."""
+
+    def disturb(self, sums: Floats, released: Bools, generator: np.random.Generator) -> Floats:
+        """Add the reference's own noise to reward sums."""
+        raise TypeError("a reference policy states its noise")
+
+
+class DPSE(ReferencePolicy):
+    """DP-SE in the central model (Sajed and Sheffet 2019): batches sized by the gap that phase e looks for.
+
+    R_e = max{32 log(8|V|e²/p)/Δ_e², 8 log(4|V|e²/p)/(εΔ_e)} + 1 with Δ_e = 2^-e; Laplace noise of scale 1/ε on every
+    arm's sum, independently; an arm is removed when another is better by more than twice the radius.
+    """
+
+    def __init__(self, arms: int, horizon: int | None, epsilon: float, **common: Any) -> None:
+        self.epsilon = float(positive("epsilon", epsilon))
+        super().__init__(arms, horizon, Ladder(None, 1, 1.0), accumulate=False, radius=_dp_se_radius, **common)
+
+    def wanted(self) -> Integers:
+        gap = np.exp2(-(self.phase[:, None] + 1.0))
+        log8, log4 = self.logs(self.phase[:, None] + 1.0)
+        size = np.ceil(np.maximum(32.0 * log8 / gap**2, 8.0 * log4 / (self.epsilon * gap)) + 1.0)
+        playing = self.active & self.open_to_users & ~self.finished[:, None]
+        return np.where(playing, np.minimum(size, 2.0**50), 0.0).astype(np.int64)
+
+    def logs(self, phase: Floats) -> tuple[Floats, Floats]:
+        """log(8|V|e²/p) and log(4|V|e²/p)."""
+        union = self.in_play * phase**2 / self.probability
+        return np.log(8.0 * union), np.log(4.0 * union)
+
+    def disturb(self, sums: Floats, released: Bools, generator: np.random.Generator) -> Floats:
+        return sums + np.where(released, generator.laplace(0.0, 1.0 / self.epsilon, sums.shape), 0.0)
+
+
+def _dp_se_radius(policy: Elimination) -> Floats:
+    assert isinstance(policy, DPSE)
+    count = np.maximum(policy.counts, 1)
+    log8, log4 = policy.logs(policy.step.astype(float))
+    return np.asarray(np.sqrt(log8 / (2.0 * count)) + log4 / (count * policy.epsilon))
+
+
+def _dp_se(request: Request) -> Policy:
+    if request.epsilon is None:
+        raise InvalidParameter("epsilon", None, "given: dp-se is private")
+    return DPSE(request.arms, request.horizon, request.epsilon, failure=request.failure, **request.common())
+
+
+REFERENCES = {"dp-se": Entry("dp-se", "DP-SE", "the analyzer", None, "reference baseline", _dp_se)}
+
+ALL_POLICIES: dict[str, Entry] = POLICIES | REFERENCES
+"""Everything that can be simulated."""
+
+
+def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: Any) -> Policy:
+    """Make any policy by name, references included; see `croupier.bandits.policy`."""
+    if name not in REFERENCES:
+        if name not in POLICIES:
+            raise InvalidParameter("policy", name, "one of " + ", ".join(ALL_POLICIES))
+        return policy(name, arms=arms, horizon=horizon, **options)
+    request = Request(
+        entry=REFERENCES[name],
+        arms=arms,
+        horizon=horizon,
+        epsilon=options.get("epsilon"),
+        protocol=None,
+        constants="published",
+        runs=options.get("runs", 1),
+        smallest=None,
+        growth=None,
+        failure=options.get("failure"),
+        exploration=None,
+    )
+    return REFERENCES[name].build(request)

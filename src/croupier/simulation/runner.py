@@ -1,0 +1,153 @@
+"""Run a policy in a world: thousands of runs at once, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.bandits.policy import Bools, Integers, Policy
+from croupier.checks import InvalidParameter, integer, one_of
+from croupier.noise import SeededSource, seeded
+from croupier.protocols import Mechanism
+from croupier.simulation.baselines import ReferencePolicy
+from croupier.simulation.worlds import World
+
+Floats = NDArray[np.floating[Any]]
+
+MODES = ("law", "users")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What came of it: regret at checkpoints and at the end, and what the policy recommends."""
+
+    policy: Policy
+    world: World
+    seed: int
+    checkpoints: Integers
+    curve: Floats
+    regret: Floats
+
+    @property
+    def best_arm_rate(self) -> float:
+        """How often the recommended arm is truly a best one."""
+        gaps = self.world.gaps(self.policy.runs)
+        return float(np.mean(gaps[np.arange(self.policy.runs), self.policy.best_arm] <= 1e-12))
+
+    @property
+    def lost_best_rate(self) -> float:
+        """How often every best arm was eliminated."""
+        best = self.world.gaps(self.policy.runs) <= 1e-12
+        return float(np.mean(~(best & self.policy.active).any(axis=1)))
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers that a table shows."""
+        runs = len(self.regret)
+        return {
+            "policy": self.policy.name,
+            "horizon": int(self.policy.users[0]),
+            "runs": runs,
+            "regret_mean": float(self.regret.mean()),
+            "regret_sem": float(self.regret.std(ddof=1) / np.sqrt(runs)) if runs > 1 else 0.0,
+            "regret_median": float(np.median(self.regret)),
+            "regret_max": float(self.regret.max()),
+            "best_arm_rate": self.best_arm_rate,
+        }
+
+
+def simulate(
+    policy: Policy,
+    world: World,
+    *,
+    seed: int,
+    users: int | None = None,
+    checkpoints: int = 100,
+    mode: str = "law",
+    progress: Callable[[float], None] | None = None,
+) -> Run:
+    """Play until the horizon (or `users`, when the policy knows none).
+
+    `mode="law"` draws each batch's sum and total noise once; `mode="users"` sends every user's reward through
+    randomize, carrier and analyze. Both have the same law.
+    """
+    one_of("mode", mode, MODES)
+    if world.arms != policy.arms:
+        raise InvalidParameter("arms", policy.arms, f"{world.arms}, as many as the world has")
+    if world.means.ndim == 2 and world.means.shape[0] != policy.runs:
+        raise InvalidParameter("runs", policy.runs, f"{world.means.shape[0]}, one for each row of the world's means")
+    limit = policy.horizon if policy.horizon is not None else users
+    if limit is None:
+        raise InvalidParameter("users", users, "given when the policy knows no horizon")
+    source = seeded(seed)
+    trace = _Trace(world.gaps(policy.runs), limit, integer("checkpoints", checkpoints, 1))
+    told = 0.0
+    while not (policy.finished | (policy.users >= limit)).all():
+        wanted = policy.wanted()
+        assigned = np.minimum(policy.assign(wanted), np.maximum(limit - policy.users, 0)[:, None])
+        released = (assigned == wanted) & (wanted > 0)
+        trace.add(policy.users, assigned)
+        policy.observe(_sums(policy, world, assigned, released, source, mode), assigned, released)
+        if progress is not None:
+            done = float(policy.users.mean()) / limit
+            progress(done - told)
+            told = done
+    return Run(policy, world, seed, trace.checkpoints, trace.curve, trace.regret)
+
+
+def _sums(policy: Policy, world: World, assigned: Integers, released: Bools, source: SeededSource, mode: str) -> Floats:
+    """Estimated reward sums of the released batches, in units of a reward."""
+    sums = np.zeros(assigned.shape)
+    if policy.ladder.protocol is None:
+        runs, arms = np.nonzero(released)
+        sums[runs, arms] = world.sums(runs, arms, assigned[runs, arms], source.generator)
+        return policy.disturb(sums, released, source.generator) if isinstance(policy, ReferencePolicy) else sums
+    for size in np.unique(assigned[released]).tolist():
+        mechanism = policy.ladder.mechanism(size)
+        assert mechanism is not None
+        runs, arms = np.nonzero(released & (assigned == size))
+        if mode == "law":
+            encoded = world.encoded_sums(runs, arms, size, mechanism.precision, source.generator)
+            decoded = mechanism.noisy(encoded, source)
+        else:
+            decoded = _one_by_one(mechanism, world, runs, arms, source)
+        sums[runs, arms] = mechanism.unit_sums(decoded)
+    return sums
+
+
+def _one_by_one(mechanism: Mechanism, world: World, runs: Integers, arms: Integers, source: SeededSource) -> Integers:
+    """The way of every single user."""
+    span, low = mechanism.values.span, mechanism.values.low
+    decoded = []
+    for run, arm in zip(runs.tolist(), arms.tolist(), strict=True):
+        rewards = world.rewards(run, arm, mechanism.users, source.generator)
+        reports = mechanism.randomize(low + span * rewards, source)
+        decoded.append(mechanism.analyze_many(mechanism.collect(reports), source))
+    return np.asarray(decoded)
+
+
+class _Trace:
+    """Pseudo-regret at checkpoints: arms are played in order, each at its own slope."""
+
+    def __init__(self, gaps: Floats, limit: int, checkpoints: int) -> None:
+        self.gaps = gaps
+        self.checkpoints = np.unique(np.linspace(limit / checkpoints, limit, checkpoints).astype(np.int64))
+        self.curve = np.zeros((len(gaps), len(self.checkpoints)))
+        self.regret = np.zeros(len(gaps))
+
+    def add(self, start: Integers, assigned: Integers) -> None:
+        now = start.astype(float)
+        for arm in np.flatnonzero(assigned.any(axis=0)).tolist():
+            users, gap = assigned[:, arm], self.gaps[:, arm]
+            end = now + users
+            first = int(np.searchsorted(self.checkpoints, now[users > 0].min(), side="right"))
+            last = int(np.searchsorted(self.checkpoints, end.max(), side="right"))
+            points = self.checkpoints[None, first:last]
+            inside = (points > now[:, None]) & (points <= end[:, None])
+            value = self.regret[:, None] + gap[:, None] * (points - now[:, None])
+            self.curve[:, first:last] = np.where(inside, value, self.curve[:, first:last])
+            self.regret = self.regret + gap * users
+            now = end

@@ -40,7 +40,7 @@ def test_equal_parts_fill_a_budget_exactly(parts):
     assert len(ledger.charges) == parts
 
 
-@pytest.mark.parametrize("parts", [1, 3, 10, 100])
+@pytest.mark.parametrize("parts", [1, 3, 20])
 def test_equal_parts_of_concentrated_privacy_fill_a_budget(parts):
     ledger = Ledger(1.0, 1e-6, "concentrated")
     part = privacy_loss(DiscreteGaussian(parts / (2 * ledger.budget) * (1 + 1e-9)))

@@ -17,6 +17,9 @@ from croupier.bandits.ladder import Ladder
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import between
 
+EVERYONE = 2**50
+"""All the users who will ever come."""
+
 
 class Elimination(Policy):
     """Elimination with radii from `radius`, or tight Chernoff bounds where that is None.
@@ -42,9 +45,14 @@ class Elimination(Policy):
         self.phase: Integers = np.zeros(runs, dtype=np.int64)
         super().__init__(arms, horizon, ladder, runs=runs, name=name)
 
+    @property
+    def settled(self) -> Bools:
+        return np.asarray((self.active & self.open_to_users).sum(axis=1) == 1)
+
     def wanted(self) -> Integers:
         playing = self.active & self.open_to_users & ~self.finished[:, None]
-        return np.where(playing, self.ladder.sizes(self.phase)[:, None], 0)
+        size = np.where(self.settled, EVERYONE, self.ladder.sizes(self.phase))
+        return np.where(playing, size[:, None], 0)
 
     def _decide(self, released: Bools) -> None:
         compared = released & self.active

@@ -50,6 +50,11 @@ class Policy(ABC):
         return self.stopped | (self.users >= self.horizon)
 
     @property
+    def settled(self) -> Bools:
+        """Which runs have nothing left to learn: their users get the one arm in play and need not report."""
+        return np.zeros(self.runs, dtype=bool)
+
+    @property
     def span(self) -> Floats:
         """The horizon, or the least power of two beyond the users so far."""
         if self.horizon is not None:
@@ -64,13 +69,18 @@ class Policy(ABC):
     def _decide(self, released: Bools) -> None:
         """Take what the new sums say into account."""
 
-    def assign(self, wanted: Integers) -> Integers:
-        """What is really assigned: arms in order, up to the horizon. A batch cut short is never released."""
-        if self.horizon is None:
-            return wanted
-        left = np.maximum(self.horizon - self.users, 0)[:, None]
-        before = np.cumsum(wanted, axis=1) - wanted
-        return np.asarray(np.clip(left - before, 0, wanted))
+    def assign(self, wanted: Integers, limit: int | None = None) -> tuple[Integers, Bools]:
+        """What is really assigned, arms in order up to the horizon, and which batches are released.
+
+        A batch that the horizon cuts short is never released, and a settled run has no batches.
+        """
+        limit = self.horizon if limit is None else limit
+        assigned = wanted
+        if limit is not None:
+            left = np.maximum(limit - self.users, 0)[:, None]
+            before = np.cumsum(wanted, axis=1) - wanted
+            assigned = np.asarray(np.clip(left - before, 0, wanted))
+        return assigned, (assigned == wanted) & (wanted > 0) & ~self.settled[:, None]
 
     def observe(self, sums: Floats, assigned: Integers, released: Bools) -> None:
         """Be told the estimated reward sums of the released batches (in units of a reward) and all assignments."""

@@ -11,7 +11,9 @@ import numpy as np
 
 from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
 from croupier.bandits.catalogue import Request
-from croupier.bandits.policy import Bools, Floats, Integers
+from croupier.bandits.confidence import Floats
+from croupier.bandits.elimination import EVERYONE
+from croupier.bandits.policy import Bools, Integers
 from croupier.checks import InvalidParameter, positive
 
 
@@ -38,8 +40,9 @@ class DPSE(ReferencePolicy):
         gap = np.exp2(-(self.phase[:, None] + 1.0))
         log8, log4 = self.logs(self.phase[:, None] + 1.0)
         size = np.ceil(np.maximum(32.0 * log8 / gap**2, 8.0 * log4 / (self.epsilon * gap)) + 1.0)
+        size = np.where(self.settled[:, None], EVERYONE, np.minimum(size, EVERYONE))
         playing = self.active & self.open_to_users & ~self.finished[:, None]
-        return np.where(playing, np.minimum(size, 2.0**50), 0.0).astype(np.int64)
+        return np.where(playing, size, 0.0).astype(np.int64)
 
     def logs(self, phase: Floats) -> tuple[Floats, Floats]:
         """log(8|V|e²/p) and log(4|V|e²/p)."""

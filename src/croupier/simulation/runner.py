@@ -87,8 +87,7 @@ def simulate(
     told = 0.0
     while not (policy.finished | (policy.users >= limit)).all():
         wanted = policy.wanted()
-        assigned = np.minimum(policy.assign(wanted), np.maximum(limit - policy.users, 0)[:, None])
-        released = (assigned == wanted) & (wanted > 0)
+        assigned, released = policy.assign(wanted, limit)
         trace.add(policy.users, assigned)
         policy.observe(_sums(policy, world, assigned, released, source, mode), assigned, released)
         if progress is not None:

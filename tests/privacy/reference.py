@@ -181,6 +181,27 @@ def exact_delta(noise: Noise, shift: int, epsilon, depth: float = DEPTH):
     return mp.fsum(weight * hockey_stick(own, int(Fraction(shift, unit)), epsilon) for weight, own, unit in seen)
 
 
+def closed_form(trials: int, p: float, epsilon: float):
+    """The spec's two tail sums for Binomial noise and shift 1, by 60-digit recurrence from both ends."""
+    p, e = mp.mpf(p), mp.exp(mp.mpf(epsilon))
+    k1 = int(mp.ceil((trials + 1) * p / (p + e * (1 - p)))) - 1
+    k2 = int(mp.floor(e * (trials + 1) * p / (1 - p + e * p))) + 1
+
+    def tail(k: int, step: int):
+        """P(X = k) and everything beyond it in the direction of `step`."""
+        if not 0 <= k <= trials:
+            return mp.mpf(0)
+        mass = mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k)
+        total, least = mass, mass * mp.mpf(10) ** -50
+        while mass > least and 0 <= k + step <= trials:
+            grown = (trials - k) * p / ((k + 1) * (1 - p)) if step > 0 else k * (1 - p) / ((trials - k + 1) * p)
+            mass, k = mass * grown, k + step
+            total += mass
+        return total
+
+    return max(tail(k1, -1) - e * tail(k1 - 1, -1), tail(k2 - 1, 1) - e * tail(k2, 1))
+
+
 def exact_divergence(own: Law, shift: int, order):
     """The Rényi divergence of a law from itself moved, for a support that is all integers."""
     order = number(order)

@@ -20,7 +20,7 @@ from croupier.noise import (
 )
 from croupier.privacy import privacy_loss
 
-from .reference import exact_delta, hockey_stick, law, mp
+from .reference import closed_form, exact_delta, hockey_stick, law, mp
 
 CASES = [
     (Binomial(40, 0.5), 1),
@@ -116,27 +116,6 @@ def test_sparse_bits_moved_further_than_their_noise_reaches_hide_nothing():
 @pytest.mark.parametrize("steps", [1_200, 4_000])
 def test_sparse_bits_moved_beyond_every_table_hide_nothing(steps):
     assert privacy_loss(SparseBits(20_000, 0.5), 2 * steps).delta(1.0) > 0.999
-
-
-def closed_form(trials: int, p: float, epsilon: float):
-    """The spec's two tail sums for Binomial noise and shift 1, by 60-digit recurrence from both ends."""
-    p, e = mp.mpf(p), mp.exp(mp.mpf(epsilon))
-    k1 = int(mp.ceil((trials + 1) * p / (p + e * (1 - p)))) - 1
-    k2 = int(mp.floor(e * (trials + 1) * p / (1 - p + e * p))) + 1
-
-    def tail(k: int, step: int):
-        """P(X = k) and everything beyond it in the direction of `step`."""
-        if not 0 <= k <= trials:
-            return mp.mpf(0)
-        mass = mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k)
-        total, least = mass, mass * mp.mpf(10) ** -50
-        while mass > least and 0 <= k + step <= trials:
-            grown = (trials - k) * p / ((k + 1) * (1 - p)) if step > 0 else k * (1 - p) / ((trials - k + 1) * p)
-            mass, k = mass * grown, k + step
-            total += mass
-        return total
-
-    return max(tail(k1, -1) - e * tail(k1 - 1, -1), tail(k2 - 1, 1) - e * tail(k2, 1))
 
 
 @pytest.mark.parametrize(("trials", "p"), [(96, 0.5), (268, 0.5), (1000, 0.1), (1000, 0.9), (50_000, 0.002)])

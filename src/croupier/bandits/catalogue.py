@@ -129,13 +129,14 @@ def _sigma(request: Request) -> float:
 
 
 def _sdp_ae(request: Request) -> Policy:
-    """Fixed batches of ⌈σ²⌉ users (001 Cor. 3.2, which prints σ), all phases."""
+    """Fixed batches, all phases: ⌈σ²⌉ users (001 Cor. 3.2, which prints σ), or fewer where the noise is less."""
     sigma = _sigma(request)
     if request.constants == "published":
         size = math.ceil(sigma**2)
     else:
         assert request.protocol is not None
-        size = max(SMALLEST, math.ceil(request.protocol.plan(10_000).variance))
+        # Sixteen times the noise's variance: rewards, at a quarter each, then vary four times as much as the noise.
+        size = max(SMALLEST, math.ceil(16.0 * request.protocol.plan(10_000).variance))
     size = request.smallest or size
     fixed = replace(request, smallest=size)
     return _elimination(fixed, SubGaussianRadius(sigma), accumulate=True, growth=1.0)

@@ -8,6 +8,7 @@ from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubG
 from croupier.bandits.index import IMED, KLUCB, IndexPolicy
 from croupier.bandits.ladder import Ladder
 from croupier.bandits.policy import Policy
+from croupier.bandits.session import Event, Expired, Opened, Operated, Released, Session
 
 __all__ = [
     "IMED",
@@ -15,9 +16,15 @@ __all__ = [
     "POLICIES",
     "Elimination",
     "Entry",
+    "Event",
+    "Expired",
     "IndexPolicy",
     "Ladder",
+    "Opened",
+    "Operated",
     "Policy",
+    "Released",
+    "Session",
     "SubExponentialRadius",
     "SubGaussianRadius",
     "policy",

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from croupier import __version__
 from croupier.checks import CroupierError
-from croupier.cli import audit, price, protocols
+from croupier.cli import audit, plan, policies, price, protocols, simulate
 
 GROUPS = {
-    "plan an experiment": (protocols, price),
+    "try it": (simulate, policies),
+    "plan an experiment": (plan, protocols, price),
     "check the privacy": (audit,),
 }
 """Commands by what a person wants."""

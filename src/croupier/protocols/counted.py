@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from croupier.noise import Noise, Poisson, Polya
 from croupier.privacy import Guarantee, calibrate
@@ -14,7 +15,11 @@ from croupier.protocols.protocol import Protocol, Row
 def plan_counted(protocol: Protocol, users: int) -> Mechanism:
     """Over: counts ones, never below the truth. Under: counts zeros and subtracts, never above it."""
     honest = protocol.honest(users)
-    total = published_noise(protocol.epsilon, protocol.delta) if protocol.published else _least_error(protocol)
+    total = (
+        published_noise(protocol.epsilon, protocol.delta)
+        if protocol.published
+        else _least_error(protocol.epsilon, protocol.delta, protocol.failure)
+    )
     return protocol.mechanism(
         users,
         precision=1,
@@ -30,14 +35,17 @@ def published_noise(epsilon: float, delta: float) -> Polya:
     return Polya(3.0 * (1.0 + math.log(1.0 / delta)), scale=5.0 / epsilon)
 
 
-def _least_error(protocol: Protocol) -> Noise:
-    """The noise with the least error quantile at the protocol's failure probability: Poisson or a negative binomial."""
-    epsilon, delta = protocol.epsilon, protocol.delta
+@lru_cache(maxsize=256)
+def _least_error(epsilon: float, delta: float, failure: float) -> Noise:
+    """The noise with the least error quantile at a failure probability: Poisson or a negative binomial.
+
+    It is the same for every batch size, so it is found once.
+    """
     candidates: list[Noise] = [
         calibrate(Poisson, epsilon=epsilon, delta=delta),
-        calibrate(Polya, epsilon=epsilon, delta=delta, failure=protocol.failure),
+        calibrate(Polya, epsilon=epsilon, delta=delta, failure=failure),
     ]
-    return min(candidates, key=lambda noise: (noise.tail_quantile(protocol.failure), noise.variance))
+    return min(candidates, key=lambda noise: (noise.tail_quantile(failure), noise.variance))
 
 
 COUNTED_MESSAGES = Row(

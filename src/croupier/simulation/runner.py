@@ -68,11 +68,13 @@ def simulate(
     checkpoints: int = 100,
     mode: str = "law",
     progress: Callable[[float], None] | None = None,
+    watch: Callable[[Policy], None] | None = None,
 ) -> Run:
     """Play until the horizon (or `users`, when the policy knows none).
 
     `mode="law"` draws each batch's sum and total noise once; `mode="users"` sends every user's reward through
-    randomize, carrier and analyze. Both have the same law.
+    randomize, carrier and analyze. Both have the same law. `progress` is told how much of the whole was done since it
+    was last told, `watch` sees the policy after every step.
     """
     one_of("mode", mode, MODES)
     if world.arms != policy.arms:
@@ -90,6 +92,8 @@ def simulate(
         assigned, released = policy.assign(wanted, limit)
         trace.add(policy.users, assigned)
         policy.observe(_sums(policy, world, assigned, released, source, mode), assigned, released)
+        if watch is not None:
+            watch(policy)
         if progress is not None:
             done = float(policy.users.mean()) / limit
             progress(done - told)
@@ -133,7 +137,9 @@ class _Trace:
 
     def __init__(self, gaps: Floats, limit: int, checkpoints: int) -> None:
         self.gaps = gaps
-        self.checkpoints = np.unique(np.linspace(limit / checkpoints, limit, checkpoints).astype(np.int64))
+        even = np.linspace(limit / checkpoints, limit, checkpoints)
+        early = np.geomspace(min(10.0, limit), limit, checkpoints)
+        self.checkpoints = np.unique(np.concatenate((even, early)).astype(np.int64))
         self.curve = np.zeros((len(gaps), len(self.checkpoints)))
         self.regret = np.zeros(len(gaps))
 

@@ -1,0 +1,40 @@
+"""`croupier policies`: what there is to choose arms with."""
+
+from __future__ import annotations
+
+import argparse
+
+from croupier.cli.options import print_json
+from croupier.cli.protocols import NOTIONS
+from croupier.cli.tables import table
+from croupier.simulation import ALL_POLICIES
+
+NAME = "policies"
+SUMMARY = "list the bandit policies: model, guarantee, paper"
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the table of policies."""
+    rows = [
+        {
+            "name": entry.name,
+            "paper_name": entry.paper_name,
+            "model": entry.model,
+            "protocol": entry.protocol,
+            "notion": "pure" if entry.name == "dp-se" else entry.notion,
+            "seed": entry.seed,
+        }
+        for entry in ALL_POLICIES.values()
+    ]
+    if options.json:
+        print_json(rows)
+        return 0
+    for row in rows:
+        row |= {"protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}
+    headings = ["policy", "in the paper", "trusts", "protocol", "guarantee", "from"]
+    table(headings, [list(row.values()) for row in rows], right=set())
+    return 0

@@ -1,0 +1,162 @@
+"""`croupier sweep`: many policies, settings and worlds at once, into one Parquet file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of
+from croupier.cli.options import print_json
+from croupier.cli.progress import progress
+from croupier.cli.tables import number, table
+from croupier.protocols.protocol import CONSTANTS
+from croupier.simulation import ALL_POLICIES
+from croupier.simulation.engines import ENGINES, Store
+from croupier.simulation.sweep import (
+    KEYS,
+    WORLDS,
+    Row,
+    Sweep,
+    checked,
+    columns,
+    read_sweep,
+    run_sweep,
+    summaries,
+)
+
+NAME = "sweep"
+SUMMARY = "regret of policies × epsilon × constants in many worlds, into a Parquet file"
+
+
+def _file_name(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidParameter(name, value, "the name of a file")
+    return value
+
+
+EXECUTION: dict[str, Callable[[str, Any], Any]] = {
+    "out": _file_name,
+    "jobs": lambda name, value: integer(name, value, 1),
+    "engine": lambda name, value: one_of(name, value, tuple(ENGINES)),
+}
+"""Keys that say where a sweep runs, and change nothing in its rows."""
+
+REPLACES = {"means": ("arms", "low", "high", "instances"), "arms": ("means",)}
+"""What an option replaces in the file besides its own key: a given world or a drawn one."""
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """The sweep, in a file, in options, or both: an option beats the file."""
+    command.add_argument("file", metavar="FILE.toml", nargs="?", help="a sweep written down; its keys are the options")
+    several: dict[str, Any] = {"action": "extend", "nargs": "+"}
+    sweep = command.add_argument_group("what is compared")
+    sweep.add_argument("--policy", **several, metavar="NAME", help="any of " + ", ".join(ALL_POLICIES))
+    sweep.add_argument("--epsilon", **several, type=float, metavar="E", help="privacy parameters ε")
+    sweep.add_argument("--delta", type=float, metavar="D", help="δ where a policy needs one (default: its protocol's)")
+    sweep.add_argument("--constants", **several, choices=CONSTANTS, help="exact calibration, or a paper's own, or both")
+    sweep.add_argument("--horizon", **several, type=int, metavar="T", help="users in a run (default: 100000)")
+    where = command.add_argument_group("the worlds")
+    where.add_argument("--world", choices=tuple(WORLDS), help="kind of rewards (default: bernoulli)")
+    where.add_argument("--arms", type=int, metavar="K", help="arms with drawn means (default: 10)")
+    where.add_argument("--low", type=float, help="least mean drawn (default: 0.25)")
+    where.add_argument("--high", type=float, help="largest mean drawn (default: 0.75)")
+    where.add_argument("--means", type=_numbers, metavar="M,M,...", help="one world with these means instead")
+    where.add_argument("--instances", type=int, metavar="I", help="worlds drawn, the same for all (default: 20)")
+    where.add_argument("--runs", type=int, metavar="R", help="runs in each world (default: 10)")
+    where.add_argument("--seed", type=int, metavar="S", help="of worlds, rewards and noise (default: 0)")
+    how = command.add_argument_group("how it runs")
+    how.add_argument("--out", metavar="FILE.parquet", help="where the rows go, one a run")
+    how.add_argument("--jobs", type=int, metavar="N", help="processes (default: one for each core)")
+    how.add_argument("--engine", choices=tuple(ENGINES), help="this machine, or a Ray cluster (default: local)")
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.3,0.5,0.7") from None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what is not finished yet, write the file, print a table."""
+    keys = _keys(options)
+    out, jobs, engine = (keys.pop(key, None) for key in EXECUTION)
+    if out is None:
+        raise InvalidParameter("out", None, "given: the Parquet file to write")
+    sweep, store = Sweep.of(keys), Store(out, columns)
+    with progress("policies", len(sweep.cells)) as advance:
+        sweep.check(advance)
+    try:
+        with progress("cells", len(sweep.cells)) as advance:
+            run_sweep(sweep, store, jobs=jobs, engine=engine or "local", progress=advance)
+    except (CroupierError, KeyboardInterrupt):
+        kept = len(sweep.cells) - len(sweep.unfinished(store))
+        if kept:
+            print(
+                f"{kept} of {len(sweep.cells)} cells are kept in {store.folder}: repeat the command to go on",
+                file=sys.stderr,
+            )
+        raise
+    _report(options, store, summaries(*read_sweep(out)))
+    return 0
+
+
+def _keys(options: argparse.Namespace) -> dict[str, Any]:
+    """The file's keys under the command line's."""
+    table = KEYS | EXECUTION
+    given = {key: vars(options)[key] for key in table if vars(options)[key] is not None}
+    written = {} if options.file is None else _written(options.file, table)
+    replaced = [key for option, keys in REPLACES.items() if option in given for key in keys]
+    return {key: value for key, value in written.items() if key not in replaced} | checked(given, table)
+
+
+def _written(path: str, table: dict[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return checked(tomllib.load(file), table)
+    except OSError as error:
+        raise CroupierError(f"{path}: {error.strerror}") from None
+    except (CroupierError, ValueError) as error:
+        raise CroupierError(f"{path}: {error}") from None
+
+
+def _report(options: argparse.Namespace, store: Store, rows: list[Row]) -> None:
+    if options.json:
+        print_json(rows)
+        return
+    table(
+        [
+            "policy",
+            "ε",
+            "constants",
+            "horizon",
+            "runs",
+            "mean regret",
+            "std error",
+            "median",
+            "worst",
+            "best arm found",
+        ],
+        [
+            [
+                row["policy"],
+                "-" if row["epsilon"] is None else number(row["epsilon"]),
+                row["constants"],
+                f"{row['horizon']:,}",
+                f"{row['runs']:,}",
+                number(row["regret_mean"]),
+                "-" if row["regret_sem"] is None else number(row["regret_sem"], 3),
+                number(row["regret_median"]),
+                number(row["regret_max"]),
+                f"{100 * row['best_arm_rate']:.1f} %",
+            ]
+            for row in rows
+        ],
+        right={1, 3, 4, 5, 6, 7, 8, 9},
+    )
+    print(f"{sum(row['runs'] for row in rows):,} rows, one a run, are in {store.out}.")
+    if store.folder.exists():
+        print(f"{store.folder} holds finished cells of another sweep.")

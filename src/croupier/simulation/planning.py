@@ -1,0 +1,97 @@
+"""How many users an experiment needs until the better arm is found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from croupier.bandits.policy import Policy
+from croupier.checks import InvalidParameter, between, integer
+from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
+from croupier.simulation.runner import simulate
+from croupier.simulation.worlds import Bernoulli
+
+GRID_RATIO = 1.02
+"""Needs are told to two per cent."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment of `arms` arms, one of them better by `lift`, and the users it needs."""
+
+    policy: str
+    protocol: str | None
+    epsilon: float | None
+    users: float
+    """Infinite when the horizon that was tried does not suffice."""
+
+
+def users_needed(
+    name: str,
+    *,
+    arms: int,
+    lift: float,
+    base: float = 0.5,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    protocol_name: str | None = None,
+    confidence: float = 0.95,
+    runs: int = 1000,
+    seed: int = 0,
+) -> Plan:
+    """The least number of users from which on the policy recommends the better arm in 95 % of runs.
+
+    >>> users_needed("kl-ucb", arms=2, lift=0.3, runs=200).users < 1000
+    True
+    """
+    integer("arms", arms, 2)
+    between("lift", lift, 0, 1)
+    base = float(between("base", base, 0, 1, "[]"))
+    if base + lift > 1:
+        raise InvalidParameter("lift", lift, f"at most {1 - base:g}, since the other arms' mean is {base:g}")
+    means = np.full(arms, base)
+    means[-1] += lift  # last, so that no tie is broken in its favour
+    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "protocol_name": protocol_name}
+    if ALL_POLICIES.get(name) is not None and ALL_POLICIES[name].protocol is None:
+        options = {"epsilon": epsilon} if name == "dp-se" else {}
+    horizon = _horizon(arms, lift, epsilon, local=protocol_name == "local-laplace" or name == "local-dp-se")
+    policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)
+    watch = _Recommended(policy, best=arms - 1, horizon=horizon)
+    simulate(policy, Bernoulli(means), seed=seed, checkpoints=1, watch=watch)
+    return Plan(name, protocol_name, epsilon, watch.users(confidence))
+
+
+def _horizon(arms: int, lift: float, epsilon: float | None, *, local: bool) -> int:
+    """Generous: several times what theory asks for."""
+    need = 200.0 * arms / lift**2
+    if epsilon is not None:
+        need += 400.0 * arms / (epsilon * lift)
+        if local:
+            need += 800.0 * arms / (epsilon * lift) ** 2
+    return math.ceil(need)
+
+
+class _Recommended:
+    """Whether each run recommends the best arm, on a geometric grid of users."""
+
+    def __init__(self, policy: Policy, best: int, horizon: int) -> None:
+        steps = math.ceil(math.log(horizon) / math.log(GRID_RATIO))
+        self.grid = np.unique(np.ceil(GRID_RATIO ** np.arange(steps + 1)))
+        self.right = np.zeros((policy.runs, len(self.grid)), dtype=bool)
+        self.best, self.last = best, np.zeros(policy.runs)
+
+    def __call__(self, policy: Policy) -> None:
+        now = policy.users.astype(float)
+        # What was recommended holds from these users on, until the next step overwrites it.
+        since = self.grid[None, :] >= now[:, None]
+        self.right = np.where(since, (policy.best_arm == self.best)[:, None], self.right)
+
+    def users(self, confidence: float) -> float:
+        enough = self.right.mean(axis=0) >= confidence
+        wrong = np.flatnonzero(~enough)
+        if not wrong.size:
+            return float(self.grid[0])
+        return float(self.grid[wrong[-1] + 1]) if wrong[-1] + 1 < len(self.grid) else math.inf

@@ -7,7 +7,10 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: run test lint bench clean
 
 run: $(VENV)/.run
-	@$(BIN)/croupier price --users 1000 --epsilon 0.5
+	@echo "Which of five designs do 1,000,000 users like best, if nobody may learn what any one of them said?"
+	@$(BIN)/croupier simulate --arms 0.42,0.45,0.47,0.5,0.55 --horizon 1000000 --epsilon 1 --runs 100 \
+		--policy dp-klucb --policy dist-dp-se --policy vb-sdp-ae --policy local-dp-se --policy kl-ucb \
+		--plot out/regret.png
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2
@@ -30,15 +33,15 @@ $(BIN)/python:
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up croupier in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e '.[figures]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up croupier and its tests in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[dev]'
+	$(PIP) install -c constraints.txt -e '.[dev,figures,learning]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up croupier and the peers it is measured against in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[dev,bench]'
+	$(PIP) install -c constraints.txt -e '.[dev,figures,learning,bench]'
 	@touch $@ $(VENV)/.run $(VENV)/.test

@@ -1,6 +1,6 @@
 """Run every benchmark and print its lines."""
 
-from bench import calibration, composition, sampling
+from bench import bandits, calibration, composition, sampling
 
-for module in (sampling, calibration, composition):
+for module in (sampling, calibration, composition, bandits):
     module.main()

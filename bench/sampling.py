@@ -54,8 +54,8 @@ def main() -> None:
                 f"{ours / inexact:.2f} × NumPy",
             )
     heading("Growth of exact bulk sampling")
+    noise = DiscreteLaplace(20)
     for count in (10**4, 10**5, 10**6, 10**7):
-        noise = DiscreteLaplace(20)
         took, peak = (
             seconds(lambda n=count: noise.sample(n, secure()), 3),
             megabytes(lambda n=count: noise.sample(n, secure())),

@@ -31,14 +31,30 @@ def noise_cumulants(noise: Noise, unit: float) -> tuple[Floats, Floats]:
     return noise.cumulant(-TILTS * unit), noise.cumulant(TILTS * unit)
 
 
+def bounds_by_batches(
+    totals: Floats, users: Numbers, batches: Numbers, tables: tuple[Floats, Floats], level: Floats
+) -> tuple[Floats, Floats]:
+    """Lower and upper bounds for many arms; those with the same number of batches share a row of cumulants."""
+    lower, upper = np.zeros_like(totals), np.ones_like(totals)
+    for count in np.unique(batches).tolist():
+        same = batches == count
+        own = totals[same], users[same]
+        low_side, high_side = tables[0][count], tables[1][count]
+        upper[same] = upper_bound(*own, low_side, level[same])
+        lower[same] = lower_bound(*own, high_side, level[same])
+    return lower, upper
+
+
 def upper_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:
     """The largest plausible mean; `cumulants` is K(-l) with the grid on its last axis. No users: one."""
+    # Columns that are infinite for all say nothing; at the smallest tilts no noise is.
+    held = np.isfinite(cumulants).reshape(-1, len(TILTS)).any(axis=0)
+    tilts = TILTS[held]
     n = np.maximum(users, 1)[..., None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        exponent = (np.asarray(level)[..., None] + TILTS * np.asarray(total)[..., None] + cumulants) / n
-        bounds = -np.expm1(-exponent) / -np.expm1(-TILTS)
-    best = np.clip(np.nan_to_num(bounds, nan=1.0, posinf=1.0).min(axis=-1), 0.0, 1.0)
-    return np.where(users > 0, best, 1.0)
+    with np.errstate(over="ignore"):
+        exponent = (np.asarray(level)[..., None] + tilts * np.asarray(total)[..., None] + cumulants[..., held]) / n
+        bounds = np.expm1(-exponent) / np.expm1(-tilts)
+    return np.where(users > 0, np.clip(bounds.min(axis=-1), 0.0, 1.0), 1.0)
 
 
 def lower_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:

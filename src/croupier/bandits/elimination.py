@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from croupier.bandits.confidence import Floats, lower_bound, upper_bound
+from croupier.bandits.confidence import Floats, bounds_by_batches
 from croupier.bandits.ladder import Ladder
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import between
@@ -72,11 +72,16 @@ class Elimination(Policy):
             return self.means - radius, self.means + radius
         # Arms, phases and sides share p: Σ_b 6/(πb)² = 1.
         level = np.log(2.0 * self.in_play * (np.pi * self.step) ** 2 / (6.0 * self.probability))
-        low_side, high_side = self.cumulants(self.batches)
-        return (
-            lower_bound(self.totals, self.counts, high_side, level),
-            upper_bound(self.totals, self.counts, low_side, level),
+        lower, upper = np.zeros_like(self.totals), np.ones_like(self.totals)
+        playing = self.active
+        lower[playing], upper[playing] = bounds_by_batches(
+            self.totals[playing],
+            self.counts[playing],
+            self.batches[playing],
+            self.tables(),
+            np.broadcast_to(level, playing.shape)[playing],
         )
+        return lower, upper
 
     @property
     def in_play(self) -> Integers:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.bandits.confidence import Floats, lower_bound, upper_bound
+from croupier.bandits.confidence import Floats, bounds_by_batches
 from croupier.bandits.ladder import Ladder
 from croupier.checks import InvalidParameter, between, integer
 
@@ -114,17 +114,14 @@ class Policy(ABC):
         failure = float(between("failure", failure, 0, 1))
         j = np.maximum(self.batches, 1)
         level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * failure))
-        low_side, high_side = self.cumulants(self.batches)
-        upper = upper_bound(self.totals, self.counts, low_side, level)
-        lower = lower_bound(self.totals, self.counts, high_side, level)
-        return np.where(self.counts > 0, lower, 0.0), upper
+        return bounds_by_batches(self.totals, self.counts, self.batches, self.tables(), level)
 
-    def cumulants(self, batches: Integers) -> tuple[Floats, Floats]:
-        """K(-l) and K(l) of the noise in estimates made of so many batches."""
-        most = int(batches.max(initial=0))
+    def tables(self) -> tuple[Floats, Floats]:
+        """K(-l) and K(l) of the noise in estimates made of 0, 1, 2, ... batches."""
+        most = int(self.batches.max(initial=0))
         if most >= len(self._tables[0]):
             self._tables = self.ladder.tables(2 * most, accumulate=self.accumulate)
-        return self._tables[0][batches], self._tables[1][batches]
+        return self._tables
 
     def pause(self, arm: int) -> None:
         """Offer an arm to nobody for now."""

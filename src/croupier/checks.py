@@ -25,6 +25,9 @@ class InvalidParameter(CroupierError, ValueError):
         super().__init__(f"{name} = {value!r} is not allowed: it must be {allowed}")
         self.name, self.value, self.allowed = name, value, allowed
 
+    def __reduce__(self) -> tuple[type[InvalidParameter], tuple[str, object, str]]:
+        return type(self), (self.name, self.value, self.allowed)
+
 
 def finite(name: str, value: object, allowed: str = "a finite number") -> Number:
     """Return `value` as an int, float or Fraction, or refuse it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache, singledispatch
+from functools import cache, lru_cache, singledispatch
 from itertools import accumulate
 
 import numpy as np
@@ -102,7 +102,7 @@ def exact_floats(noise: Noise, start: int, stop: int) -> NDArray[np.float64]:
     return np.asarray([float(masses[x - first]) if first <= x < last else 0.0 for x in range(start, stop)])
 
 
-@lru_cache(maxsize=None)
+@cache
 def table(noise: Noise) -> tuple[int, list[arb], list[arb], list[arb]]:
     """The start, the masses, and the sums below and from each point on: from near the mean out to DEPTH."""
     low, high = noise.support
@@ -113,6 +113,7 @@ def table(noise: Noise) -> tuple[int, list[arb], list[arb], list[arb]]:
             found: list[arb] = []
             while end is None or (end - x) * step >= 0:
                 found.append(_pmf(noise, x))
+                assert len(found) < 10**5, "a law too wide for a table, or one that its formula does not reach"
                 if 0 < found[-1] < DEPTH:
                     break
                 x += step
@@ -171,7 +172,7 @@ def _difference(noise: PolyaDifference) -> tuple[fmpz_poly, int]:
     with ctx.workprec(FIXED + 64):
         r, beta = ball(noise.r), (-1 / ball(noise.scale)).exp()
         mass, masses, x = (1 - beta) ** r, [], 0
-        while mass * arb(2) ** FIXED > 1:
+        while x < noise.part.mean or mass * arb(2) ** FIXED > 1:
             masses.append((mass * arb(2) ** FIXED).floor().unique_fmpz())
             mass *= beta * (x + r) / (x + 1)
             x += 1

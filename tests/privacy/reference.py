@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from mpmath.ctx_mp import MPContext
@@ -133,7 +133,7 @@ def _difference(noise: PolyaDifference, depth: float) -> Law:
     return Law({x: mass for x, mass in full.items() if 2 * abs(x) <= len(part)})
 
 
-@lru_cache(maxsize=None)
+@cache
 def law(noise: Noise, depth: float = DEPTH) -> Law:
     """The law of a noise, never from the noise's own methods."""
     match noise:
@@ -162,7 +162,7 @@ def hockey_stick(own: Law, shift: int, epsilon):
     return mp.fsum(max(nothing, mass - factor * other) for mass, other in own.paired(shift))
 
 
-@lru_cache(maxsize=None)
+@cache
 def views(noise: Noise, depth: float = DEPTH) -> tuple[tuple[object, Law, int], ...]:
     """What is seen, as a mixture of laws: weight, law, and how much the noise moves when that law moves by one.
 
@@ -224,16 +224,24 @@ def atoms(noise: Noise, shift: int) -> Atoms:
     return np.asarray(losses), np.asarray(masses), float(alone)
 
 
-def composed_delta(parts: Iterable[Atoms], epsilon: float) -> float:
-    """δ(ε) of independent releases, by listing every combination of their outcomes above 1e-20."""
+def joint(parts: Iterable[Atoms]) -> Atoms:
+    """The same for independent releases seen together, by listing every combination of outcomes above 1e-20."""
     losses, masses, kept = np.zeros(1), np.ones(1), 1.0
     for own_losses, own_masses, alone in parts:
-        losses = np.add.outer(losses, own_losses).ravel()
-        masses = np.multiply.outer(masses, own_masses).ravel()
-        held = masses > 1e-20
-        losses, masses, kept = losses[held], masses[held], kept * (1.0 - alone)
+        combined = np.round(np.add.outer(losses, own_losses).ravel(), 12)
+        weights = np.multiply.outer(masses, own_masses).ravel()
+        held = weights > 1e-20
+        # Outcomes of equal loss are one outcome.
+        losses, places = np.unique(combined[held], return_inverse=True)
+        masses, kept = np.bincount(places, weights[held]), kept * (1.0 - alone)
+    return losses, masses, 1.0 - kept
+
+
+def joint_delta(seen: Atoms, epsilon: float) -> float:
+    """δ(ε) of what is seen together."""
+    losses, masses, alone = seen
     above = losses > epsilon
-    return float(np.dot(masses[above], -np.expm1(epsilon - losses[above]))) + (1.0 - kept)
+    return float(np.dot(masses[above], -np.expm1(epsilon - losses[above]))) + alone
 
 
 def root(delta_of: Callable[[float], float], delta: float, high: float = 64.0) -> float:

@@ -94,7 +94,9 @@ def test_views_that_never_overlap_give_a_large_bound():
     first, second = np.zeros(10_000, dtype=np.int64), np.ones(10_000, dtype=np.int64)
     # Clopper-Pearson: 5,000 of 5,000 against 0 of 5,000, each limit at a quarter of the failure.
     limit = 1.0 - (1e-6 / 4) ** (1 / 5000)
-    assert epsilon_lower_bound(first, second, delta=0.0).epsilon == pytest.approx(math.log((1 - limit) / limit), rel=1e-9)
+    assert epsilon_lower_bound(first, second, delta=0.0).epsilon == pytest.approx(
+        math.log((1 - limit) / limit), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,13 @@ def test_skellam_divergence_is_within_lemma_3(sigma2, sensitivity):
 
 @pytest.mark.parametrize(
     ("noise", "sensitivity"),
-    [(Binomial(10**4, 0.5), 1), (SparseBits(1000, 0.5), 2), (SparseBits(1000, 1), 2), (Poisson(99), 1), (Polya(9, 0.5), 1)],
+    [
+        (Binomial(10**4, 0.5), 1),
+        (SparseBits(1000, 0.5), 2),
+        (SparseBits(1000, 1), 2),
+        (Poisson(99), 1),
+        (Polya(9, 0.5), 1),
+    ],
     ids=str,
 )
 def test_noise_with_an_end_has_no_renyi_guarantee(noise, sensitivity):
@@ -162,7 +168,9 @@ def test_a_sum_of_gaussians_is_within_lemma_4(sigma2, count):
     assert rho == pytest.approx(0.5 * min(math.sqrt(base + xi / 2), math.sqrt(base) + xi) ** 2, rel=1e-6)
     assert privacy_loss(noise).zcdp == rho
     for order in (1.5, 2, 4):
-        assert float(exact_divergence(own, shift, order)) <= order * rho == pytest.approx(privacy_loss(noise).rdp(order))
+        assert (
+            float(exact_divergence(own, shift, order)) <= order * rho == pytest.approx(privacy_loss(noise).rdp(order))
+        )
     # The exact law is better than its certificate.
     for delta in (1e-6, 1e-3):
         assert privacy_loss(noise).epsilon(delta) <= concentrated_to_approximate(rho, delta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,7 @@ from croupier.noise import (
 )
 from croupier.privacy import Loss, privacy_loss, vector_loss
 
-CALM = settings(derandomize=True, deadline=None, max_examples=15)
+CALM = settings(derandomize=True, deadline=None, max_examples=10)
 EPSILONS = (0.0, 0.01, 0.1, 0.3, 0.7, 1.2, 2.0, 4.0, 9.0, 30.0)
 
 whole = st.integers
@@ -136,7 +137,7 @@ def test_moving_further_never_costs_less(family):
 
 
 @pytest.mark.parametrize("loss", EXAMPLES.values(), ids=EXAMPLES)
-@pytest.mark.parametrize("count", [2, 3, 7])
+@pytest.mark.parametrize("count", [2, 7])
 def test_composing_a_count_equals_composing_as_often(loss, count):
     product, added = count * loss, loss
     for _ in range(count - 1):
@@ -172,7 +173,7 @@ def test_composed_epsilon_inverts_composed_delta_on_the_safe_side(loss):
 @pytest.mark.parametrize("loss", EXAMPLES.values(), ids=EXAMPLES)
 def test_composed_delta_never_rises_with_epsilon(loss):
     deltas = [(4 * loss).delta(epsilon) for epsilon in EPSILONS]
-    assert all(later <= earlier * (1 + 1e-9) for earlier, later in zip(deltas, deltas[1:], strict=False))
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(deltas))
 
 
 def test_the_order_of_composing_does_not_matter():

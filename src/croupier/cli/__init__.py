@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from croupier import __version__
 from croupier.checks import CroupierError
-from croupier.cli import audit, plan, policies, price, protocols, simulate
+from croupier.cli import audit, plan, policies, price, protocols, simulate, sweep
 
 GROUPS = {
-    "try it": (simulate, policies),
+    "try it": (simulate, sweep, policies),
     "plan an experiment": (plan, protocols, price),
     "check the privacy": (audit,),
 }

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
             "paper_name": entry.paper_name,
             "model": entry.model,
             "protocol": entry.protocol,
-            "notion": "pure" if entry.name == "dp-se" else entry.notion,
+            "notion": entry.notion,
             "seed": entry.seed,
         }
         for entry in ALL_POLICIES.values()

@@ -75,18 +75,16 @@ def run(options: argparse.Namespace) -> int:
 def privacy_of(name: str, epsilon: float, delta: float | None) -> dict[str, Any]:
     """ε and δ as far as a policy takes them: none without privacy, no δ where privacy is pure."""
     entry = ALL_POLICIES.get(name)
-    if entry is None or name == "dp-se":
-        return {"epsilon": epsilon}
-    if entry.protocol is None:
+    if entry is not None and entry.notion == "none":
         return {}
-    return {"epsilon": epsilon} if entry.notion == "pure" else {"epsilon": epsilon, "delta": delta}
+    return {"epsilon": epsilon} if entry is None or entry.notion == "pure" else {"epsilon": epsilon, "delta": delta}
 
 
 def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     """One policy's row."""
     name = run.policy.name
     protocol = run.policy.ladder.protocol
-    notion = "pure" if name == "dp-se" else ALL_POLICIES[name].notion
+    notion = ALL_POLICIES[name].notion
     private = {
         "policy": name,
         "epsilon": options.epsilon if notion != "none" else None,

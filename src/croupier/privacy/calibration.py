@@ -55,6 +55,7 @@ def calibrate(
     positive("epsilon", epsilon)
     between("delta", delta, 0, 1, "[)")
     integer("sensitivity", sensitivity, 1)
+    between("failure", failure, 0, 1)
     if users is not None:
         integer("users", users, 1)
     if family not in _SEARCHES:
@@ -128,7 +129,7 @@ def least_real(met: Callable[[float], bool], guess: float) -> float:
 
 def _laplace(target: Target) -> DiscreteLaplace:
     """Pure DP needs scale sensitivity/ε and no more; δ buys next to nothing here."""
-    scale = target.sensitivity / Fraction(target.epsilon)
+    scale = Fraction(target.loss(DiscreteLaplace(1)).pure) / Fraction(target.epsilon)
     return DiscreteLaplace(int(scale) if scale.denominator == 1 else scale)
 
 
@@ -175,6 +176,9 @@ def _sparse(target: Target) -> SparseBits:
     noise = SparseBits(slots, min(least_real(met, fair / slots), 1.0))
     while noise.rate < 1 and not target.met(noise):
         noise = SparseBits(slots, min(float(noise.rate) * (1.0 + RESOLUTION), 1.0))
+    while not target.met(noise):
+        slots += target.users
+        noise = SparseBits(slots, 1)
     return SparseBits(slots, 1) if noise.rate == 1 else noise
 
 

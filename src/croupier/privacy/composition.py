@@ -45,6 +45,8 @@ class Composed:
 
     @property
     def infinite(self) -> float:
+        if any(pair.infinite >= 1.0 for pair, _ in self.parts):
+            return 1.0
         return -math.expm1(math.fsum(count * math.log1p(-min(pair.infinite, 1.0)) for pair, count in self.parts))
 
     @property
@@ -54,7 +56,9 @@ class Composed:
 
     def delta(self, epsilon: float) -> float:
         """δ at ε, rounded up."""
-        tilt = self._saddle(lambda log_moment, tilt: log_moment - tilt * epsilon)
+        if self.infinite >= 1.0:
+            return 1.0
+        tilt = self._saddle(lambda log_moment, tilt: log_moment - tilt * epsilon + _most(tilt))
         return self._charge(self._table(tilt).delta(epsilon - self.drift))
 
     def epsilon(self, delta: float) -> float:
@@ -66,13 +70,15 @@ class Composed:
 
     def least_epsilon(self, delta: float) -> float:
         """A lower bound on the true ε at delta, from the same table: see the module's text."""
+        if self.infinite >= 1.0 or any(pair.substitute for pair, _ in self.parts):
+            return math.inf if self.infinite >= 1.0 else 0.0
         table, eta = self._table_at(delta), 0.01 * delta
         slack = table.step * math.sqrt(self.count * math.log(1.0 / eta) / 2.0) + self.count * table.step**2 / 8.0
         reachable = table.least_epsilon((delta + eta) * (1.0 + 2.0 * self.drift))
         return max(reachable - slack - self.drift, 0.0)
 
     def _table_at(self, delta: float) -> Table:
-        return self._table(self._saddle(lambda log_moment, tilt: (log_moment - math.log(delta)) / tilt))
+        return self._table(self._saddle(lambda log_moment, tilt: (log_moment + _most(tilt) - math.log(delta)) / tilt))
 
     def _charge(self, finite_part: float) -> float:
         return min(1.0, finite_part * (1.0 + 2.0 * self.drift) + self.infinite)
@@ -82,7 +88,7 @@ class Composed:
 
     def _saddle(self, objective: Callable[[float, float], float]) -> float:
         """The tilt that minimises a Chernoff objective, by golden section on its logarithm."""
-        low, high = math.log(1e-3), math.log(1e6)
+        low, high = math.log(1e-3), -math.log(_step(self.count))
 
         def value(log_tilt: float) -> float:
             tilt = math.exp(log_tilt)
@@ -106,6 +112,11 @@ class Composed:
         if tilt not in self._tables:
             self._tables[tilt] = _tabulate(self.parts, self.count, tilt)
         return self._tables[tilt]
+
+
+def _most(tilt: float) -> float:
+    """log max over x of e^{-λx}(1 - e^{-x}): what the Chernoff bound on P(L > ε) gains as a bound on δ."""
+    return tilt * math.log(tilt) - (1.0 + tilt) * math.log1p(tilt)
 
 
 def compose(parts: tuple[tuple[Pair, int], ...]) -> Composed:
@@ -151,7 +162,7 @@ class Table:
         """δ at every grid point from zero on, as P(L > ε) - e^ε Q(L > ε), and a bound on its error."""
         index = max(0, math.floor(-self.first / self.step))
         losses = self.first + self.step * np.arange(index, len(self.weights))
-        own = self.weights[index:] * np.exp(self.log_scale - self.tilt * losses)
+        own = self.weights[index:] * np.exp(np.minimum(self.log_scale - self.tilt * losses, 700.0))
         above = np.append(np.cumsum(own[::-1])[::-1][1:], 0.0)
         other = np.append(np.cumsum((own * np.exp(-losses))[::-1])[::-1][1:], 0.0)
         excess = np.maximum(above - np.exp(losses) * other, 0.0)
@@ -222,8 +233,11 @@ class Law:
     def _outside(self, centred: Floats, times: int, reach: float, spread: float) -> float:
         """Chernoff's bound on the mass of the sum further than reach·spread from its mean."""
         slope = reach / spread
-        logs = (math.log(float(np.dot(self.weights, np.exp(sign * slope * centred)))) for sign in (1.0, -1.0))
-        return sum(math.exp(min(times * log - slope * reach * spread, 0.0)) for log in logs)
+        bound = 0.0
+        for sign in (1.0, -1.0):
+            moment = float(np.dot(self.weights, np.exp(np.minimum(sign * slope * centred, 700.0))))
+            bound += math.exp(min(times * math.log(moment) - slope * reach * spread, 0.0))
+        return bound
 
 
 def _on_grid(pair: Pair, step: float, tilt: float) -> tuple[Law, float]:
@@ -248,7 +262,7 @@ def _on_grid(pair: Pair, step: float, tilt: float) -> tuple[Law, float]:
 
 
 def _tabulate(parts: tuple[tuple[Pair, int], ...], count: int, tilt: float) -> Table:
-    step = max(TOLERANCE / math.sqrt(count * math.log(1e10) / 2.0), _width(parts, tilt) / LARGEST_TABLE)
+    step = max(_step(count), _width(parts, tilt) / LARGEST_TABLE)
     log_scale = 0.0
     laws: list[tuple[int, int, Law]] = []
     for order, (pair, times) in enumerate(parts):
@@ -264,7 +278,15 @@ def _tabulate(parts: tuple[tuple[Pair, int], ...], count: int, tilt: float) -> T
         merged = first + second
         heapq.heappush(laws, (len(merged.weights), order, merged))
     total = laws[0][2]
+    if total.start > 0:
+        # A total that is never small still has a profile from zero on.
+        total = Law(0, np.concatenate((np.zeros(total.start), total.weights)), total.error)
     return Table(step * total.start, step, total.weights, tilt, log_scale, total.error)
+
+
+def _step(count: int) -> float:
+    """The grid step at which rounding adds no more than `TOLERANCE` to ε."""
+    return TOLERANCE / math.sqrt(count * math.log(1e10) / 2.0)
 
 
 def _width(parts: tuple[tuple[Pair, int], ...], tilt: float) -> float:

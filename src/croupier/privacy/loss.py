@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from croupier.checks import InvalidParameter, Number, between, finite, integer, one_of, positive
-from croupier.noise import DiscreteGaussian, DiscreteGaussianSum, Noise, Skellam
+from croupier.noise import DiscreteGaussian, DiscreteGaussianSum, Noise, Skellam, SparseBits
 from croupier.noise.base import DEEP, SHALLOW
 from croupier.privacy.bounds import gaussian_sum_concentrated, skellam_divergence
 from croupier.privacy.composition import Composed, compose
@@ -93,7 +93,7 @@ class Loss:
     """
 
     releases: tuple[tuple[AnyRelease, int], ...]
-    distance: float = 0.0
+    distance: Number = 0
 
     def __add__(self, other: Loss) -> Loss:
         return Loss.total((self, other)) if isinstance(other, Loss) else NotImplemented
@@ -102,9 +102,9 @@ class Loss:
     def total(losses: Iterable[Loss]) -> Loss:
         """Compose many at once."""
         counts: Counter[AnyRelease] = Counter()
-        distance = 0.0
+        distance = Fraction(0)
         for loss in losses:
-            distance += loss.distance
+            distance += Fraction(loss.distance)
             for release, count in loss.releases:
                 counts[release] += count
         if not counts:
@@ -124,7 +124,8 @@ class Loss:
 
     def __mul__(self, count: int) -> Loss:
         count = integer("count", count, 1)
-        return Loss(tuple((release, count * times) for release, times in self.releases), count * self.distance)
+        releases = tuple((release, count * times) for release, times in self.releases)
+        return Loss(releases, count * Fraction(self.distance))
 
     __rmul__ = __mul__
 
@@ -161,10 +162,34 @@ class Loss:
         epsilon = float(finite("epsilon", epsilon))
         if epsilon < 0:
             raise InvalidParameter("epsilon", epsilon, "a finite number >= 0")
-        ideal = 0.0 if epsilon >= self._ideal_pure else self._ideal_delta(epsilon)
-        return min(1.0, ideal + (1.0 + math.exp(min(epsilon, 700.0))) * self.distance)
+        if not self.distance:
+            return self._ideal_delta(epsilon)
+        # δ at a smaller ε is a δ here too; past the knee the carrier's own charge would only grow.
+        return min(1.0, self._charged(epsilon), self._charged(min(epsilon, self._knee)))
+
+    @cached_property
+    def ideal(self) -> Loss:
+        """The same releases over perfect carriers."""
+        return replace(self, distance=0)
+
+    def _charged(self, epsilon: float) -> float:
+        return self.ideal.delta(epsilon) + carrier_delta(epsilon, self.distance)
+
+    @cached_property
+    def _knee(self) -> float:
+        """Where the noise's own δ plus the carrier's is least: as a function of e^ε the sum is convex."""
+        low, high = 0.0, self.ideal.epsilon(min(float(self.distance), 0.5))
+        while high - low > 1e-3 * (1.0 + high):
+            left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+            if self._charged(left) <= self._charged(right):
+                high = right
+            else:
+                low = left
+        return high
 
     def _ideal_delta(self, epsilon: float) -> float:
+        if epsilon >= self._ideal_pure:
+            return 0.0
         release = self.single
         if release is None:
             return self._composed.delta(epsilon) if self._tabulated else self._renyi_delta(epsilon)
@@ -172,7 +197,7 @@ class Loss:
         # The shallow table charges what it left out; where that could matter, look deeper (unless the law is vast).
         if found > 1e-30 or release.noise.variance > 1e8:
             return found
-        return max(pair.delta(epsilon) for pair in release.pairs(DEEP))
+        return min(found, max(pair.delta(epsilon) for pair in release.pairs(DEEP)))
 
     def epsilon(self, delta: float) -> float:
         """The least ε for which (ε, δ)-DP is proven, rounded up; infinite where there is none.
@@ -185,16 +210,28 @@ class Loss:
         delta = float(between("delta", delta, 0, 1, "[)"))
         if delta == 0.0:
             return self.pure
-        if self.single is None and not self.distance:
+        if self.distance:
+            return self._epsilon_over_carrier(delta)
+        if self.single is None:
             found = self._composed.epsilon(delta) if self._tabulated else renyi_to_approximate(self.rdp, delta)[0]
             return min(found, self.pure)
         return _least(self.delta, delta, self._ideal_pure)
+
+    def _epsilon_over_carrier(self, delta: float) -> float:
+        """The least ε at which the noise meets what the carrier's own charge leaves of δ, from below."""
+        epsilon = 0.0
+        while (spare := delta - carrier_delta(epsilon, self.distance)) > 0.0:
+            needed = self.ideal.epsilon(spare)
+            if needed <= epsilon:
+                return epsilon
+            epsilon = needed * (1.0 + 1e-9) if math.isfinite(needed) else math.inf
+        return math.inf
 
     def bounds(self, delta: float) -> tuple[float, float]:
         """Both sides of the numerical error at δ: the true ε lies between; the upper side is `epsilon`."""
         upper = self.epsilon(delta)
         release = self.single
-        if not self._tabulated:
+        if not self._tabulated or (release is None and delta == 0.0):
             return 0.0, upper
         if release is not None:
             return _least(lambda e: max(p.least_delta(e) for p in release.pairs()), delta, upper, up=False), upper
@@ -222,9 +259,8 @@ class Loss:
 
     def _renyi_delta(self, epsilon: float) -> float:
         """δ at ε from the Rényi curve: 003 Lemma 10 solved for δ."""
-        without = replace(self, distance=0.0)
         exponents = (
-            (order - 1.0) * (without.rdp(order) - epsilon + math.log1p(-1.0 / order)) - math.log(order)
+            (order - 1.0) * (self.ideal.rdp(order) - epsilon + math.log1p(-1.0 / order)) - math.log(order)
             for order in ORDERS
         )
         return math.exp(min(min(exponents), 0.0))
@@ -272,11 +308,22 @@ def privacy_loss(noise: Noise, sensitivity: int = 1, *, direction: str = "both")
     if not isinstance(noise, Noise):
         raise InvalidParameter("noise", noise, "a noise of croupier.noise")
     one_of("direction", direction, DIRECTIONS)
+    if isinstance(noise, SparseBits) and integer("sensitivity", sensitivity, 1) % 2:
+        raise InvalidParameter("sensitivity", sensitivity, "even: a flipped bit moves ones minus zeros by two")
     return Loss(((Release(noise, integer("sensitivity", sensitivity, 1), direction), 1),))
+
+
+def carrier_delta(epsilon: float, distance: Number) -> float:
+    """(1 + e^ε) times the distance between the real view and the ideal one: what that costs in δ."""
+    if epsilon > 700.0:
+        return math.inf
+    return (1.0 + math.exp(epsilon)) * float(distance) * (1.0 + 1e-12)
 
 
 def vector_loss(noise: Skellam, *, l2: float, l1: float) -> Loss:
     """The loss of releasing a vector of whole numbers plus Skellam noise in each coordinate."""
+    if not isinstance(noise, Skellam):
+        raise InvalidParameter("noise", noise, "Skellam noise")
     return Loss(((VectorRelease(noise, float(positive("l2", l2)), float(positive("l1", l1))), 1),))
 
 

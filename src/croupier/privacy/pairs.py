@@ -8,7 +8,7 @@ probabilities under P, which decide every guarantee.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -22,7 +22,7 @@ from croupier.noise.binomial import fair_rows
 Floats = NDArray[np.floating[Any]]
 
 WIDEST = 1.5e5
-"""A Binomial law is tabulated up to this standard deviation, or 400 times the shift: it is private enough then."""
+"""A Binomial law is tabulated up to this standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,8 @@ class Pair:
     """Losses log P/Q in rising order and their masses under P.
 
     `impossible` is the mass where Q is zero, `cut` what was left out of the table: both count as infinite loss, the
-    safe side. Masses are right up to a factor 1 ± error, losses up to ± error.
+    safe side. Masses are right up to a factor 1 ± error, losses up to ± error. A `substitute` is the pair of a less
+    private law, where the true one is too wide to tabulate: an upper bound only.
     """
 
     losses: Floats
@@ -38,6 +39,7 @@ class Pair:
     impossible: float
     cut: float
     error: float
+    substitute: bool = False
 
     @property
     def infinite(self) -> float:
@@ -45,11 +47,15 @@ class Pair:
 
     def delta(self, epsilon: float) -> float:
         """Σ max(0, P - e^ε Q), rounded up."""
-        return min(1.0, self._excess(epsilon, self.error) * (1.0 + 8.0 * EPSILON) + self.infinite)
+        lost = self.infinite * (1.0 + self.error)
+        return min(1.0, (self._excess(epsilon, self.error) + lost) * (1.0 + 8.0 * EPSILON))
 
     def least_delta(self, epsilon: float) -> float:
         """The same sum rounded down, for the other side of the error."""
-        return max(0.0, self._excess(epsilon, -self.error) * (1.0 - 8.0 * EPSILON) + self.impossible)
+        if self.substitute:
+            return 0.0
+        lost = self.impossible * (1.0 - self.error)
+        return max(0.0, (self._excess(epsilon, -self.error) + lost) * (1.0 - 8.0 * EPSILON))
 
     def _excess(self, epsilon: float, error: float) -> float:
         first = int(np.searchsorted(self.losses, epsilon - error, side="right"))
@@ -82,13 +88,11 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
     floor = max(floor, 1e-30)
     sent = law.window(floor)
     losses, masses, step = [], [], abs(shift) // 2
-    impossible = math.fsum(sent.pmf[: max(0, step - sent.start)])
-    edge = 0.0
+    impossible = edge = 0.0
     for (start, row), weight in zip(fair_rows(sent.start, sent.stop, floor), sent.pmf, strict=True):
-        if len(row) <= step:
-            continue
-        losses.append(np.log(row[step:] / row[:-step]))
-        masses.append(weight * row[step:])
+        if len(row) > step:
+            losses.append(np.log(row[step:] / row[:-step]))
+            masses.append(weight * row[step:])
         alone = float(weight * row[:step].sum())
         if start == 0:
             impossible += alone
@@ -96,23 +100,29 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
             edge += alone
     cut = edge + sent.below + sent.above + floor * len(sent.pmf)
     error = sent.error + 4.0 * EPSILON * (sent.stop - sent.start) + 1e-12
-    return _sorted(np.concatenate(losses), np.concatenate(masses), impossible, cut, error)
+    empty = np.empty(0)
+    return _sorted(np.concatenate([empty, *losses]), np.concatenate([empty, *masses]), impossible, cut, error)
 
 
 @_pair.register
 def _binomial(noise: Binomial, shift: int, floor: float) -> Pair:
     """Fewer trials are less private, so a law too wide to tabulate is bounded by a narrower one."""
-    enough = min(400.0 * abs(shift), WIDEST) ** 2
-    if noise.variance > max(enough, 1e6):
-        noise = Binomial(math.floor(noise.trials * enough / noise.variance), noise.p)
+    if noise.std > WIDEST:
+        noise = narrower(noise, WIDEST)
+        return replace(_shifted(noise, noise.window(floor), shift), substitute=True)
     return _shifted(noise, noise.window(floor), shift)
+
+
+def narrower(noise: Binomial, std: float) -> Binomial:
+    """Fewer trials of the same bits, with about the given standard deviation."""
+    return Binomial(max(1, math.floor(noise.trials * std**2 / noise.variance)), noise.p)
 
 
 @_pair.register
 def _polya_difference(noise: PolyaDifference, shift: int, floor: float) -> Pair:
     """With r > 1 the noise is discrete Laplace plus more, and where it is too wide to tabulate that bounds it."""
     if noise.r > 1 and noise.std > 200:
-        return directed_pair(DiscreteLaplace(noise.scale), shift, floor)
+        return replace(directed_pair(DiscreteLaplace(noise.scale), shift, floor), substitute=True)
     return _shifted(noise, noise.window(floor), shift)
 
 
@@ -169,6 +179,8 @@ def upper_envelope(first: Pair, second: Pair) -> Pair:
     t = np.exp(kinks)
     heights, slopes = zip(*(_profile(pair, kinks, t) for pair in (first, second)), strict=True)
     gap, turn = heights[0] - heights[1], slopes[0] - slopes[1]
+    # Where both meet, rounding must not choose: they always do at t = 1.
+    gap[np.abs(gap) <= 1e-13 * np.maximum(*heights)] = 0.0
     leads = (gap > 0) | ((gap == 0) & (turn > 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = t - gap / turn
@@ -188,7 +200,8 @@ def upper_envelope(first: Pair, second: Pair) -> Pair:
     missing = max(0.0, 1.0 - math.fsum(masses) - infinite)
     error = max(first.error, second.error) + 1e-12
     held = masses > 0.0
-    return Pair(np.log(vertices[held]), masses[held], impossible, infinite - impossible + missing, error)
+    substitute = first.substitute or second.substitute
+    return Pair(np.log(vertices[held]), masses[held], impossible, infinite - impossible + missing, error, substitute)
 
 
 def _profile(pair: Pair, kinks: Floats, t: Floats) -> tuple[Floats, Floats]:

@@ -5,6 +5,7 @@ They draw their noise inside the simulation, from doubles, so they would leak on
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,18 @@ def _dp_se(request: Request) -> Policy:
     return DPSE(request.arms, request.horizon, request.epsilon, failure=request.failure, **request.common())
 
 
-REFERENCES = {"dp-se": Entry("dp-se", "DP-SE", "the analyzer", None, "reference baseline", _dp_se)}
+@dataclass(frozen=True)
+class Reference(Entry):
+    """A baseline that is private by its own noise, not by a protocol."""
+
+    @property
+    def notion(self) -> str:
+        return "pure"
+
+
+REFERENCES: dict[str, Entry] = {
+    "dp-se": Reference("dp-se", "DP-SE", "the analyzer", None, "reference baseline", _dp_se)
+}
 
 ALL_POLICIES: dict[str, Entry] = POLICIES | REFERENCES
 """Everything that can be simulated."""

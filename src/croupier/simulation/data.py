@@ -34,6 +34,7 @@ ROWS_AT_ONCE = 4096
 # Rows are held dense, so one absurd feature number must not ask for all memory.
 MOST_FEATURES = 10_000
 READING_SHARE = 0.9
+ROW = "a row must be like '2 qid:10 1:0.03 2:0.5': a label >= 0, then rising feature numbers with finite values"
 
 TOPICS = 64
 RELEVANCE = (0.52, 0.32, 0.13, 0.02, 0.01)
@@ -46,7 +47,7 @@ def ratings_from_letor(
     """Cluster rated items by k-means into arms that replay their clusters' ratings (003 section 7).
 
     A line is `2 qid:10 1:0.03 2:0.5 # comment`: a relevance label, features from number 1 up, absent ones zero. Labels
-    are divided by the largest; features are standardised. `progress` is told the part of the work done since last time.
+    are divided by the largest one read; features are standardised. `progress` is told which part more is done.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -66,15 +67,14 @@ def ratings_from_letor(
         raise CroupierError(f"{path}: every relevance label is zero")
     cluster = _clusters(features, arms, seed)
     ratings = labels / labels.max()
-    tables = [ratings[cluster == arm] for arm in range(arms)]
-    filled = [table for table in tables if table.size]
-    if len(filled) < 2:
+    tables = [ratings[cluster == filled] for filled in np.unique(cluster)]
+    if len(tables) < 2:
         raise CroupierError(f"{path}: all rows have the same features, so they cannot be told apart as arms")
     told.up_to(1.0)
     source = f"{path.name}: {len(labels):,} rows of {features.shape[1]} features in {arms} clusters (seed {seed})"
-    if len(filled) < arms:
-        source += f", {arms - len(filled)} empty ones dropped"
-    return Ratings(filled, source + (f"; the file says: {header}" if header else ""))
+    if len(tables) < arms:
+        source += f", {arms - len(tables)} empty ones dropped"
+    return Ratings(tables, source + (f"; the file says: {header}" if header else ""))
 
 
 def ratings_from_open_bandit(path: Anywhere, *, policy: str | None = None, progress: Progress | None = None) -> Ratings:
@@ -106,13 +106,7 @@ def ratings_from_open_bandit(path: Anywhere, *, policy: str | None = None, progr
 
 
 def write_synthetic_letor(
-    path: Anywhere,
-    *,
-    rows: int,
-    features: int = 136,
-    queries: int | None = None,
-    seed: int,
-    progress: Progress | None = None,
+    path: Anywhere, *, rows: int, features: int = 136, queries: int | None = None, seed: int
 ) -> None:
     """Write random rows in the layout of MSLR-WEB10K; the first line says that they are synthetic.
 
@@ -122,7 +116,7 @@ def write_synthetic_letor(
     integer("rows", rows, 1)
     integer("features", features, 1, MOST_FEATURES)
     queries = max(1, rows // 120) if queries is None else integer("queries", queries, 1, rows)
-    generator, told = np.random.default_rng(integer("seed", seed, 0)), _Told(progress)
+    generator = np.random.default_rng(integer("seed", seed, 0))
     normal = NormalDist()
     cuts = [normal.inv_cdf(share) for share in np.cumsum(RELEVANCE[:-1]).tolist()]
     quality = np.array([normal.inv_cdf((rank + 0.5) / TOPICS) for rank in generator.permutation(TOPICS)])
@@ -140,7 +134,6 @@ def write_synthetic_letor(
             query = 1 + (start + np.arange(size)) * queries // rows
             table = np.column_stack((np.searchsorted(cuts, score), query, values))
             text.writelines(line % tuple(row) for row in table.tolist())
-            told.up_to((start + size) / rows)
 
 
 def write_synthetic_open_bandit(path: Anywhere, *, rows: int, items: int, seed: int) -> None:
@@ -240,17 +233,15 @@ def _parsed_chunk(path: Path, chunk: list[tuple[int, bytes]], load: Any) -> tupl
             except (ValueError, OverflowError) as error:
                 shown = line.decode(errors="replace").strip()
                 shown = shown if len(shown) <= 60 else shown[:60] + "..."
-                reason = "expected a row like '2 qid:10 1:0.03 2:0.5' with finite numbers, no label below zero"
-                raise CroupierError(f"{path}, line {number}: {reason}; found {shown!r}") from error
+                raise CroupierError(f"{path}, line {number}: {ROW}; found {shown!r}") from error
         raise
 
 
 def _parsed(text: bytes, load: Any) -> tuple[Features, Floats]:
     sparse, labels = load(BytesIO(text), dtype=np.float32, zero_based=False)
-    if sparse.shape[1] > MOST_FEATURES or not np.isfinite(sparse.data).all():
-        raise ValueError("features")
-    if not (np.isfinite(labels) & (labels >= 0)).all():
-        raise ValueError("labels")
+    sound = np.isfinite(sparse.data).all() and np.isfinite(labels).all() and (labels >= 0).all()
+    if sparse.shape[1] > MOST_FEATURES or not sound:
+        raise ValueError("a number out of range")
     return sparse.toarray(), labels.astype(np.float64)
 
 
@@ -269,11 +260,9 @@ def _clusters(features: Features, arms: int, seed: int) -> NDArray[np.int32]:
     """Each row's cluster by k-means; `features` are standardised in place, column by column to spare memory."""
     for column in features.T:
         spread = column.std(dtype=np.float64)
-        column -= column.mean(dtype=np.float64)
-        column /= spread if spread > 0 else 1.0
-    kmeans = _scikit_learn("sklearn.cluster").MiniBatchKMeans(
-        arms, random_state=seed, batch_size=ROWS_AT_ONCE, n_init=3
-    )
+        column[:] = (column - column.mean(dtype=np.float64)) / (spread if spread > 0 else 1.0)
+    kind = _scikit_learn("sklearn.cluster").MiniBatchKMeans
+    kmeans = kind(arms, random_state=seed, batch_size=ROWS_AT_ONCE, n_init=3)
     # Threads would add up in an order of their own, and the seed would no longer fix the clusters.
     with _scikit_learn("threadpoolctl").threadpool_limits(1):
         return np.asarray(kmeans.fit_predict(features))
@@ -291,7 +280,8 @@ def _clicks(path: Path, policy: str | None, told: _Told) -> Iterator[tuple[int, 
                 if len(row) != len(header):
                     raise CroupierError(f"{path}, line {rows.line_num}: {len(row)} cells under {len(header)} columns")
                 if logged_by is None or row[logged_by] == policy:
-                    yield _item(path, rows.line_num, row[item]), _click(path, rows.line_num, row[click])
+                    line = rows.line_num
+                    yield _whole(path, line, "item_id", row[item], 10**9), _whole(path, line, "click", row[click], 1)
                 if rows.line_num % ROWS_AT_ONCE == 0:
                     told.up_to(part())
         except (csv.Error, UnicodeDecodeError) as error:
@@ -304,13 +294,7 @@ def _column(path: Path, header: list[str], name: str) -> int:
     return header.index(name)
 
 
-def _item(path: Path, line: int, cell: str) -> int:
-    if not (cell.isascii() and cell.isdigit()):
-        raise CroupierError(f"{path}, line {line}, column item_id: {cell!r} is not a whole number >= 0")
-    return int(cell)
-
-
-def _click(path: Path, line: int, cell: str) -> int:
-    if cell not in ("0", "1"):
-        raise CroupierError(f"{path}, line {line}, column click: {cell!r} is neither 0 nor 1")
+def _whole(path: Path, line: int, column: str, cell: str, most: int) -> int:
+    if not (cell.isascii() and cell.isdigit() and len(cell) <= len(str(most)) and int(cell) <= most):
+        raise CroupierError(f"{path}, line {line}, column {column}: {cell!r} is not a whole number in [0, {most}]")
     return int(cell)

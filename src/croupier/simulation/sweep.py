@@ -117,7 +117,7 @@ def run_cell(cell: Cell) -> list[Row]:
         raise CroupierError(f"{cell}: {error}") from None
     everyone = np.arange(cell.total)
     found = run.world.gaps(cell.total)[everyone, run.policy.best_arm] <= 1e-12
-    common = asdict(cell) | {"notion": cell.notion}
+    common = asdict(cell) | {"notion": cell.notion, "means": cell.means and list(cell.means)}
     return [
         common
         | {
@@ -194,7 +194,7 @@ class Sweep:
     """
 
     policy: tuple[str, ...]
-    epsilon: tuple[float, ...] = ()
+    epsilon: tuple[float, ...] | None = None
     constants: tuple[str, ...] = ("tight",)
     horizon: tuple[int, ...] = (100_000,)
     delta: float | None = None
@@ -314,11 +314,8 @@ def summaries(sweep: Sweep, table: Any) -> list[Row]:
     for cell, regret, best in zip(sweep.cells, regrets, found, strict=True):
         units = regret.mean(axis=1) if sweep.instances > 1 else regret[0]
         rows.append(
-            {
-                "policy": cell.policy,
-                "epsilon": cell.epsilon,
-                "constants": cell.constants,
-                "horizon": cell.horizon,
+            {key: getattr(cell, key) for key in ("policy", "epsilon", "constants", "horizon")}
+            | {
                 "runs": regret.size,
                 "regret_mean": float(regret.mean()),
                 "regret_sem": float(units.std(ddof=1) / np.sqrt(len(units))) if len(units) > 1 else None,

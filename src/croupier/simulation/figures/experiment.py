@@ -1,0 +1,109 @@
+"""What every figure is: settings, a computation that ends in plain numbers, and a drawing made from those alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from croupier.bandits import Elimination, Ladder, Policy, SubExponentialRadius, SubGaussianRadius
+from croupier.checks import integer
+from croupier.protocols import protocol
+from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
+from croupier.simulation.worlds import Floats, uniform_means
+
+Body = dict[str, Any]
+"""`configuration` and `results`, as they are written to JSON."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """How a figure is computed: the seed, a file of real data where one is given, and who is told of progress.
+
+    `progress` is told the part of the whole that was done since it was last told.
+    """
+
+    seed: int = 0
+    data: Path | None = None
+    progress: Callable[[float], None] = lambda part: None
+
+    def __post_init__(self) -> None:
+        integer("seed", self.seed, 0)
+
+    def means(self, arms: int, instances: int, low: float, high: float) -> Floats:
+        """Drawn instances, the same for every policy of a figure."""
+        return uniform_means(arms, instances, low, high, np.random.default_rng((self.seed, 0)))
+
+    def seed_of(self, index: int) -> int:
+        """The seed of the figure's simulation number `index`, unrelated to the others."""
+        return int(np.random.SeedSequence((self.seed, 1 + index)).generate_state(1)[0])
+
+    def share(self, part: float) -> Callable[[float], None]:
+        """Progress of a piece of the work that is `part` of the whole."""
+        return lambda done: self.progress(part * done)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: where it comes from, what it shows, and how it is computed and drawn."""
+
+    name: str
+    paper: str
+    shows: str
+    quick_seconds: float
+    full: Any
+    quick: Any
+    compute: Callable[[Any, Task], Body]
+    draw: Callable[[Body], Any]
+    table: Callable[[Body], tuple[list[str], list[list[str]]]] | None = None
+    reads_data: bool = False
+
+
+def over_instances(values: Floats, instances: int) -> tuple[Floats, Floats]:
+    """The mean over instances and its standard error; `values` has the runs of each instance side by side."""
+    each = values.reshape(instances, -1, *values.shape[1:]).mean(axis=1)
+    error = each.std(axis=0, ddof=1) / np.sqrt(instances) if instances > 1 else np.zeros_like(each[0])
+    return each.mean(axis=0), error
+
+
+def published(name: str, *, arms: int, horizon: int, epsilon: float, runs: int, **options: Any) -> tuple[Policy, str]:
+    """A policy with its paper's constants, and a word on them.
+
+    Where a theorem holds only below some ε, the paper's radii are kept beyond it, since σ and h go as 1/ε, and the
+    protocol's noise is the exactly calibrated one.
+
+    >>> published("local-dp-se", arms=2, horizon=1000, epsilon=1.0, runs=1)[1]
+    'published radii, tight protocol (the theorem needs ε < 1)'
+    """
+    kind = ALL_POLICIES[name].protocol
+    limit = float("inf") if kind is None else protocol(kind, epsilon=0.5).row.epsilon_below
+    common: dict[str, Any] = {"arms": arms, "horizon": horizon, "runs": runs} | options
+    if epsilon < limit:
+        return simulated_policy(name, epsilon=epsilon, constants="published", **common), "published"
+    model = simulated_policy(name, epsilon=limit / 2, constants="published", **common)
+    assert isinstance(model, Elimination)
+    assert isinstance(model.radius, SubExponentialRadius | SubGaussianRadius)
+    smaller = limit / 2 / epsilon
+    radius = replace(
+        model.radius, **{field.name: smaller * getattr(model.radius, field.name) for field in fields(model.radius)}
+    )
+    carried = replace(model.ladder.protocol, epsilon=epsilon, constants="tight")  # type: ignore[type-var]
+    made = Elimination(
+        arms,
+        horizon,
+        Ladder(carried, model.ladder.first, model.ladder.growth),
+        accumulate=model.accumulate,
+        failure=model.failure,
+        radius=radius,
+        runs=runs,
+        name=name,
+    )
+    return made, f"published radii, tight protocol (the theorem needs ε < {limit:g})"
+
+
+def plain(values: Any) -> list[Any]:
+    """An array as a list, with six digits: more would be noise."""
+    return [float(f"{value:.6g}") for value in np.asarray(values, dtype=float).tolist()]

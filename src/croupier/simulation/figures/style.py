@@ -1,0 +1,109 @@
+"""How figures look: one hand for all of them, readable in grey and by colour-blind readers."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from croupier.checks import CroupierError
+
+Style = tuple[str, Any, str]
+
+BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
+    "#000000",
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+)
+GREY = "#5A5A5A"
+
+STYLES: dict[str, Style] = {
+    "DP-SE": (BLACK, "-", "o"),
+    "CDP-SE": (BLACK, "-", "o"),
+    "Dist-DP-SE": (BLUE, (0, (6, 2)), "s"),
+    "Dist-RDP-SE (s = 10)": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
+    "Dist-RDP-SE (s = 100)": (GREEN, (0, (1.5, 1.5)), "D"),
+    "Dist-CDP-SE (s = 10)": (PURPLE, (0, (3, 1.5)), "v"),
+    "LDP-SE": (ORANGE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "<"),
+    "VB-SDP-AE": (PURPLE, (0, (3, 1.5)), "v"),
+    "DP-KLUCB": (VERMILION, "-", "^"),
+    "DP-IMED": (GREEN, (0, (6, 1.5, 1.5, 1.5)), "D"),
+    "KL-UCB": (BLACK, (0, (1.5, 1.5)), "o"),
+}
+"""Colour, line and marker of each curve; no two in one figure share any of the three."""
+
+
+def power_of_ten(value: float) -> str:
+    """10⁹ as a caption writes it.
+
+    >>> power_of_ten(1e-6)
+    '$10^{-6}$'
+    """
+    return f"$10^{{{round(math.log10(value))}}}$"
+
+
+def sheet(columns: int, *, title: str, width: float, height: float, strip: float, share_y: bool = True) -> Any:
+    """A figure of panels side by side above a strip, `strip` inches high, for the legend and the caption."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise CroupierError("figures need matplotlib: install croupier[figures]") from None
+    figure = Figure(figsize=(width, height + strip), dpi=200, layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=(height, strip))
+    upper, lower = parts
+    axes = upper.subplots(1, columns, sharey=share_y, squeeze=False)[0]
+    upper.suptitle(title, fontsize=9.5, fontweight="bold")
+    for panel in axes:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(color="#DDDDDD", linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.tick_params(labelsize=8)
+    return figure, list(axes), lower
+
+
+def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -> None:
+    """The legend and, under it, the caption."""
+    width, height = strip.bbox.width / strip.dpi, strip.bbox.height / strip.dpi
+    rows = -(-len(handles) // columns) if handles else 0
+    if handles:
+        strip.legend(
+            handles=handles,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 1.0),
+            ncols=columns,
+            frameon=False,
+            fontsize=8.5,
+            handlelength=3.6,
+            borderaxespad=0.0,
+            borderpad=0.2,
+        )
+    top = 1.0 - (0.19 * rows + 0.07) / height
+    text = "\n".join(textwrap.wrap(caption, int(width * 17)))
+    strip.text(0.5, top, text, ha="center", va="top", fontsize=7, color=GREY, linespacing=1.3)
+
+
+def curve(
+    axes: Any, x: Any, mean: Any, error: Any, label: str, *, marks: Sequence[int], name: str | None = None
+) -> Any:
+    """A line with its 95 % band, and markers at the given points; returns the line."""
+    colour, line, marker = STYLES[name or label]
+    axes.fill_between(x, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.14, linewidth=0)
+    (drawn,) = axes.plot(
+        x,
+        mean,
+        color=colour,
+        linestyle=line,
+        linewidth=1.5,
+        marker=marker,
+        markersize=4.5,
+        markerfacecolor="white",
+        markeredgewidth=1.1,
+        markevery=list(marks),
+        label=label,
+    )
+    return drawn

@@ -1,0 +1,244 @@
+"""The exact sampler word by word: what each word means is computed here from the closed forms."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import count, islice, pairwise
+
+import pytest
+from flint import arb, ctx
+from noise_laws import BITS, THIRD, exact_pmf
+from noise_words import ONES, Script, Stream
+
+from croupier.noise import (
+    Binomial,
+    DiscreteGaussian,
+    DiscreteGaussianSum,
+    DiscreteLaplace,
+    Noise,
+    Poisson,
+    Polya,
+    PolyaDifference,
+    Skellam,
+    SparseBits,
+)
+from croupier.noise.base import RatioNoise
+from croupier.noise.inversion import BULK, Inverter, inverter
+
+WORD = 2**64
+MIDDLE = WORD // 3
+"""A word that no boundary in these tests begins with."""
+
+TABLED: tuple[RatioNoise, ...] = (
+    Binomial(1, 0.5),
+    Binomial(12, THIRD),
+    Binomial(200, 0.5),
+    DiscreteLaplace(0.5),
+    DiscreteLaplace(20),
+    Polya(Fraction(1, 1000), scale=20),
+    Polya(THIRD, beta=0.75),
+    Polya(7, scale=3),
+    Poisson(0.01),
+    Poisson(4),
+    Poisson(300.5),
+    DiscreteGaussian(0.3),
+    DiscreteGaussian(100),
+)
+COMPOSED: tuple[tuple[Noise, int], ...] = (
+    (Skellam(0.5), 2),
+    (Skellam(400), 2),
+    (PolyaDifference(Fraction(1, 100), 20), 2),
+    (PolyaDifference(3, 2), 2),
+    (DiscreteGaussianSum(1, 7), 7),
+    (SparseBits(1), 1),
+    (SparseBits(64), 1),
+    (SparseBits(65), 2),
+    (SparseBits(200, 0.4), 5),
+)
+"""Noises that add up draws, and how many words one draw takes at most."""
+
+every_table = pytest.mark.parametrize("noise", TABLED, ids=repr)
+
+
+def outward(noise: RatioNoise) -> Iterator[int]:
+    """The mode, then one above, one below, two above, ... within the support."""
+    low, high = noise.support
+    yield noise.mode
+    for step in count(1):
+        above, below = noise.mode + step, noise.mode - step
+        inside = [high is None or above <= high, low is None or below >= low]
+        yield from (x for x, held in zip((above, below), inside, strict=True) if held)
+        if not any(inside):
+            return
+
+
+def boundaries(noise: RatioNoise) -> Iterator[tuple[int, arb]]:
+    """Each value with the cumulative probability up to and with it, in that order."""
+    total = arb(0)
+    for value in outward(noise):
+        with ctx.workprec(BITS):
+            total = total + exact_pmf(noise, value)
+        yield value, total
+
+
+def digits(boundary: arb, words: int) -> list[int]:
+    """The first words of a boundary's binary expansion; those of one are all ones."""
+    if not boundary < 1:
+        return [ONES] * words
+    with ctx.workprec(BITS):
+        whole = int((boundary * arb(2) ** (64 * words)).floor().unique_fmpz())
+    return [(whole >> (64 * (words - 1 - i))) % WORD for i in range(words)]
+
+
+def value_of(noise: RatioNoise, *words: int) -> int:
+    """The value of a uniform number that begins with these words."""
+    with ctx.workprec(BITS):
+        uniform = sum((arb(word) / arb(2) ** (64 * (i + 1)) for i, word in enumerate(words)), arb(0))
+    return next(value for value, end in boundaries(noise) if end > uniform)
+
+
+def draw(noise: Noise, *words: int) -> tuple[int, int]:
+    """One draw from a script, and how many words it took."""
+    script = Script(words)
+    return int(noise.sample(1, script)[0]), script.used
+
+
+@every_table
+def test_the_mode_is_a_most_likely_value(noise: RatioNoise) -> None:
+    neighbours = [exact_pmf(noise, noise.mode + step) for step in (-1, 1)]
+    assert all(not (mass > exact_pmf(noise, noise.mode)) for mass in neighbours)
+
+
+@every_table
+def test_a_word_beside_a_boundary_falls_on_its_side(noise: RatioNoise) -> None:
+    values = list(islice(boundaries(noise), 40))
+    for (value, end), (following, _) in pairwise(values):
+        word = digits(end, 2)[0]
+        if word > ONES - 2:
+            break
+        # One word suffices unless the boundary lies within 2^-44 of a word's edge, as 1/2 does.
+        assert draw(noise, word - 1, MIDDLE)[0] == value
+        assert draw(noise, word + 1, MIDDLE)[0] == following == value_of(noise, word + 1)
+
+
+@every_table
+def test_a_word_that_names_a_boundary_takes_more_bits(noise: RatioNoise) -> None:
+    if noise == Binomial(1, 0.5):
+        return  # its boundary has no further digits; it is tested by name below
+    values = list(islice(boundaries(noise), 12))
+    for (value, end), (following, _) in pairwise(values):
+        first, second, third = digits(end, 3)
+        if first >= ONES - 1:
+            break
+        assert draw(noise, first, second - 1) == (value, 2)
+        assert draw(noise, first, second + 1) == (following, 2)
+        assert draw(noise, first, 0)[0] == value
+        assert draw(noise, first, ONES)[0] == following
+        # The second word on the boundary too: a third is drawn, at a precision to match.
+        assert draw(noise, first, second, third - 1) == (value, 3)
+        assert draw(noise, first, second, third + 1) == (following, 3)
+
+
+@every_table
+def test_any_word_means_what_the_closed_form_says(noise: RatioNoise) -> None:
+    words = [0, 1, 2**63 + 1, *Stream(1).words(60).tolist()]
+    assert [draw(noise, word, MIDDLE)[0] for word in words] == [value_of(noise, word, MIDDLE) for word in words]
+
+
+@every_table
+@pytest.mark.parametrize("more", [0, MIDDLE, ONES - 1])
+def test_the_last_word_reaches_far_into_the_tail(noise: RatioNoise, more: int) -> None:
+    found, used = draw(noise, ONES, more, MIDDLE)
+    assert used >= 2
+    assert found == value_of(noise, ONES, more, MIDDLE)
+
+
+def test_a_fair_bit_splits_words_in_halves() -> None:
+    bit = Binomial(1, 0.5)
+    first, second = outward(bit)
+    assert draw(bit, 0) == (first, 1)
+    assert draw(bit, 2**63 - 2) == (first, 1)
+    assert draw(bit, 2**63 - 1, MIDDLE)[0] == first
+    assert draw(bit, 2**63 + 1) == (second, 1)
+    # The boundary is 2^63 exactly, so its word and whatever follows belongs to the second value.
+    assert draw(bit, 2**63, MIDDLE) == (second, 2)
+    assert draw(bit, 2**63, 0, 0, 1) == (second, 4)
+    assert draw(bit, ONES, ONES, MIDDLE)[0] == second
+
+
+@every_table
+def test_bulk_reads_words_as_single_draws_do(noise: RatioNoise) -> None:
+    words = Stream(2).words(BULK + 100)
+    named = [digits(end, 1)[0] for _, end in islice(boundaries(noise), 20)]
+    special = [0, ONES, *(min(word + step, ONES) for word in named for step in (-1, 0, 1))]
+    words[: len(special)] = special
+    together = noise.sample(len(words), Script([*words.tolist(), *[MIDDLE] * 300]))
+    assert together.tolist() == [draw(noise, int(word), MIDDLE, MIDDLE)[0] for word in words]
+
+
+@pytest.mark.parametrize(("noise", "depth"), COMPOSED, ids=[repr(noise) for noise, _ in COMPOSED])
+def test_bulk_reads_words_as_single_draws_do_in_sums(noise: Noise, depth: int) -> None:
+    size = BULK + 5
+    words = Stream(3).words(size * depth).reshape(depth, size)
+    words[0, :3] = 0, MIDDLE, ONES - 2**40
+    together = noise.sample(size, Script([*words.ravel().tolist(), *[MIDDLE] * 20]))
+    some = [*range(3), *range(3, size, 7)]
+    alone = [draw(noise, *words[:, i].tolist(), MIDDLE, MIDDLE)[0] for i in some]
+    assert together[some].tolist() == alone
+
+
+@every_table
+def test_thresholds_are_the_floors_of_the_exact_boundaries(noise: RatioNoise) -> None:
+    table = Inverter(noise)
+    values, lower, upper, _ = table._table()
+    # The table may stop one cell early: what is left lies within the last two words.
+    for index, (value, end) in enumerate(islice(boundaries(noise), len(values))):
+        word = digits(end, 1)[0]
+        assert values[index] == value
+        assert int(lower[index]) in (word - 1, word)
+        assert int(upper[index]) in (word, word + 1)
+    assert int(lower[-1]) >= ONES - 1
+
+
+class Vague(Poisson):
+    """A law whose mass is known to twenty digits only."""
+
+    def _mass(self) -> arb:
+        return arb(super()._mass().mid(), 1e-20)
+
+
+def test_a_law_not_known_closely_enough_is_never_sampled() -> None:
+    inverter.cache_clear()
+    for word in (2**62, 2**62, 5):
+        with pytest.raises(ArithmeticError):
+            draw(Vague(4), word, MIDDLE)
+    with pytest.raises(ArithmeticError):
+        Vague(4).sample(BULK, Stream(1))
+
+
+def test_a_table_is_certified_while_another_thread_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ball library's precision is one for all threads: one that leaves must not take another's with it."""
+    inside, left = threading.Event(), threading.Event()
+
+    def pausing(self: Poisson, plain: Callable[[Poisson], arb] = Poisson._mass) -> arb:
+        if self.rate == Fraction(77, 10):
+            inside.set()
+            left.wait(0.3)  # holds its precision until the sampler is under way, or is locked out
+        elif self.rate == Fraction(78, 10):
+            left.set()
+            window.join(2.0)
+        return plain(self)
+
+    monkeypatch.setattr(Poisson, "_mass", pausing)
+    window = threading.Thread(target=lambda: Poisson(Fraction(77, 10)).window())
+    window.start()
+    assert inside.wait(5.0)
+    try:
+        drawn = Poisson(Fraction(78, 10)).sample(20, Stream(4))
+        window.join()
+        assert ctx.prec == 53
+    finally:
+        ctx.prec = 53
+    assert drawn.tolist() == [value_of(Poisson(Fraction(78, 10)), w) for w in Stream(4).words(20).tolist()]

@@ -168,6 +168,21 @@ def test_a_fair_bit_splits_words_in_halves() -> None:
     assert draw(bit, ONES, ONES, MIDDLE)[0] == second
 
 
+@pytest.mark.parametrize("word", [2**63, 2**63 + 1, 2**63 + 2**48 - 1, 2**48, ONES - 2**48 + 1])
+def test_a_boundary_at_the_edge_of_a_guide_cell_is_resolved(word: int) -> None:
+    """A coin whose boundary lies in the middle of a word of our choice: half of what follows it falls either way."""
+    share = Fraction(2 * word + 1, 2 * WORD)
+    coin = Binomial(1, share)
+    first, second = outward(coin)
+    # The mode comes first, and its probability is the boundary.
+    middle = word if first == 1 else ONES - word
+    script = [(middle - 1, 1), (middle, 2**62), (middle, 3 * 2**62), (middle + 1, 1)]
+    expected = [first, first, second, second]
+    assert [draw(coin, *words)[0] for words in script] == expected
+    for (start, more), value in zip(script, expected, strict=True):
+        assert coin.sample(BULK, Script([start] * BULK + [more] * BULK)).tolist() == [value] * BULK
+
+
 @every_table
 def test_bulk_reads_words_as_single_draws_do(noise: RatioNoise) -> None:
     words = Stream(2).words(BULK + 100)

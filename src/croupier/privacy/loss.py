@@ -178,8 +178,8 @@ class Loss:
     @cached_property
     def _knee(self) -> float:
         """Where the noise's own δ plus the carrier's is least: as a function of e^ε the sum is convex."""
-        low, high = 0.0, self.ideal.epsilon(min(float(self.distance), 0.5))
-        while high - low > 1e-3 * (1.0 + high):
+        low, high = 0.0, self.ideal.epsilon(min(1e-6 * float(self.distance), 0.5))
+        while high - low > 1e-7 * (1.0 + high):
             left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
             if self._charged(left) <= self._charged(right):
                 high = right

@@ -21,6 +21,10 @@ Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 
 
+CHUNK = 10**6
+"""Rewards drawn at once, so that a batch of any size fits in memory."""
+
+
 class World(ABC):
     """Arms with known means, so that regret can be told; one row of means for all runs, or one for each."""
 
@@ -53,16 +57,23 @@ class World(ABC):
     def sums(self, runs: Integers, arms: Integers, users: Integers, generator: np.random.Generator) -> Floats:
         """Sums of plain rewards, for policies without privacy."""
         pairs = zip(runs.tolist(), arms.tolist(), users.tolist(), strict=True)
-        return np.asarray([self.rewards(run, arm, n, generator).sum() for run, arm, n in pairs])
+        return np.asarray([self._sum(run, arm, n, generator) for run, arm, n in pairs])
+
+    def _sum(self, run: int, arm: int, users: int, generator: np.random.Generator) -> float:
+        pieces = (min(CHUNK, users - done) for done in range(0, users, CHUNK))
+        return math.fsum(float(self.rewards(run, arm, size, generator).sum()) for size in pieces)
 
 
-def checked_means(means: ArrayLike) -> Floats:
+def checked_means(means: ArrayLike, name: str = "means") -> Floats:
     """Means as an array with the arms on its last axis, each in [0, 1]."""
-    table = np.asarray(means, dtype=float)
-    if table.ndim not in (1, 2) or table.shape[-1] < 2:
-        raise InvalidParameter("means", table.shape, "one mean an arm, for at least two arms")
+    try:
+        table = np.asarray(means, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidParameter(name, means, "numbers in [0, 1], one an arm") from None
+    if table.ndim not in (1, 2) or table.shape[-1] < 2 or table.shape[0] < 1:
+        raise InvalidParameter(name, table.shape, "one mean an arm, for at least two arms")
     if not np.all((table >= 0) & (table <= 1)):
-        raise InvalidParameter("means", float(table[~((table >= 0) & (table <= 1))][0]), "numbers in [0, 1]")
+        raise InvalidParameter(name, float(table[~((table >= 0) & (table <= 1))][0]), "numbers in [0, 1]")
     return table
 
 
@@ -122,9 +133,11 @@ class Levelled(World):
 
 
 def normalised(law: Floats) -> Floats:
-    """Probabilities that sum to one whatever the rounding."""
+    """Probabilities that sum to one whatever the rounding; read-only, since laws are remembered."""
     law = np.maximum(law, 0.0)
-    return np.asarray(law / law.sum())
+    law = np.asarray(law / law.sum())
+    law.flags.writeable = False
+    return law
 
 
 class ClippedGaussian(Levelled):
@@ -134,7 +147,7 @@ class ClippedGaussian(Levelled):
     """
 
     def __init__(self, centres: ArrayLike, std: float = 1.0) -> None:
-        self.centres, self.std = checked_means(centres), float(positive("std", std))
+        self.centres, self.std = checked_means(centres, "centres"), float(positive("std", std))
         low, high = -self.centres / self.std, (1.0 - self.centres) / self.std
         inside = self.centres * (_cdf(high) - _cdf(low)) - self.std * (_pdf(high) - _pdf(low))
         self.means = inside + 1.0 - _cdf(high)
@@ -151,7 +164,7 @@ class ClippedGaussian(Levelled):
         return f"ClippedGaussian({np.array2string(self.centres, precision=3, threshold=6)}, std={self.std:g})"
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=4096)
 def _gaussian_levels(centre: float, std: float, precision: int) -> Floats:
     """Randomized rounding gives level k the mean of a triangle around it: second differences of E[(x - edge)₊]."""
     edges = np.arange(precision + 1) / precision
@@ -173,7 +186,7 @@ def from_call_prices(prices: Floats, precision: int) -> Floats:
 
 
 class Beta(Levelled):
-    """Beta-distributed rewards with the given means and concentration a + b."""
+    """Beta-distributed rewards with the given means (kept a millionth away from 0 and 1) and concentration a + b."""
 
     def __init__(self, means: ArrayLike, concentration: float = 4.0) -> None:
         self.means = np.clip(checked_means(means), 1e-6, 1.0 - 1e-6)
@@ -200,7 +213,7 @@ class Ratings(Levelled):
     """Arms that replay tables of ratings in [0, 1], drawn with replacement."""
 
     def __init__(self, tables: Sequence[ArrayLike], source: str = "") -> None:
-        self.tables = [np.asarray(table, dtype=float) for table in tables]
+        self.tables = [np.asarray(table, dtype=float).ravel() for table in tables]
         self.source = source
         if len(self.tables) < 2 or any(table.size == 0 for table in self.tables):
             raise InvalidParameter("tables", len(self.tables), "at least two arms, each with at least one rating")
@@ -208,6 +221,9 @@ class Ratings(Levelled):
             raise InvalidParameter("tables", "ratings outside [0, 1]", "numbers in [0, 1]")
         self.means = np.asarray([table.mean() for table in self.tables])
         self._distinct = [np.unique(table, return_counts=True) for table in self.tables]
+
+    def __repr__(self) -> str:
+        return f"Ratings({self.arms} arms, {sum(t.size for t in self.tables):,} ratings{', ' if self.source else ''}{self.source})"
 
     @property
     def binary(self) -> bool:

@@ -175,7 +175,7 @@ def draw(body: Body) -> Any:
         panel.set_xlim(0, rounds[-1])
         panel.set_ylim(bottom=0)
     axes[0].set_ylabel("time-average regret (reward)", fontsize=9)
-    explain(strip, handles, _caption(setup), columns=3 if len(handles) > 4 or several else 2)
+    explain(strip, handles, _caption(setup), columns=2 if not several else 4 if len(handles) == 4 else 3)
     return figure
 
 

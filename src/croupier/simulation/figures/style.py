@@ -78,7 +78,8 @@ def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -
             ncols=columns,
             frameon=False,
             fontsize=8.5,
-            handlelength=3.6,
+            handlelength=3.2,
+            columnspacing=1.4,
             borderaxespad=0.0,
             borderpad=0.2,
         )

@@ -223,7 +223,8 @@ class Ratings(Levelled):
         self._distinct = [np.unique(table, return_counts=True) for table in self.tables]
 
     def __repr__(self) -> str:
-        return f"Ratings({self.arms} arms, {sum(t.size for t in self.tables):,} ratings{', ' if self.source else ''}{self.source})"
+        size = sum(table.size for table in self.tables)
+        return f"Ratings({self.arms} arms, {size:,} ratings{', ' if self.source else ''}{self.source})"
 
     @property
     def binary(self) -> bool:

@@ -1,0 +1,259 @@
+"""Figures: every one computes, says how, and shows what its paper found."""
+
+import argparse
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from croupier import __version__
+from croupier.bandits import Elimination, SubExponentialRadius
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.cli import reproduce
+from croupier.simulation import ClippedGaussian, Run, simulate
+from croupier.simulation.data import write_synthetic_letor
+from croupier.simulation.figures import FIGURES, Task, compute, paper001, paper003, write
+from croupier.simulation.figures.experiment import published
+from croupier.simulation.figures.ours import floors, private_divergence
+
+NAMES = [
+    "003-fig-1a",
+    "003-fig-1b",
+    "003-fig-1c",
+    "003-fig-1d",
+    "003-fig-1e",
+    "003-fig-2",
+    "003-fig-3",
+    "003-fig-4",
+    "003-fig-5",
+    "001-table-1",
+    "published-vs-tight",
+    "flagship",
+]
+
+INSTANCES, REPEATS = 40, 2
+# If a policy were better only by luck, it would win each drawn instance with probability one half at most, and all
+# forty with probability 2^-40: below 1e-12 for each of the comparisons below.
+
+
+def tiny(name: str) -> Any:
+    """The figure's settings, as small as they can be."""
+    if name == "001-table-1":
+        return paper001.Setting((0.2, 0.8), (2, 5), (10**8, 10**10), starts=1, runs=2)
+    small = replace(FIGURES[name].quick, horizon=2_000, instances=2)
+    return replace(small, synthetic_rows=400) if name.startswith("003") else small
+
+
+@pytest.fixture
+def tiny_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every figure with its tiny settings."""
+    for name in NAMES:
+        monkeypatch.setitem(FIGURES, name, replace(FIGURES[name], quick=tiny(name)))
+
+
+def command(*arguments: str) -> argparse.Namespace:
+    """The command's options as the command line reads them."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", action="store_true")
+    reproduce.add(parser)
+    return parser.parse_args(arguments)
+
+
+def numbers(body: Any) -> list[float]:
+    """Every number anywhere in it."""
+    if isinstance(body, dict):
+        body = list(body.values())
+    if isinstance(body, list):
+        return [number for part in body for number in numbers(part)]
+    return [float(body)] if isinstance(body, int | float) else []
+
+
+def test_the_list_names_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(FIGURES) == NAMES
+    assert reproduce.run(command()) == 0
+    table = capsys.readouterr().out
+    assert all(name in table for name in NAMES)
+    assert reproduce.run(command("--json")) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == NAMES
+    assert all(row["paper"] and row["shows"] and 0 < row["quick_seconds"] < 20 for row in rows)
+
+
+@pytest.mark.usefixtures("tiny_figures")
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_are_finite_and_say_how_they_were_made(name: str) -> None:
+    done = 0.0
+
+    def advance(part: float) -> None:
+        nonlocal done
+        done += part
+
+    body = compute(name, Task(seed=3, progress=advance), quick=True)
+    assert len(numbers(body["results"])) > 5
+    assert all(math.isfinite(number) for number in numbers(body))
+    assert body["croupier"] == __version__
+    assert (body["seed"], body["quick"]) == (3, True)
+    assert body["configuration"].keys() >= {"policies", "constants", "epsilons", "arms", "runs", "world"}
+    assert "horizon" in body["configuration"] or "horizons" in body["configuration"]
+    assert done == pytest.approx(1.0)
+    json.dumps(body, allow_nan=False)
+
+
+@pytest.mark.usefixtures("tiny_figures")
+@pytest.mark.parametrize("name", ["003-fig-1a", "003-fig-5", "001-table-1", "published-vs-tight", "flagship"])
+def test_a_figure_is_drawn_from_its_json_alone(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce.run(command(name, "--quick", "--out", str(tmp_path / "new"))) == 0
+    printed = capsys.readouterr().out
+    picture, data = tmp_path / "new" / f"{name}.png", tmp_path / "new" / f"{name}.json"
+    assert str(picture) in printed
+    assert str(data) in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    again, _ = write(json.loads(data.read_text(encoding="utf-8")), tmp_path / "again")
+    assert again.read_bytes() == picture.read_bytes()
+
+
+@pytest.mark.usefixtures("tiny_figures")
+def test_the_seed_repeats_a_figure() -> None:
+    first, second, other = (compute("003-fig-1b", Task(seed), quick=True) for seed in (1, 1, 2))
+    assert first == second
+    assert first["results"] != other["results"]
+
+
+@pytest.mark.usefixtures("tiny_figures")
+def test_synthetic_ratings_are_called_synthetic(tmp_path: Path) -> None:
+    path = tmp_path / "web.txt"
+    write_synthetic_letor(path, rows=300, features=4, seed=1)
+    for data in (None, path):
+        world = compute("003-fig-1d", Task(data=data), quick=True)["configuration"]["world"]
+        assert world["synthetic"]
+        assert world["title"].startswith("synthetic")
+    real = tmp_path / "real.txt"
+    real.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
+    world = compute("003-fig-1d", Task(data=real), quick=True)["configuration"]["world"]
+    assert not world["synthetic"]
+    assert "real.txt" in world["title"]
+
+
+def test_what_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="one of 003-fig-1a"):
+        reproduce.run(command("003-fig-9"))
+    with pytest.raises(InvalidParameter, match="only 003-fig-1d, 003-fig-1e, 003-fig-5"):
+        reproduce.run(command("003-fig-1a", "--data", str(tmp_path / "web.txt")))
+    with pytest.raises(CroupierError, match="web.txt"):
+        reproduce.run(command("003-fig-1d", "--data", str(tmp_path / "web.txt")))
+    with pytest.raises(InvalidParameter, match="seed"):
+        reproduce.run(command("003-fig-1a", "--seed", "-1"))
+
+
+def test_published_radii_go_on_where_the_theorem_ends() -> None:
+    inside, word = published("dist-zcdp-se", arms=3, horizon=1000, epsilon=0.5, runs=1, scaling=10.0)
+    assert word == "published"
+    assert inside.ladder.protocol is not None
+    assert inside.ladder.protocol.published
+    beyond, word = published("dist-zcdp-se", arms=3, horizon=1000, epsilon=2.0, runs=1, scaling=10.0, failure=0.1)
+    assert word.startswith("published radii, tight protocol")
+    assert isinstance(beyond, Elimination)
+    assert beyond.ladder.protocol is not None
+    assert (beyond.ladder.protocol.epsilon, beyond.ladder.protocol.scaling) == (2.0, 10.0)
+    assert not beyond.ladder.protocol.published
+    assert (beyond.failure, beyond.accumulate, beyond.ladder.first) == (0.1, False, inside.ladder.first)
+    # 003 Thm 4: σ = √2/ε + √2/(sε).
+    assert isinstance(beyond.radius, SubExponentialRadius)
+    assert beyond.radius.sigma == pytest.approx(math.sqrt(2.0) / 2.0 * 1.1)
+    assert beyond.radius.h == 0.0
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[tuple[str, float], Run]:
+    """003's policies on the same drawn easy instances, two runs of each instance, with published radii."""
+    means = np.repeat(Task(1).means(10, INSTANCES, *paper003.EASY), REPEATS, axis=0)
+    world = ClippedGaussian(means, paper003.STD)
+    asked = [("dp-se", 0.1), ("local-dp-se", 0.1)]
+    asked += [(name, epsilon) for name in ("dist-dp-se", "dist-rdp-se") for epsilon in (0.1, 1.0)]
+    asked += [("dist-zcdp-se", 0.1)]
+    runs = {}
+    for seed, (name, epsilon) in enumerate(asked):
+        options = {"scaling": 10.0} if name in ("dist-rdp-se", "dist-zcdp-se") else {}
+        policy, _ = published(
+            name, arms=10, horizon=200_000, epsilon=epsilon, runs=len(means), failure=paper003.CONFIDENCE, **options
+        )
+        runs[name, epsilon] = simulate(policy, world, seed=seed, checkpoints=10)
+    return runs
+
+
+def by_instance(values: np.ndarray) -> np.ndarray:
+    return values.reshape(INSTANCES, REPEATS, *values.shape[1:]).mean(axis=1)
+
+
+def test_the_gap_to_the_central_model_closes_with_time(found: dict[tuple[str, float], Run]) -> None:
+    distributed, central = found["dist-dp-se", 0.1], found["dp-se", 0.1]
+    gap = by_instance((distributed.curve - central.curve) / distributed.checkpoints)
+    early, late = np.searchsorted(distributed.checkpoints, (40_000, 200_000))
+    assert np.all(gap[:, early] > gap[:, late])
+    assert gap[:, late].mean() < 0.5 * gap[:, early].mean()
+
+
+def test_renyi_privacy_costs_less_than_pure_most_of_all_at_small_epsilon(found: dict[tuple[str, float], Run]) -> None:
+    pure, renyi = (by_instance(found[name, 0.1].regret) for name in ("dist-dp-se", "dist-rdp-se"))
+    assert np.all(renyi < pure)
+    gain = {
+        epsilon: found["dist-dp-se", epsilon].regret.mean() / found["dist-rdp-se", epsilon].regret.mean()
+        for epsilon in (0.1, 1.0)
+    }
+    assert gain[0.1] > 1.2 > gain[1.0] > 1.0
+
+
+def test_concentrated_privacy_costs_less_than_renyi(found: dict[tuple[str, float], Run]) -> None:
+    assert np.all(by_instance(found["dist-zcdp-se", 0.1].regret) < by_instance(found["dist-rdp-se", 0.1].regret))
+
+
+def test_local_privacy_costs_far_more(found: dict[tuple[str, float], Run]) -> None:
+    local, distributed = (by_instance(found[name, 0.1].regret) for name in ("local-dp-se", "dist-dp-se"))
+    assert np.all(local > 1.5 * distributed)
+    assert local.mean() > 3.0 * distributed.mean()
+
+
+def test_central_and_distributed_noise_have_the_same_law() -> None:
+    world = ClippedGaussian(Task(2).means(5, 4, 0.25, 0.75), 0.1)
+    central, distributed = (
+        simulate(published(name, arms=5, horizon=50_000, epsilon=0.5, runs=4, failure=0.1)[0], world, seed=1).curve
+        for name in ("central-dp-se", "dist-dp-se")
+    )
+    assert np.array_equal(central, distributed)
+
+
+def test_costs_grow_with_the_exponents_of_table_1() -> None:
+    setting = FIGURES["001-table-1"].quick
+    assert (setting.gap, setting.horizon, setting.epsilons[0], setting.epsilons[-1]) == (0.25, 10**9, 0.05, 0.8)
+    body = compute("001-table-1", Task(), quick=True)
+    fits = {name: sweep["models"] for name, sweep in body["results"]["sweeps"].items()}
+    assert fits["epsilon"]["shuffle"]["exponent"] == pytest.approx(-1.0, rel=0.15)
+    assert fits["epsilon"]["central"]["exponent"] == pytest.approx(-1.0, rel=0.15)
+    assert fits["epsilon"]["local"]["exponent"] == pytest.approx(-2.0, rel=0.15)
+    for model in ("central", "shuffle", "local"):
+        assert fits["arms"][model]["exponent"] == pytest.approx(1.0, rel=0.1)
+        # The bounds are O(log T): growth in log T is at most linear.
+        assert 0.2 < fits["horizon"][model]["exponent"] < 1.1
+    headings, rows = paper001.table(body)
+    assert {len(row) for row in rows} == {len(headings)}
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 8.0])
+def test_the_private_divergence_is_the_least_over_a_grid(epsilon: float) -> None:
+    x, y = 0.3, 0.7
+    z = np.append(np.linspace(1e-6, 1.0 - 1e-6, 400_001), x)
+    kl = z * np.log(z / y) + (1.0 - z) * np.log((1.0 - z) / (1.0 - y))
+    least = float(np.min(epsilon * np.abs(z - x) + kl))
+    assert float(private_divergence(x, y, epsilon)) == pytest.approx(least, rel=1e-6)
+
+
+def test_no_term_of_the_capped_floor_exceeds_what_an_arm_can_cost() -> None:
+    means = np.array([[0.5, 0.4999, 0.3]])
+    floor = floors(means, 0.5, [10, 1000, 10**9])
+    assert np.all(floor["capped"] <= floor["uncapped"])
+    assert np.all(floor["capped"] <= np.array([10, 1000, 10**9]) * 0.2001)
+    assert floor["capped"][-1] == pytest.approx(floor["uncapped"][-1], rel=0.7)

@@ -79,3 +79,42 @@ def test_a_billion_messages_are_refused() -> None:
 def test_a_bent_mechanism_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):
         Mechanism.from_json(text)
+
+
+LAPLACE, MIXED, BITS = (make(n, "tight").plan(40).to_json() for n in ("laplace", "shuffled-laplace", "shuffled-bits"))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "parameter"),
+    [
+        (MIXED, f'"pieces":{json.loads(MIXED)["carrier"]["pieces"]}', '"pieces":2', "pieces"),
+        (LAPLACE, '"secure-aggregation"', '"plain"', "noise_from"),
+        (LAPLACE, '"noise_from":"batch"', '"noise_from":"analyzer"', "noise_from"),
+        (LAPLACE, '"noise_from":"batch"', '"noise_from":"user"', "noise_from"),
+        (LAPLACE, f'"modulus":{json.loads(LAPLACE)["carrier"]["modulus"]}', '"modulus":50', "modulus|slack"),
+        (LAPLACE, '"delta":0.0', '"delta":0.9', "delta"),
+        (LAPLACE, '"binary":false', '"binary":"no"', "binary"),
+        (LAPLACE, '"1/40"', '"1e3000000"', "noise"),
+        (BITS, '"value_messages":1', '"value_messages":0', "value_messages"),
+        (BITS, '"protocol":"shuffled-bits"', '"protocol":["x"]', "protocol"),
+    ],
+)
+def test_a_mechanism_that_would_not_hide_its_users_is_refused(text: str, old: str, new: str, parameter: str) -> None:
+    assert old in text
+    with pytest.raises(InvalidParameter, match=f"^({parameter}) = "):
+        Mechanism.from_json(text.replace(old, new))
+
+
+def test_a_claim_that_the_noise_does_not_give_fails_its_certificate() -> None:
+    bold = Mechanism.from_json(LAPLACE.replace('"epsilon":0.5', '"epsilon":0.4'))
+    assert not bold.certificate().holds
+    skellam = json.loads(make("skellam", "tight").plan(40).to_json())
+    skellam["guarantee"]["divergence"] = 1e-9
+    assert not Mechanism.from_json(json.dumps(skellam)).certificate().holds
+
+
+def test_users_who_tie_in_one_coordinate_stay_hidden() -> None:
+    mechanism = make("shuffled-vectors", "tight").plan(40)
+    reports = mechanism.randomize(np.zeros((40, 3)), secure())
+    reports[:, :, 0] = 5
+    assert np.array_equal(mechanism.collect(reports), mechanism.collect(reports[::-1]))

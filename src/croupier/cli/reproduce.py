@@ -19,7 +19,7 @@ STEPS = 1_000_000
 def add(command: argparse.ArgumentParser) -> None:
     """The figure, how thoroughly, and where to."""
     command.add_argument("name", nargs="?", metavar="NAME", help="a figure (default: list them)")
-    command.add_argument("--quick", action="store_true", help="fewer runs and users: seconds, and the same shape")
+    command.add_argument("--quick", action="store_true", help="fewer runs and users: seconds, not minutes")
     command.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="folder (default: out)")
     command.add_argument("--data", type=Path, metavar="FILE", help="MSLR-WEB10K or any LETOR file, for 003's ratings")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="repeats a figure (default: 0)")

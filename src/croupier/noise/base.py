@@ -11,11 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, Number, integer
 from croupier.noise.inversion import inverter
+from croupier.noise.precision import precise
 from croupier.noise.source import SeededSource, Source
 
 Floats = NDArray[np.floating[Any]]
@@ -24,7 +25,7 @@ Integers = NDArray[np.int64]
 EPSILON = 2.0**-52
 """Spacing of doubles at 1; one rounding errs by at most half of it."""
 
-SHALLOW, DEEP = 1e-40, 1e-300
+SHALLOW, DEEP = 1e-40, 1e-290
 """How small a probability a window still holds: enough for any delta in use, and all a double can hold."""
 
 LARGEST_WINDOW = 2**26
@@ -273,7 +274,7 @@ def _cumulative(noise: Noise, window: Window) -> tuple[Floats, Floats]:
 @lru_cache(maxsize=64)
 def _ratio_window(noise: RatioNoise, floor: float) -> Window:
     """Multiply neighbouring ratios outward from the mode until the probability falls below `floor`."""
-    with ctx.workprec(256):
+    with precise(256):
         peak = float(noise._mass())
     low, high = noise.support
     mode, limit = noise.mode, noise._growth_limit
@@ -287,8 +288,9 @@ def _ratio_window(noise: RatioNoise, floor: float) -> Window:
         down, below = _outward(
             lambda i: 1.0 / noise._growth(mode - 1 - i, float), peak, floor, None if low is None else mode - low, 0.0
         )
-    # Each step multiplies by a ratio of at most five roundings; the peak is correctly rounded.
-    error = 4.0 * EPSILON * max(len(up), len(down), 1)
+    # Each step multiplies by a ratio of at most five roundings; one that is an exponential errs by its argument too,
+    # and those arguments add up to the logarithm of the last probability.
+    error = EPSILON * (4.0 * max(len(up), len(down), 1) - 2.0 * math.log(floor))
     return Window(mode - len(down), np.concatenate((down[::-1], [peak], up)), below, above, error)
 
 

@@ -63,8 +63,8 @@ class Binomial(RatioNoise):
         return (ways + k * p.log() + (n - k) * (1 - p).log()).exp()
 
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
-        p = real(self.p)
-        return (self.trials - x) * p / ((x + 1) * (1 - p))
+        exact = Fraction(self.p)
+        return (self.trials - x) * real(exact) / ((x + 1) * real(1 - exact))
 
     def cumulant(self, t: Floats) -> Floats:
         p = float(self.p)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
-from croupier.checks import Number, integer, positive
+from croupier.checks import Number, between, integer
 from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
 from croupier.noise.inversion import run
+from croupier.noise.precision import precise
 from croupier.noise.source import Source
 from croupier.noise.wide import CONVOLUTION_BITS, convolve
 
@@ -32,7 +33,7 @@ class DiscreteGaussian(RatioNoise):
     sigma2: Number
 
     def __post_init__(self) -> None:
-        positive("sigma2", self.sigma2)
+        between("sigma2", self.sigma2, 1 / 1024, math.inf, "[)")
 
     @property
     def mean(self) -> float:
@@ -144,7 +145,7 @@ def _sum_window(noise: DiscreteGaussianSum, floor: float) -> Window:
     total: list[arb] | None = None
     start = total_start = 0
     outside = 0.0
-    with ctx.workprec(CONVOLUTION_BITS):
+    with precise(CONVOLUTION_BITS):
         held = noise.part.window(1e-100)
         square, start = run(noise.part, held.start, held.stop), held.start
         outside = noise.count * (held.below + held.above)

@@ -10,14 +10,15 @@ device needs only a few terms.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 from numpy.typing import NDArray
+
+from croupier.noise.precision import precise
 
 if TYPE_CHECKING:
     from croupier.noise.base import RatioNoise
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
 WORD = 64
 GUIDE_BITS = 16
 UNDECIDED = np.iinfo(np.int64).min
+MOST_BITS = 2**14
 BULK = 2048
 """From this many draws on, building the guide table pays."""
-
-_precision = threading.Lock()
-"""The ball library keeps its precision in one global place."""
 
 
 @lru_cache(maxsize=512)
@@ -82,6 +81,7 @@ class Inverter:
         self._upper: list[int] = []
         self._pending: Iterator[tuple[int, arb]] | None = None
         self._total = arb(0)
+        self._bits = 2 * WORD + 32
         self._complete = False
         self._guide: NDArray[np.int64] | None = None
 
@@ -128,29 +128,45 @@ class Inverter:
         return self._refine(word, source)
 
     def _grow(self, count: int) -> None:
-        """Append `count` cells. Thresholds are floors of 2^64 times the ends of the cumulative ball."""
-        with _precision, ctx.workprec(2 * WORD + 32):
+        """Append `count` cells. Thresholds are floors of 2^64 times the ends of the cumulative ball.
+
+        A ball that is too wide to certify its thresholds starts the table anew at twice the precision.
+        """
+        with precise(self._bits):
             if self._pending is None:
                 self._pending = cells(self.noise)
             fine, slack = 2 * WORD, 1 << 20
+            values: list[int] = []
+            thresholds: list[tuple[int, int]] = []
+            total, complete = self._total, False
             for _ in range(count):
                 cell = next(self._pending, None)
                 if cell is None:
-                    self._complete = True
+                    complete = True
                     break
-                value, mass = cell
-                self._total += mass
-                mantissa, exponent = self._total.mid().man_exp()
+                total += cell[1]
+                mantissa, exponent = total.mid().man_exp()
                 shift = int(exponent) + fine
                 scaled = int(mantissa) << shift if shift >= 0 else int(mantissa) >> -shift
-                self._values.append(value)
-                self._lower.append((scaled - slack) >> WORD)
-                self._upper.append((scaled + slack) >> WORD)
-                if self._lower[-1] >= 2**WORD - 2:
-                    self._complete = True
+                values.append(cell[0])
+                thresholds.append(((scaled - slack) >> WORD, (scaled + slack) >> WORD))
+                if thresholds[-1][0] >= 2**WORD - 2:
+                    complete = True
                     break
-            if not self._total.rad() < arb(2) ** (20 - fine) / 2:
-                raise ArithmeticError(f"the cumulative law of {self.noise!r} was not computed closely enough")
+            certified = bool(total.rad() < arb(2) ** (19 - fine))
+        if not certified:
+            self._restart(2 * self._bits)
+            return
+        self._total, self._complete = total, complete
+        self._values += values
+        self._lower += [lower for lower, _ in thresholds]
+        self._upper += [upper for _, upper in thresholds]
+
+    def _restart(self, bits: int) -> None:
+        if bits > MOST_BITS:
+            raise ArithmeticError(f"the cumulative law of {self.noise!r} could not be computed closely enough")
+        self._bits, self._total, self._pending, self._complete = bits, arb(0), None, False
+        self._values, self._lower, self._upper = [], [], []
 
     def _table(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
         """The whole table as arrays, with the guide: the value that a word's leading bits already decide."""
@@ -185,7 +201,7 @@ class Inverter:
 
     def _locate(self, prefix: int, bits: int) -> int | None:
         """The value of every U in [prefix, prefix + 1) / 2^bits, or None where that holds a boundary."""
-        with _precision, ctx.workprec(2 * bits):
+        with precise(2 * bits):
             scale = arb(2) ** bits
             total = arb(0)
             for value, mass in cells(self.noise):

@@ -10,21 +10,26 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 from numpy.typing import ArrayLike
 
-from croupier.checks import Number, integer, positive
+from croupier.checks import Number, between, integer
 from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
 from croupier.noise.inversion import run
 from croupier.noise.polya import Polya
+from croupier.noise.precision import precise
 from croupier.noise.source import Source
 from croupier.noise.wide import (
     CONVOLUTION_BITS,
+    chernoff_tail,
     convolve,
     fourier_correlate,
     fourier_tail,
     least_tail_quantile,
 )
+
+LEAST_SCALE = 1 / 512
+"""Below this, e^{-1/scale} is no double: there is no noise to speak of."""
 
 MANY = 16
 """From this shape on the characteristic function falls fast enough for Fourier inversion."""
@@ -41,7 +46,7 @@ class DiscreteLaplace(RatioNoise):
     scale: Number
 
     def __post_init__(self) -> None:
-        positive("scale", self.scale)
+        between("scale", self.scale, LEAST_SCALE, math.inf, "[)")
 
     @property
     def mean(self) -> float:
@@ -84,8 +89,10 @@ class DiscreteLaplace(RatioNoise):
         if not 0.0 < probability < 0.4:
             return super().tail_quantile(probability)
         b = float(self.scale)
-        x = math.ceil(-b * math.log(probability * (1.0 + math.exp(-1.0 / b))) - 1.0 - 1e-9)
-        return max(x, 0)
+        x = max(math.ceil(-b * math.log(probability * (1.0 + math.exp(-1.0 / b))) - 1.0) - 1, 0)
+        while math.exp(-(x + 1) / b) / (1.0 + math.exp(-1.0 / b)) > probability:
+            x += 1
+        return x
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         success = -math.expm1(-1.0 / float(self.scale))
@@ -150,7 +157,8 @@ class PolyaDifference(Noise):
     def _tail_at(self, x: int) -> float:
         """P(X > x) for x >= 0: by Fourier inversion for many parts, else by summing over one part."""
         if self.r >= MANY:
-            return fourier_tail(self._log_characteristic, self.std, float(self.scale), x)
+            found = fourier_tail(self._log_characteristic, self.std, float(self.scale), x)
+            return found if found > 1e-13 else chernoff_tail(self.cumulant, 1.0 / float(self.scale), x)
         window = self.part.window()
         beyond = self.part.tail(np.arange(window.start, window.stop) + x)
         return float(np.dot(window.pmf, beyond)) + window.above
@@ -184,6 +192,6 @@ def _difference_window(noise: PolyaDifference, floor: float) -> Window:
     """Convolve the two parts in ball arithmetic; a deeper part keeps the difference accurate down to `floor`."""
     part = noise.part
     held = part.window(max(floor * floor, 1e-300))
-    with ctx.workprec(CONVOLUTION_BITS):
+    with precise(CONVOLUTION_BITS):
         masses = run(part, held.start, held.stop)
     return convolve(masses, held.start, masses[::-1], 1 - held.stop, floor, 2.0 * (held.below + held.above))

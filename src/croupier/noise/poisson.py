@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 
 from croupier.checks import Number, positive
 from croupier.noise.base import (
@@ -25,6 +25,7 @@ from croupier.noise.base import (
     split,
     to_arb,
 )
+from croupier.noise.precision import precise
 from croupier.noise.source import Source
 
 
@@ -132,7 +133,7 @@ def _skellam_window(noise: Skellam, floor: float) -> Window:
         ratio = 1.0 / (2.0 * (x + 1) / z + following)
         drift = drift * ratio * following + 2.0 * EPSILON
         ratios[x], errors[x] = ratio, drift
-    with ctx.workprec(256):
+    with precise(256):
         peak = float(to_arb(noise.sigma2).bessel_i(arb(0), scaled=True))
     tail = peak * np.cumprod(np.asarray(ratios))
     end = int(np.flatnonzero(tail < floor)[0])

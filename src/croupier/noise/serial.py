@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from fractions import Fraction
 from typing import Any
@@ -25,15 +26,22 @@ def noise_to_dict(noise: Noise) -> dict[str, Any]:
     }
 
 
+def _fraction(text: str) -> Fraction:
+    """Read "n/d" and nothing longer or fancier: an exponent could ask for a number that fills memory."""
+    if len(text) > 1000 or not re.fullmatch(r"[0-9]+(/[0-9]+)?", text):
+        raise ValueError(f"{text[:40]!r} is no fraction of whole numbers")
+    return Fraction(text)
+
+
 def noise_from_dict(data: dict[str, Any]) -> Noise:
     """Read a noise back; the result equals the one written."""
     body = dict(data)
     family = body.pop("family", None)
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise InvalidParameter("family", family, "one of " + ", ".join(FAMILIES))
     try:
         parameters: dict[str, Number] = {
-            name: Fraction(value) if isinstance(value, str) else value for name, value in body.items()
+            name: _fraction(value) if isinstance(value, str) else value for name, value in body.items()
         }
         return FAMILIES[family](**parameters)
     except (TypeError, ValueError, ZeroDivisionError) as error:

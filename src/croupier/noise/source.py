@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -28,17 +29,17 @@ class SecureSource:
 
     def __init__(self) -> None:
         self._rekey()
+        os.register_at_fork(after_in_child=self._rekey)
 
     def _rekey(self) -> None:
-        self._process = os.getpid()
+        self._lock = threading.Lock()
         self._stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
 
     def words(self, count: int) -> Words:
-        if os.getpid() != self._process:
-            self._rekey()
         stream = np.zeros(count, dtype=np.uint64)
         if count:
-            self._stream.update_into(bytes(8 * count), stream.data.cast("B"))
+            with self._lock:
+                self._stream.update_into(bytes(8 * count), stream.data.cast("B"))
         return stream
 
     def __repr__(self) -> str:

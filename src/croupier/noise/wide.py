@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from flint import arb, arb_poly, ctx
+from flint import arb, arb_poly
 
 from croupier.noise.base import EPSILON, Floats, Window
+from croupier.noise.precision import precise
 
 CONVOLUTION_BITS = 384
 NEGLIGIBLE = 1e-18
@@ -33,6 +34,12 @@ def fourier_tail(log_characteristic: Callable[[Floats], Floats], std: float, sca
     kernel = np.sin((x + 0.5) * theta) / np.sin(theta / 2.0)
     inside = (2 * x + 1 + float(np.sum(weight * np.exp(log_characteristic(theta)) * kernel))) / nodes
     return max(0.5 * (1.0 - inside), 0.0) + 1e-15
+
+
+def chernoff_tail(cumulant: Callable[[Floats], Floats], limit: float, x: int) -> float:
+    """An upper bound on P(X > x), for tails too far out for Fourier inversion; `limit` is where the cumulant ends."""
+    slopes = limit * np.concatenate((np.geomspace(1e-6, 0.5, 200), 1.0 - np.geomspace(0.5, 1e-6, 200)))
+    return float(np.exp(np.minimum((cumulant(slopes) - slopes * (x + 1)).min(), 0.0)))
 
 
 def fourier_correlate(pmf: Floats) -> Floats:
@@ -62,7 +69,7 @@ def convolve(
     left: list[arb], left_start: int, right: list[arb], right_start: int, floor: float, outside: float
 ) -> Window:
     """The law of a sum of two independent variables given as balls; `outside` bounds the mass they leave out."""
-    with ctx.workprec(CONVOLUTION_BITS):
+    with precise(CONVOLUTION_BITS):
         product = [float(mass.mid()) for mass in (arb_poly(left) * arb_poly(right)).coeffs()]
     pmf = np.asarray(product)
     held = np.flatnonzero(pmf >= floor)

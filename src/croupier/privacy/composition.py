@@ -141,7 +141,7 @@ class Table:
         losses = self.first + self.step * np.arange(index, len(self.weights))
         factors = np.exp(self.log_scale - self.tilt * losses) * -np.expm1(np.minimum(epsilon - losses, 0.0))
         excess = float(np.dot(self.weights[index:], factors))
-        return excess * (1.0 + 1e-12) + float(self._uncertainty(np.asarray(epsilon)))
+        return excess * (1.0 + 1e-10) + float(self._uncertainty(np.asarray(epsilon)))
 
     def epsilon(self, delta: float) -> float:
         """The least grid point ε >= 0 from which on the rounded-up δ stays within `delta`."""
@@ -149,7 +149,7 @@ class Table:
         over = np.flatnonzero(excess + rounding > delta)
         if not over.size:
             return max(float(losses[0]), 0.0)
-        return max(float(losses[min(over[-1] + 1, len(losses) - 1)]), 0.0)
+        return max(float(losses[over[-1] + 1]), 0.0) if over[-1] + 1 < len(losses) else math.inf
 
     def least_epsilon(self, delta: float) -> float:
         """The largest grid point at which even the rounded-down δ is above `delta`, or zero."""
@@ -166,7 +166,7 @@ class Table:
         above = np.append(np.cumsum(own[::-1])[::-1][1:], 0.0)
         other = np.append(np.cumsum((own * np.exp(-losses))[::-1])[::-1][1:], 0.0)
         excess = np.maximum(above - np.exp(losses) * other, 0.0)
-        return losses, excess, 1e-12 * above + self._uncertainty(losses)
+        return losses, excess, 1e-10 * above + self._uncertainty(losses)
 
     def _uncertainty(self, epsilon: Floats) -> Floats:
         """The error of the tilted law times the most that one unit of it can count: e^{-λx}(1-e^{-x}) <= 1/(1+λ)."""
@@ -207,37 +207,17 @@ class Law:
         return Law(self.start + low, self.weights[low:high], self.error + 2.0 * negligible)
 
     def __mul__(self, times: int) -> Law:
-        """The law of the sum of `times` copies: one transform, its power, and back.
-
-        The transform wraps around; it is as long as the sum's law is wide, by Chernoff's bound on what lies outside.
-        """
-        if times == 1:
-            return self
-        points = np.arange(len(self.weights), dtype=float)
-        mean = float(np.dot(points, self.weights))
-        centred = points - mean
-        spread = math.sqrt(times * float(np.dot(centred**2, self.weights))) + 1.0
-        reach = 8.0
-        while (outside := self._outside(centred, times, reach, spread)) > NEGLIGIBLE:
-            reach *= 1.1
-        first = math.floor(times * mean - reach * spread)
-        length = _good_size(math.ceil(2.0 * reach * spread) + 2)
-        folded = np.bincount(np.arange(len(points)) % length, self.weights, length)
-        transform = np.fft.rfft(folded)
-        sizes = np.abs(transform)
-        weights = np.maximum(np.roll(np.fft.irfft(transform**times, length), -(first % length)), 0.0)
-        # A rounding in the transform counts `times` over, at the frequencies that survive the power.
-        rounding = 8.0 * EPSILON * math.log2(length) * times * 2.0 * float((sizes ** (times - 1)).sum())
-        return Law(times * self.start + first, weights, times * self.error + rounding + 2.0 * outside)
-
-    def _outside(self, centred: Floats, times: int, reach: float, spread: float) -> float:
-        """Chernoff's bound on the mass of the sum further than reach·spread from its mean."""
-        slope = reach / spread
-        bound = 0.0
-        for sign in (1.0, -1.0):
-            moment = float(np.dot(self.weights, np.exp(np.minimum(sign * slope * centred, 700.0))))
-            bound += math.exp(min(times * math.log(moment) - slope * reach * spread, 0.0))
-        return bound
+        """The law of the sum of `times` copies, by repeated squaring."""
+        result: Law | None = None
+        base = self
+        while True:
+            if times & 1:
+                result = base if result is None else result + base
+            times >>= 1
+            if not times:
+                assert result is not None
+                return result
+            base = base + base
 
 
 def _on_grid(pair: Pair, step: float, tilt: float) -> tuple[Law, float]:

@@ -120,6 +120,8 @@ class Ledger:
         if body.pop("version", None) != VERSION:
             raise InvalidParameter("version", text[:40], f"a ledger of version {VERSION}")
         charges = [Charge(**charge) for charge in body.pop("charges")]
+        if any(not charge.cost >= 0 or not charge.delta >= 0 for charge in charges):
+            raise InvalidParameter("charges", "a negative cost", "costs >= 0")
         return cls(**body, charges=charges)
 
 

@@ -98,7 +98,7 @@ def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
             impossible += alone
         else:
             edge += alone
-    cut = edge + sent.below + sent.above + floor * len(sent.pmf)
+    cut = edge + sent.below + sent.above + 4.0 * floor * (sent.stop - sent.start + 1) * sent.stop
     error = sent.error + 4.0 * EPSILON * (sent.stop - sent.start) + 1e-12
     empty = np.empty(0)
     return _sorted(np.concatenate([empty, *losses]), np.concatenate([empty, *masses]), impossible, cut, error)
@@ -132,14 +132,13 @@ def _shifted(noise: Noise, window: Window, shift: int) -> Pair:
     if step >= size:
         return Pair(np.empty(0), np.empty(0), 1.0, 0.0, window.error)
     here, there = (window.pmf[step:], window.pmf[:-step]) if shift > 0 else (window.pmf[:-step], window.pmf[step:])
-    with np.errstate(divide="ignore"):
-        losses = np.log(here) - np.log(there)
+    losses = np.log(here / there)
     low, high = noise.support
     alone = math.fsum(window.pmf[:step] if shift > 0 else window.pmf[-step:])
     ends = window.start == low if shift > 0 else window.stop - 1 == high
     bound = float(step * noise.log_ratio_bound)
     # Points whose counterpart lies outside the table: impossible where the support ends, else merely not tabulated.
-    impossible, cut, error = (alone if ends else 0.0), (0.0 if ends else alone), 2.0 * window.error + 4.0 * EPSILON
+    impossible, cut, error = (alone if ends else 0.0), (0.0 if ends else alone), 2.0 * window.error + 700.0 * EPSILON
     outside = window.below + window.above
     masses = here
     if math.isfinite(bound):

@@ -76,7 +76,7 @@ def _delta(row: Row, epsilon: float, delta: float | None) -> float:
         return 0.0
     if delta is None:
         mixes = row is SHUFFLED_LAPLACE and epsilon == epsilon and 0 < epsilon < 700
-        return (1.0 + math.exp(epsilon)) * 2.0**-SECURITY if mixes else DEFAULT_DELTA
+        return (1.0 + math.exp(epsilon)) * 2.0**-SECURITY * (1.0 + 1e-8) if mixes else DEFAULT_DELTA
     if delta == 0:
         raise InvalidParameter("delta", delta, f"a number in (0, 1): {row.name} is not purely private")
     return delta

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croupier.checks import CroupierError, InvalidParameter, integer
-from croupier.noise import Binomial, Noise, SparseBits
+from croupier.noise import Binomial, Noise, Poisson, Polya, SparseBits
 from croupier.noise.source import Source, residues
+
+if TYPE_CHECKING:
+    from croupier.protocols.mechanism import Mechanism
 
 Integers = NDArray[np.int64]
 
@@ -36,6 +39,16 @@ class ShuffledMessages:
 
     kind: ClassVar[str] = "shuffled-messages"
     value_messages: int
+
+    def check_plan(self, plan: Mechanism) -> None:
+        """Values travel in unary among bits, or as counted messages among Poisson or Pólya noise."""
+        counted = isinstance(plan.share, Poisson | Polya)
+        due = 0 if counted else plan.precision
+        integer("value_messages", self.value_messages, due, due)
+        if not isinstance(plan.share, Poisson | Polya | SparseBits | Binomial):
+            raise InvalidParameter("share", plan.share, "noise that is sent as messages")
+        if plan.noise_from != "batch" or (plan.side == "unbiased") == counted:
+            raise InvalidParameter("noise_from", plan.noise_from, "batch, and counts err to one side")
 
     def report(self, encoded: Integers, noise: Noise | None, source: Source, coordinates: int) -> Integers:
         assert noise is not None
@@ -105,6 +118,14 @@ class _Modular:
     def __post_init__(self) -> None:
         integer("modulus", self.modulus, 2, 2**62)
         integer("slack", self.slack, 0, self.modulus)
+
+    def check_plan(self, plan: Mechanism) -> None:
+        """The range must hold every sum; reports that everyone sees must each be private alone, and only those."""
+        if plan.side != "unbiased":
+            raise InvalidParameter("side", plan.side, "unbiased for modular sums")
+        integer("modulus", self.modulus, plan.users * plan.precision + 2 * self.slack + 1, 2**62)
+        if (plan.noise_from == "user") != isinstance(self, Plain):
+            raise InvalidParameter("noise_from", plan.noise_from, "user where every report is seen, and nowhere else")
 
     def check_report(self, report: Integers, noise: Noise) -> None:
         if ((report < 0) | (report >= self.modulus)).any():
@@ -179,6 +200,13 @@ class SplitAndMix(_Modular):
     kind: ClassVar[str] = "split-and-mix"
     least_users: ClassVar[int] = 19
 
+    def check_plan(self, plan: Mechanism) -> None:
+        """Fewer pieces than the bound asks for would show each user's residue."""
+        super().check_plan(plan)
+        integer("security", self.security, 1, 4096)
+        least = SplitAndMix.for_batch(self.modulus, self.slack, plan.honest, self.security, plan.dimension).pieces
+        integer("pieces", self.pieces, least)
+
     def report(self, encoded: Integers, noise: Noise | None, source: Source, coordinates: int) -> Integers:
         """Pieces on an axis after the users, each a residue or a vector of residues."""
         residue = super().report(encoded, noise, source, coordinates)
@@ -194,7 +222,7 @@ class SplitAndMix(_Modular):
         pooled = reports.reshape(*reports.shape[:users], -1, *reports.shape[users + 2 :])
         if not coordinates:
             return np.sort(pooled, axis=-1)
-        order = np.argsort(pooled[..., 0], axis=-1, kind="stable")
+        order = np.lexsort(tuple(pooled[..., i] for i in reversed(range(pooled.shape[-1]))), axis=-1)
         return np.take_along_axis(pooled, order[..., None], axis=-2)
 
     def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, between, integer, one_of
-from croupier.noise import Binomial, Noise, Skellam, Source
+from croupier.noise import Noise, Skellam, Source
 from croupier.noise.serial import noise_from_dict, noise_to_dict
-from croupier.privacy import Guarantee, Loss, privacy_loss, vector_loss
-from croupier.privacy.pairs import narrower
+from croupier.privacy import Guarantee, Loss, privacy_loss, skellam_divergence, vector_loss
 from croupier.protocols.carriers import (
     CARRIERS,
     Carrier,
@@ -32,9 +31,6 @@ Floats = NDArray[np.float64]
 VERSION = 1
 SIDES = ("unbiased", "over", "under")
 PARTIES = ("batch", "user", "analyzer")
-
-ENOUGH = 400.0
-"""Noise whose standard deviation is so many times the sensitivity needs no more to prove any claim in use."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +59,15 @@ class Mechanism:
         integer("precision", self.precision, 1)
         one_of("noise_from", self.noise_from, PARTIES)
         one_of("side", self.side, SIDES)
+        one_of("constants", self.constants, ("tight", "published"))
+        if not isinstance(self.protocol, str):
+            raise InvalidParameter("protocol", self.protocol, "a name")
+        self.carrier.check_plan(self)
+        if (self.noise_from == "analyzer") != (self.protocol == "central-laplace"):
+            # A device must not be talked into sending its value without noise.
+            raise InvalidParameter("noise_from", self.noise_from, "analyzer for central-laplace, and for nothing else")
+        if self.guarantee.notion == "pure" and self.guarantee.delta != 0:
+            raise InvalidParameter("delta", self.guarantee.delta, "0 for pure privacy")
 
     @property
     def coordinates(self) -> int:
@@ -98,11 +103,7 @@ class Mechanism:
             l2 = scale * self.values.diameter + math.sqrt(self.dimension)
             loss = vector_loss(guard, l2=l2, l1=math.sqrt(self.dimension) * l2)
         else:
-            sensitivity = self.precision * self.carrier.weight(self.share)
-            if isinstance(guard, Binomial) and guard.std > max(1000.0, ENOUGH * sensitivity):
-                # The demonstrators' noise: a fraction of it already proves the claim, and fits in a table.
-                guard = narrower(guard, ENOUGH * sensitivity)
-            loss = self.dimension * privacy_loss(guard, sensitivity)
+            loss = self.dimension * privacy_loss(guard, self.precision * self.carrier.weight(self.share))
         distance = 2.0**-self.carrier.security if isinstance(self.carrier, SplitAndMix) else 0
         return Loss(loss.releases, distance)
 
@@ -235,7 +236,12 @@ class Mechanism:
     def certificate(self) -> Certificate:
         """Recompute the privacy of the view from the noise itself, and set it beside the claim."""
         claim = self.guarantee
-        return Certificate(claim, self.loss.epsilon(claim.delta), self.loss.delta(claim.epsilon))
+        divergence = rho = None
+        if claim.order is not None:
+            divergence = _divergence_bound(self, claim.order)
+        if claim.rho is not None:
+            rho = self.loss.zcdp
+        return Certificate(claim, self.loss.epsilon(claim.delta), self.loss.delta(claim.epsilon), rho, divergence)
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism as plain data, complete: a device needs nothing else."""
@@ -276,7 +282,7 @@ class Mechanism:
                     "guarantee": Guarantee(**body["guarantee"]),
                 }
             )
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, AssertionError, json.JSONDecodeError) as error:
             raise InvalidParameter(
                 "mechanism", text[:60], f"version {VERSION} of a serialized mechanism ({error!r})"
             ) from None
@@ -289,11 +295,18 @@ class Certificate:
     claim: Guarantee
     epsilon: float
     delta: float
+    rho: float | None = None
+    divergence: float | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether the recomputed privacy is at least as good as the claim."""
-        return self.delta <= self.claim.delta * (1.0 + 1e-9) or self.epsilon <= self.claim.epsilon * (1.0 + 1e-9)
+        """Whether the recomputed privacy is at least as good as every number of the claim."""
+        claim, hair = self.claim, 1.0 + 1e-9
+        if self.rho is not None and self.rho > (claim.rho or 0.0) * hair:
+            return False
+        if self.divergence is not None and self.divergence > (claim.divergence or 0.0) * hair:
+            return False
+        return self.delta <= claim.delta * hair or self.epsilon <= claim.epsilon * hair
 
 
 @dataclass(frozen=True)
@@ -344,12 +357,23 @@ class Release:
             if body["version"] != VERSION:
                 raise InvalidParameter("version", body["version"], f"{VERSION}")
             decoded = body["decoded"]
+            for number in decoded if isinstance(decoded, list) else [decoded]:
+                integer("decoded", number, -(2**63), 2**63 - 1)
             mechanism = Mechanism.from_json(json.dumps(body["mechanism"]))
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise InvalidParameter(
                 "release", text[:60], f"version {VERSION} of a serialized release ({error!r})"
             ) from None
         return cls(mechanism, tuple(decoded) if isinstance(decoded, list) else decoded)
+
+
+def _divergence_bound(mechanism: Mechanism, order: float) -> float:
+    """The least of the exact divergence and the paper's bound: a claim may rest on either."""
+    guard = mechanism.guard
+    exact = mechanism.loss.rdp(order)
+    if not isinstance(guard, Skellam):
+        return exact
+    return min(exact, skellam_divergence(guard.sigma2, order, mechanism.precision))
 
 
 def canonical(body: dict[str, Any]) -> str:

@@ -26,11 +26,12 @@ def smallest_mix(protocol: Protocol) -> int:
 def plan_laplace(protocol: Protocol, users: int) -> Mechanism:
     """003 Thm 1's noise over split-and-mix; published: at ε/2, as 003 Thm 3 needs for its relaxed aggregation."""
     epsilon = protocol.epsilon
-    precision = laplace_precision(protocol, users)
     strength = epsilon / 2.0 if protocol.published else epsilon
+    precision = laplace_precision(protocol, users, strength)
     share = laplace_noise(precision, strength).share(protocol.honest(users))
     slack = protocol.wrap_slack(share.times(users), laplace_slack(precision, strength, protocol.wrap_failure))
-    security = math.ceil(math.log2((1.0 + math.exp(epsilon)) / protocol.delta))
+    # A hair more than asked, so that rounding cannot push the charge past δ.
+    security = math.ceil(math.log2((1.0 + math.exp(epsilon)) * (1.0 + 1e-9) / protocol.delta))
     carrier = SplitAndMix.for_batch(modulus(users, precision, slack), slack, protocol.honest(users), security)
     return protocol.mechanism(
         users,

@@ -16,6 +16,8 @@ from croupier.protocols.values import Ball, Values
 
 CONSTANTS = ("tight", "published")
 DEFAULT_DELTA = 1e-6
+LARGEST_EPSILON = 500.0
+"""e^ε of a larger ε is no double, and no privacy."""
 TIGHT_WRAP = 2.0**-40
 """Tight settings let the modular sum wrap around with no more than this probability; it costs a few bits."""
 
@@ -61,6 +63,8 @@ class Protocol:
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
+        if self.epsilon > LARGEST_EPSILON:
+            raise InvalidParameter("epsilon", self.epsilon, f"a number in (0, {LARGEST_EPSILON:g}]")
         between("delta", self.delta, 0, 1, "[)")
         one_of("constants", self.constants, self.row.constants)
         between("honest_fraction", self.honest_fraction, 0, 1, "(]")
@@ -69,8 +73,8 @@ class Protocol:
         one_of("side", self.side, ("over", "under"))
         if self.precision is not None:
             integer("precision", self.precision, 1)
-        if not self.scaling >= 1:
-            raise InvalidParameter("scaling", self.scaling, "a number >= 1")
+        if not 1 <= self.scaling <= 10**6:
+            raise InvalidParameter("scaling", self.scaling, "a number in [1, 1000000]")
         if self.published:
             if self.epsilon >= self.row.epsilon_below:
                 limit = f"a number in (0, {self.row.epsilon_below:g}) with published constants ({self.row.seed})"

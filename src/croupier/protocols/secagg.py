@@ -20,14 +20,14 @@ LOCAL_CONSTANT = 1.6
 """c of 003 Lemma 5, which leaves it open."""
 
 
-def laplace_precision(protocol: Protocol, users: int) -> int:
+def laplace_precision(protocol: Protocol, users: int, epsilon: float) -> int:
     """g: as asked; one level for binary values; ⌈ε√n⌉ (003 Thm 1) or finer."""
     if protocol.precision is not None:
         return protocol.precision
     if protocol.values.binary and not protocol.published:
         return 1
     scaling = 1.0 if protocol.published else TIGHT_SCALING
-    return max(1, math.ceil(scaling * protocol.epsilon * math.sqrt(users)))
+    return max(1, math.ceil(scaling * epsilon * math.sqrt(users)))
 
 
 def laplace_noise(precision: int, epsilon: float) -> DiscreteLaplace:
@@ -48,7 +48,8 @@ def modulus(users: int, precision: int, slack: int) -> int:
 
 def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], Mechanism]:
     def plan(protocol: Protocol, users: int) -> Mechanism:
-        precision, epsilon, p = laplace_precision(protocol, users), protocol.epsilon, protocol.wrap_failure
+        epsilon, p = protocol.epsilon, protocol.wrap_failure
+        precision = laplace_precision(protocol, users, epsilon)
         if (
             noise_from == "user"
             and not protocol.published
@@ -63,8 +64,9 @@ def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], Mechanism]:
         published = laplace_slack(precision, epsilon, p)
         if noise_from == "user":
             published = LOCAL_CONSTANT * precision / epsilon * math.sqrt(2.0 * users * math.log(2.0 / p))
-        # The analyzer adds central noise after aggregation, so nothing wraps: the range needs no slack for it.
-        slack = 0 if noise_from == "analyzer" else protocol.wrap_slack(total, published)
+        # Central noise is added after aggregation and cannot wrap; 003 Thm 5 leaves room for it all the same.
+        needless = noise_from == "analyzer" and not protocol.published
+        slack = 0 if needless else protocol.wrap_slack(total, published)
         carrier = (Plain if noise_from == "user" else SecureAggregation)(modulus(users, precision, slack), slack)
         return protocol.mechanism(
             users,

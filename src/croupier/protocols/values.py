@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +34,10 @@ class Values:
     def __post_init__(self) -> None:
         finite("low", self.low)
         finite("high", self.high)
-        if not self.low < self.high:
-            raise InvalidParameter("high", self.high, f"above low = {self.low!r}")
+        if not isinstance(self.binary, bool) or not isinstance(self.clip, bool):
+            raise InvalidParameter("binary", (self.binary, self.clip), "true or false, and so must clip be")
+        if not self.low < self.high or not math.isfinite(float(self.high) - float(self.low)):
+            raise InvalidParameter("high", self.high, f"above low = {self.low!r}, at a finite distance")
 
     @property
     def span(self) -> float:
@@ -60,7 +63,7 @@ class Values:
 class Ball:
     """Vectors of the given dimension with Euclidean norm at most one; `clip` scales longer ones down to it.
 
-    `diameter` bounds the distance of two users' vectors, where less than 2 is known.
+    `diameter` bounds the distance of two users' vectors, where less than 2 is known to hold; no device can check it.
     """
 
     dimension: int
@@ -86,7 +89,9 @@ class Ball:
         elif not np.all(norms <= 1.0 + 1e-12):
             worst = float(norms[~(norms <= 1.0 + 1e-12)].flat[0])
             raise InvalidParameter("value", f"a vector of norm {worst:.6g}", "a vector of norm at most 1")
-        return np.clip((vectors + 1.0) / 2.0, 0.0, 1.0)
+        # Rounding may leave a norm a hair above one: the guarantee is for the ball itself.
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1), 1.0)[..., None]
+        return np.asarray(np.clip((vectors + 1.0) / 2.0, 0.0, 1.0))
 
 
 def encode(unit_values: Floats, precision: int, source: Source) -> Integers:

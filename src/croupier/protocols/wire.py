@@ -64,6 +64,8 @@ def unpack(mechanism: Mechanism, messages: Sequence[bytes]) -> NDArray[np.int64]
                 raise TamperedMessage(f"message {message.hex()} names no coordinate and bit")
             tally[label, bit] += 1
         return tally if mechanism.coordinates else tally[0]
+    if mechanism.carrier.kind == "secure-aggregation" and len(messages) != 1:
+        raise TamperedMessage(f"{len(messages)} sums came out of secure aggregation where one was due")
     units = np.frombuffer(b"".join(messages), dtype=RESIDUE).astype(np.int64).reshape(-1, mechanism.dimension)
     mechanism.carrier.check_report(units, mechanism.share)
     listed = units if mechanism.coordinates else units[:, 0]

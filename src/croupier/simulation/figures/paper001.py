@@ -269,7 +269,7 @@ FIGURES = (
         "001-table-1",
         "001 Table 1",
         "the cost of privacy against ε, arms and horizon, with fitted exponents",
-        6,
+        3,
         Setting(
             epsilons=tuple(plain(np.geomspace(0.05, 0.8, 9))),
             arm_counts=(2, 3, 5, 9, 17, 33, 65),

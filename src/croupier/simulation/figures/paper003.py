@@ -202,7 +202,7 @@ EASY, HARD = (0.25, 0.75), (0.45, 0.55)
 
 
 def _figure(part: str, shows: str, seconds: float, full: Setting) -> Figure:
-    quick = replace(full, horizon=full.horizon // 5, instances=6, synthetic_rows=6_000)
+    quick = replace(full, horizon=min(full.horizon // 5, MILLION // 2), instances=6, synthetic_rows=6_000)
     name = "003-fig-" + part.replace("(", "").replace(")", "")
     return Figure(name, f"003 Figure {part}", shows, seconds, full, quick, compute, draw, reads_data=full.means is None)
 
@@ -210,18 +210,18 @@ def _figure(part: str, shows: str, seconds: float, full: Setting) -> Figure:
 MILLION = 10**6
 
 FIGURES = (
-    _figure("1(a)", "time-average regret, easy instances, ε = 0.1", 3, Setting((0.1,), MILLION, EASY)),
-    _figure("1(b)", "time-average regret, easy instances, ε = 0.5", 3, Setting((0.5,), MILLION, EASY)),
-    _figure("1(c)", "time-average regret, hard instances, ε = 0.1", 3, Setting((0.1,), 10 * MILLION, HARD)),
-    _figure("1(d)", "time-average regret, 50 clusters of ratings, ε = 1", 3, Setting((1.0,), MILLION, arms=50)),
-    _figure("1(e)", "time-average regret, 50 clusters of ratings, ε = 5", 3, Setting((5.0,), MILLION, arms=50)),
-    _figure("2", "easy instances, ε = 0.1, 0.5 and 1", 3, Setting((0.1, 0.5, 1.0), MILLION, EASY)),
-    _figure("3", "hard instances, ε = 0.1, 0.5 and 1", 3, Setting((0.1, 0.5, 1.0), 10 * MILLION, HARD)),
+    _figure("1(a)", "time-average regret, easy instances, ε = 0.1", 6, Setting((0.1,), MILLION, EASY)),
+    _figure("1(b)", "time-average regret, easy instances, ε = 0.5", 6, Setting((0.5,), MILLION, EASY)),
+    _figure("1(c)", "time-average regret, hard instances, ε = 0.1", 4, Setting((0.1,), 10 * MILLION, HARD)),
+    _figure("1(d)", "time-average regret, 50 clusters of ratings, ε = 1", 7, Setting((1.0,), MILLION, arms=50)),
+    _figure("1(e)", "time-average regret, 50 clusters of ratings, ε = 5", 7, Setting((5.0,), MILLION, arms=50)),
+    _figure("2", "easy instances, ε = 0.1, 0.5 and 1", 15, Setting((0.1, 0.5, 1.0), MILLION, EASY)),
+    _figure("3", "hard instances, ε = 0.1, 0.5 and 1", 18, Setting((0.1, 0.5, 1.0), 10 * MILLION, HARD)),
     _figure(
         "4",
         "central, local and distributed trust; pure, Rényi and concentrated privacy",
-        3,
+        7,
         Setting((0.1, 0.5, 1.0), MILLION, EASY, lines=TRUST_AND_NOTIONS),
     ),
-    _figure("5", "50 clusters of ratings, ε = 1, 5 and 10", 3, Setting((1.0, 5.0, 10.0), MILLION, arms=50)),
+    _figure("5", "50 clusters of ratings, ε = 1, 5 and 10", 12, Setting((1.0, 5.0, 10.0), MILLION, arms=50)),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from itertools import count, islice, pairwise
+from typing import Any
 
 import pytest
 from flint import arb, ctx
@@ -23,9 +25,10 @@ from croupier.noise import (
     PolyaDifference,
     Skellam,
     SparseBits,
+    inversion,
 )
 from croupier.noise.base import RatioNoise
-from croupier.noise.inversion import BULK, Inverter, inverter
+from croupier.noise.inversion import BULK, Inverter
 
 WORD = 2**64
 MIDDLE = WORD // 3
@@ -217,20 +220,86 @@ def test_thresholds_are_the_floors_of_the_exact_boundaries(noise: RatioNoise) ->
     assert int(lower[-1]) >= ONES - 1
 
 
+@pytest.fixture
+def bounded_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No table here has ten thousand cells: one that grows past that will never be complete."""
+    plain = Inverter._grow
+
+    def grow(self: Inverter, size: int) -> None:
+        assert len(self._values) < 10**4, "the table does not end"
+        plain(self, size)
+
+    monkeypatch.setattr(Inverter, "_grow", grow)
+
+
 class Vague(Poisson):
-    """A law whose mass is known to twenty digits only."""
+    """A law whose mass is known to twenty digits only, at any precision."""
 
     def _mass(self) -> arb:
         return arb(super()._mass().mid(), 1e-20)
 
 
+@pytest.mark.usefixtures("bounded_growth")
 def test_a_law_not_known_closely_enough_is_never_sampled() -> None:
-    inverter.cache_clear()
+    table = Inverter(Vague(4))
     for word in (2**62, 2**62, 5):
         with pytest.raises(ArithmeticError):
-            draw(Vague(4), word, MIDDLE)
+            table.sample(1, Script([word, MIDDLE]))
     with pytest.raises(ArithmeticError):
-        Vague(4).sample(BULK, Stream(1))
+        table.sample(BULK, Stream(1))
+
+
+class Interrupted(Poisson):
+    """A law whose computation is once broken off, as a keyboard or a full memory does."""
+
+    broken = False
+
+    def _growth(self, x: Any, real: Callable[[Any], Any]) -> Any:
+        if x == 9 and real is not float and not Interrupted.broken:
+            Interrupted.broken = True
+            raise KeyboardInterrupt
+        return super()._growth(x, real)
+
+
+@pytest.mark.usefixtures("bounded_growth")
+def test_a_table_broken_off_is_made_anew() -> None:
+    noise, words = Interrupted(4), Stream(5).words(BULK)
+    table = Inverter(noise)
+    with pytest.raises(KeyboardInterrupt):
+        table.sample(1, Script([MIDDLE]))
+    alone = Script(words[:50])
+    assert table.sample(50, alone).tolist() == [value_of(Poisson(4), int(word)) for word in words[:50]]
+    assert alone.used == 50
+    assert table.sample(BULK, Script(words)).tolist() == Poisson(4).sample(BULK, Script(words)).tolist()
+
+
+@pytest.mark.usefixtures("bounded_growth")
+def test_threads_may_grow_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread is held back as it leaves the ball library's lock, and another grows the table meanwhile."""
+    noise, words = DiscreteGaussian(400), Stream(6).words(40)
+    table, first, drawn = Inverter(noise), threading.current_thread(), {}
+    passed, real = threading.Event(), inversion.precise
+
+    def grow_too() -> None:
+        with suppress(AssertionError):  # it is missed below
+            drawn["other"] = table.sample(40, Script(words)).tolist()
+
+    other = threading.Thread(target=grow_too)
+
+    @contextmanager
+    def leaving(bits: int) -> Iterator[None]:
+        with real(bits):
+            yield
+        if threading.current_thread() is first and not passed.is_set():
+            passed.set()
+            other.start()
+            other.join(2.0)  # the time is for a lock that the other one may rightly wait for
+
+    monkeypatch.setattr(inversion, "precise", leaving)
+    drawn["first"] = table.sample(40, Script(words)).tolist()
+    other.join()
+    expected = [value_of(noise, int(word)) for word in words]
+    assert drawn == {"first": expected, "other": expected}
 
 
 def test_a_table_is_certified_while_another_thread_computes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -238,7 +238,7 @@ def test_a_point_that_is_no_whole_number_is_refused(noise: Noise, x: object, loo
 @pytest.mark.parametrize("x", [2**62, 2**63 - 1, 2**63])
 def test_a_huge_point_lies_above_everything(x: int) -> None:
     assert DiscreteLaplace(4).cdf(x) == 1.0
-    assert DiscreteLaplace(4).tail(x) < 1e-290
+    assert DiscreteLaplace(4).tail(x) < 1e-280
     assert DiscreteLaplace(4).pmf(x) == 0.0
 
 

@@ -120,7 +120,7 @@ class Policy(ABC):
         """K(-l) and K(l) of the noise in estimates made of 0, 1, 2, ... batches."""
         most = int(self.batches.max(initial=0))
         if most >= len(self._tables[0]):
-            self._tables = self.ladder.tables(2 * most, accumulate=self.accumulate)
+            self._tables = self.ladder.tables(most + 2, accumulate=self.accumulate)
         return self._tables
 
     def pause(self, arm: int) -> None:

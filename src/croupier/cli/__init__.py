@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from croupier import __version__
 from croupier.checks import CroupierError
-from croupier.cli import audit, plan, policies, price, protocols, simulate, sweep
+from croupier.cli import audit, plan, policies, price, protocols, reproduce, simulate, sweep
 
 GROUPS = {
     "try it": (simulate, sweep, policies),
     "plan an experiment": (plan, protocols, price),
     "check the privacy": (audit,),
+    "reproduce a paper": (reproduce,),
 }
 """Commands by what a person wants."""
 

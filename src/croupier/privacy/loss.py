@@ -194,8 +194,9 @@ class Loss:
         if release is None:
             return self._composed.delta(epsilon) if self._tabulated else self._renyi_delta(epsilon)
         found = max(pair.delta(epsilon) for pair in release.pairs())
-        # The shallow table charges what it left out; where that could matter, look deeper (unless the law is vast).
-        if found > 1e-30 or release.noise.variance > 1e8:
+        # The shallow table charges what it left out; where that matters, look deeper (unless the law is vast).
+        charged = max(pair.cut for pair in release.pairs())
+        if charged < 1e-6 * found or release.noise.variance > 1e8:
             return found
         return min(found, max(pair.delta(epsilon) for pair in release.pairs(DEEP)))
 

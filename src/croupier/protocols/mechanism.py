@@ -235,6 +235,10 @@ class Mechanism:
 
     def certificate(self) -> Certificate:
         """Recompute the privacy of the view from the noise itself, and set it beside the claim."""
+        return self._certificate
+
+    @cached_property
+    def _certificate(self) -> Certificate:
         claim = self.guarantee
         divergence = rho = None
         if claim.order is not None:

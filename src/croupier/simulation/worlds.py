@@ -164,7 +164,7 @@ class ClippedGaussian(Levelled):
         return f"ClippedGaussian({np.array2string(self.centres, precision=3, threshold=6)}, std={self.std:g})"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _gaussian_levels(centre: float, std: float, precision: int) -> Floats:
     """Randomized rounding gives level k the mean of a triangle around it: second differences of E[(x - edge)₊]."""
     edges = np.arange(precision + 1) / precision

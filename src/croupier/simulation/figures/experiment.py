@@ -34,12 +34,16 @@ class Task:
         integer("seed", self.seed, 0)
 
     def means(self, arms: int, instances: int, low: float, high: float) -> Floats:
-        """Drawn instances, the same for every policy of a figure."""
-        return uniform_means(arms, instances, low, high, np.random.default_rng((self.seed, 0)))
+        """Drawn instances, the same for every policy of a figure.
+
+        They have a key of their own: `default_rng(seed)` is what a policy may have been tuned on.
+        """
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(0,))
+        return uniform_means(arms, instances, low, high, np.random.default_rng(sequence))
 
     def seed_of(self, index: int) -> int:
         """The seed of the figure's simulation number `index`, unrelated to the others."""
-        return int(np.random.SeedSequence((self.seed, 1 + index)).generate_state(1)[0])
+        return int(np.random.SeedSequence(self.seed, spawn_key=(1, index)).generate_state(1)[0])
 
     def share(self, part: float) -> Callable[[float], None]:
         """Progress of a piece of the work that is `part` of the whole."""

@@ -241,9 +241,8 @@ def draw_flagship(body: Body) -> Any:
         panel.set_title(f"ε = {shown['epsilon']:g}", fontsize=9)
         panel.set_xlabel("users", fontsize=9)
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
-    floored = (
-        " Floor: Σ Δ/$d_\\varepsilon$ · log t, no term above Δt; it binds as t → ∞, until then near ties cost less."
-    )
+    formula = "Σ Δ/$d_\\varepsilon$ · log t".replace(" ", "\u00a0")
+    floored = f" Floor: {formula}, no term above Δt; it binds as t → ∞, until then near ties cost less."
     explain(strip, [*handles, floor], _caption(setup) + floored, columns=3)
     return figure
 
@@ -264,7 +263,7 @@ FIGURES = (
         "published-vs-tight",
         "ours",
         "regret of every private policy with published and with exact constants",
-        23,
+        10,
         Setting((0.5,), 10**6, instances=50, runs=4),
         Setting((0.5,), 50_000, instances=10, runs=1),
         compute_constants,

@@ -159,7 +159,7 @@ def draw(body: Body) -> Any:
         title=_title(setup),
         width=7.6 if several else 5.4,
         height=2.7 if several else 3.3,
-        strip=0.75 if several else 0.85,
+        strip=0.6 if several and len(setup["policies"]) == 4 else 0.8,
     )
     scale, unit = (1e6, "millions") if setup["horizon"] >= 10**6 else (1e3, "thousands")
     for panel, shown in zip(axes, panels, strict=True):
@@ -210,18 +210,18 @@ def _figure(part: str, shows: str, seconds: float, full: Setting) -> Figure:
 MILLION = 10**6
 
 FIGURES = (
-    _figure("1(a)", "time-average regret, easy instances, ε = 0.1", 6, Setting((0.1,), MILLION, EASY)),
-    _figure("1(b)", "time-average regret, easy instances, ε = 0.5", 6, Setting((0.5,), MILLION, EASY)),
+    _figure("1(a)", "time-average regret, easy instances, ε = 0.1", 4, Setting((0.1,), MILLION, EASY)),
+    _figure("1(b)", "time-average regret, easy instances, ε = 0.5", 4, Setting((0.5,), MILLION, EASY)),
     _figure("1(c)", "time-average regret, hard instances, ε = 0.1", 4, Setting((0.1,), 10 * MILLION, HARD)),
-    _figure("1(d)", "time-average regret, 50 clusters of ratings, ε = 1", 7, Setting((1.0,), MILLION, arms=50)),
+    _figure("1(d)", "time-average regret, 50 clusters of ratings, ε = 1", 6, Setting((1.0,), MILLION, arms=50)),
     _figure("1(e)", "time-average regret, 50 clusters of ratings, ε = 5", 7, Setting((5.0,), MILLION, arms=50)),
-    _figure("2", "easy instances, ε = 0.1, 0.5 and 1", 15, Setting((0.1, 0.5, 1.0), MILLION, EASY)),
-    _figure("3", "hard instances, ε = 0.1, 0.5 and 1", 18, Setting((0.1, 0.5, 1.0), 10 * MILLION, HARD)),
+    _figure("2", "easy instances, ε = 0.1, 0.5 and 1", 8, Setting((0.1, 0.5, 1.0), MILLION, EASY)),
+    _figure("3", "hard instances, ε = 0.1, 0.5 and 1", 13, Setting((0.1, 0.5, 1.0), 10 * MILLION, HARD)),
     _figure(
         "4",
         "central, local and distributed trust; pure, Rényi and concentrated privacy",
-        7,
+        4,
         Setting((0.1, 0.5, 1.0), MILLION, EASY, lines=TRUST_AND_NOTIONS),
     ),
-    _figure("5", "50 clusters of ratings, ε = 1, 5 and 10", 12, Setting((1.0, 5.0, 10.0), MILLION, arms=50)),
+    _figure("5", "50 clusters of ratings, ε = 1, 5 and 10", 9, Setting((1.0, 5.0, 10.0), MILLION, arms=50)),
 )

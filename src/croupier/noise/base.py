@@ -55,6 +55,8 @@ def to_arb(value: Number) -> arb:
 
 def show(value: object) -> str:
     """Print a parameter as a person would write it."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return str(value.numerator)
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}" if value.denominator <= 10**9 else f"{float(value):.12g}"
     return repr(value)
@@ -119,7 +121,8 @@ class Noise(ABC):
         window = self.window()
         law = np.zeros(2 * reach + 1)
         first, stop = max(window.start, -reach), min(window.stop, reach + 1)
-        law[first + reach : stop + reach] = window.pmf[first - window.start : stop - window.start]
+        if first < stop:
+            law[first + reach : stop + reach] = window.pmf[first - window.start : stop - window.start]
         return law
 
     def pmf(self, x: ArrayLike) -> Any:
@@ -146,16 +149,16 @@ class Noise(ABC):
         >>> Poisson(4).quantile(0.5)
         4
         """
-        probability = _open_probability(probability)
+        probability = open_probability(probability)
         if probability > 0.5:
             return self.tail_quantile(1.0 - probability)
-        window = self.window()
+        window = self.window(SHALLOW if probability > 1e-30 else DEEP)
         below, _ = _cumulative(self, window)
         return window.start + int(np.searchsorted(below[1:], probability))
 
     def tail_quantile(self, probability: float) -> int:
         """The least x with P(X > x) <= probability; keeps its accuracy where 1 - probability rounds to one."""
-        probability = _open_probability(probability)
+        probability = open_probability(probability)
         window = self.window(SHALLOW if probability > 1e-30 else DEEP)
         _, above = _cumulative(self, window)
         # above[i] is P(X > start + i - 1) and decreases.
@@ -180,7 +183,7 @@ class Noise(ABC):
         >>> DiscreteLaplace(scale=20).sample(1000, secure()).shape
         (1000,)
         """
-        shape = (size,) if isinstance(size, int) else tuple(size)
+        shape = tuple(size) if isinstance(size, tuple | list) else (int(size),)
         count = math.prod(shape)
         if isinstance(source, SeededSource):
             drawn = self._simulate(count, source.generator)
@@ -244,16 +247,33 @@ def multiply(value: Number, users: int) -> Number:
     return int(product) if product.denominator == 1 else product
 
 
-def _open_probability(probability: float) -> float:
+def open_probability(probability: float) -> float:
+    """Return a probability strictly between zero and one, or refuse it."""
     if not 0.0 < probability < 1.0:
         raise InvalidParameter("probability", probability, "a number in (0, 1)")
     return float(probability)
 
 
-def _pointwise(look: Callable[[Window, Integers], Floats], noise: Noise, x: ArrayLike) -> Any:
+def whole(x: ArrayLike) -> Integers:
+    """Points as 64-bit integers, or a refusal; those beyond 2^61 are beyond every law."""
     points = np.asarray(x)
-    if not (np.issubdtype(points.dtype, np.integer) or np.all(points == np.floor(points))):
+    if points.dtype == object or points.dtype == np.uint64:
+        points = np.asarray([min(int(v), 2**61) for v in points.ravel()]).reshape(points.shape)
+    if not np.issubdtype(points.dtype, np.integer) and not (
+        np.issubdtype(points.dtype, np.floating) and np.all(np.isfinite(points)) and np.all(points == np.floor(points))
+    ):
         raise InvalidParameter("x", x, "whole numbers")
+    return np.asarray(np.clip(points, -(2**61), 2**61).astype(np.int64))
+
+
+def settle(noise: Noise, **values: object) -> None:
+    """Keep checked parameters as plain Python numbers, whatever they came as."""
+    for name, value in values.items():
+        object.__setattr__(noise, name, value)
+
+
+def _pointwise(look: Callable[[Window, Integers], Floats], noise: Noise, x: ArrayLike) -> Any:
+    points = whole(x)
     window = noise.window()
     index = points.astype(np.int64) - window.start
     if index.size and (index.min() < 0 or index.max() >= len(window.pmf)):

@@ -13,7 +13,19 @@ import numpy as np
 from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, integer
-from croupier.noise.base import EPSILON, SHALLOW, Floats, Integers, Noise, RatioNoise, Window, to_arb
+from croupier.noise.base import (
+    DEEP,
+    EPSILON,
+    SHALLOW,
+    Floats,
+    Integers,
+    Noise,
+    RatioNoise,
+    Window,
+    open_probability,
+    settle,
+    to_arb,
+)
 from croupier.noise.source import Source
 from croupier.noise.wide import least_tail_quantile
 
@@ -33,8 +45,7 @@ class Binomial(RatioNoise):
     p: Number
 
     def __post_init__(self) -> None:
-        integer("trials", self.trials, 1)
-        between("p", self.p, 0, 1)
+        settle(self, trials=integer("trials", self.trials, 1), p=between("p", self.p, 0, 1))
 
     @property
     def mean(self) -> float:
@@ -79,12 +90,14 @@ class Binomial(RatioNoise):
         return Binomial(self.trials * integer("users", users, 1), self.p)
 
     def quantile(self, probability: float) -> int:
+        open_probability(probability)
         if self.variance <= WIDE or probability > 0.5:
             return super().quantile(probability)
         return self.trials - Binomial(self.trials, 1 - Fraction(self.p)).tail_quantile(probability)
 
     def tail_quantile(self, probability: float) -> int:
         """Where a table would not fit, Chernoff's bound P(X >= x) <= e^{-N kl(x/N, p)}: an upper bound."""
+        open_probability(probability)
         if self.variance <= WIDE:
             return super().tail_quantile(probability)
         p = float(self.p)
@@ -117,8 +130,7 @@ class SparseBits(Noise):
     rate: Number = 1
 
     def __post_init__(self) -> None:
-        integer("slots", self.slots, 1)
-        between("rate", self.rate, 0, 1, "(]")
+        settle(self, slots=integer("slots", self.slots, 1), rate=between("rate", self.rate, 0, 1, "(]"))
 
     @property
     def mean(self) -> float:
@@ -195,15 +207,20 @@ def fair_rows(first: int, stop: int, floor: float) -> Iterator[tuple[int, Floats
 def _sparse_window(noise: SparseBits, floor: float) -> Window:
     """Mix the laws of m fair bits over the number m sent."""
     law = noise.sent()
-    counts = Window(noise.slots, np.ones(1), 0.0, 0.0, 0.0) if law is None else law.window(floor)
+    # Rows and counts reach deeper than the mixture is kept, so that what they leave out is nothing beside its edge.
+    depth = max(floor * floor, DEEP)
+    counts = Window(noise.slots, np.ones(1), 0.0, 0.0, 0.0) if law is None else law.window(depth)
     most = counts.stop - 1
     mixed = np.zeros(2 * most + 1)
     complete = True
-    rows = fair_rows(counts.start, counts.stop, floor)
+    rows = fair_rows(counts.start, counts.stop, depth)
     for (start, row), bits, weight in zip(rows, range(counts.start, counts.stop), counts.pmf, strict=True):
         mixed[2 * np.arange(start, start + len(row)) - bits + most] += weight * row
         complete &= len(row) == bits + 1
-    held = np.flatnonzero(mixed)
-    outside = counts.below + counts.above + (0.0 if complete else 4.0 * floor * most)
-    error = counts.error + 4.0 * EPSILON * (len(counts.pmf) + len(held))
-    return Window(int(held[0]) - most, mixed[held[0] : held[-1] + 1], outside, outside, error)
+    held = np.flatnonzero(mixed >= floor)
+    first, stop = int(held[0]), int(held[-1]) + 1
+    left_out = counts.below + counts.above + (0.0 if complete else 4.0 * depth * most)
+    below, above = float(mixed[:first].sum()), float(mixed[stop:].sum())
+    error = counts.error + 4.0 * EPSILON * (len(counts.pmf) + len(held)) + 2.0 * left_out / floor
+    slack = 1.0 + 1e-6
+    return Window(first - most, mixed[first:stop], (below + left_out) * slack, (above + left_out) * slack, error)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
-from croupier.checks import Number, between, integer
-from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
+from croupier.checks import InvalidParameter, Number, between, integer
+from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, settle, split, to_arb
 from croupier.noise.inversion import run
 from croupier.noise.precision import precise
 from croupier.noise.source import Source
@@ -33,7 +33,7 @@ class DiscreteGaussian(RatioNoise):
     sigma2: Number
 
     def __post_init__(self) -> None:
-        between("sigma2", self.sigma2, 1 / 1024, math.inf, "[)")
+        settle(self, sigma2=between("sigma2", self.sigma2, 1 / 1024, math.inf, "[)"))
 
     @property
     def mean(self) -> float:
@@ -62,7 +62,7 @@ class DiscreteGaussian(RatioNoise):
         return DiscreteGaussian(multiply(split("sigma2", self.sigma2, users), 1))
 
     def times(self, users: int) -> Noise:
-        return self if users == 1 else DiscreteGaussianSum(self.sigma2, users)
+        return self if integer("users", users, 1) == 1 else DiscreteGaussianSum(self.sigma2, users)
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,8 +74,8 @@ class DiscreteGaussianSum(Noise):
     part: DiscreteGaussian = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        integer("count", self.count, 1)
-        object.__setattr__(self, "part", DiscreteGaussian(self.sigma2))
+        part = DiscreteGaussian(self.sigma2)
+        settle(self, part=part, sigma2=part.sigma2, count=integer("count", self.count, 1))
 
     @property
     def mean(self) -> float:
@@ -88,6 +88,8 @@ class DiscreteGaussianSum(Noise):
     @property
     def distance(self) -> float:
         """ξ = 10 Σ_{k<count} e^{-2π²σ² k/(k+1)}: a bound on |log P(x)/P'(x)| against DiscreteGaussian(count σ²)."""
+        if self.sigma2 < 0.25:
+            return math.inf  # the lemma is for σ >= 1/2
         rate = 2.0 * math.pi**2 * float(self.sigma2)
         terms = np.arange(1, min(self.count, 10_001), dtype=float)
         total = float(np.exp(-rate * terms / (terms + 1.0)).sum()) if self.count > 1 else 0.0
@@ -98,9 +100,9 @@ class DiscreteGaussianSum(Noise):
         return self.count * self.part.cumulant(t)
 
     def share(self, users: int) -> Noise:
-        if users == self.count:
+        if integer("users", users, 1) == self.count:
             return self.part
-        raise ValueError(f"users = {users} is not allowed: a sum of {self.count} parts has only that many shares")
+        raise InvalidParameter("users", users, f"{self.count}: a sum of that many parts has no other shares")
 
     def times(self, users: int) -> DiscreteGaussianSum:
         return DiscreteGaussianSum(self.sigma2, self.count * integer("users", users, 1))
@@ -110,6 +112,8 @@ class DiscreteGaussianSum(Noise):
 
     def _draw(self, count: int, source: Source) -> Integers:
         total = np.zeros(count, dtype=np.int64)
+        if not count:
+            return total
         rows = max(1, 2**22 // max(count, 1))
         for done in range(0, self.count, rows):
             total += self.part._draw(min(rows, self.count - done) * count, source).reshape(-1, count).sum(axis=0)

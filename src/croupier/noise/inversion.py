@@ -10,6 +10,7 @@ device needs only a few terms.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -83,6 +84,7 @@ class Inverter:
         self._total = arb(0)
         self._bits = 2 * WORD + 32
         self._complete = False
+        self._lock = threading.RLock()
         self._guide: NDArray[np.int64] | None = None
 
     def sample(self, count: int, source: Source) -> NDArray[np.int64]:
@@ -114,8 +116,9 @@ class Inverter:
 
     def _one(self, word: int, source: Source) -> int:
         """Find one word's value, growing the table only as far as it reaches."""
-        while not self._complete and (not self._lower or self._lower[-1] <= word):
-            self._grow(max(32, len(self._values)))
+        with self._lock:
+            while not self._complete and (not self._lower or self._lower[-1] <= word):
+                self._grow(max(32, len(self._values)))
         low, high = 0, len(self._lower)
         while low < high:
             middle = (low + high) // 2
@@ -170,6 +173,10 @@ class Inverter:
 
     def _table(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
         """The whole table as arrays, with the guide: the value that a word's leading bits already decide."""
+        with self._lock:
+            return self._finished_table()
+
+    def _finished_table(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
         if self._guide is None:
             while not self._complete:
                 self._grow(max(256, len(self._values)))

@@ -14,7 +14,19 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from croupier.checks import Number, between, integer
-from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, split, to_arb
+from croupier.noise.base import (
+    SHALLOW,
+    Floats,
+    Integers,
+    Noise,
+    RatioNoise,
+    Window,
+    multiply,
+    settle,
+    split,
+    to_arb,
+    whole,
+)
 from croupier.noise.inversion import run
 from croupier.noise.polya import Polya
 from croupier.noise.precision import precise
@@ -46,7 +58,7 @@ class DiscreteLaplace(RatioNoise):
     scale: Number
 
     def __post_init__(self) -> None:
-        between("scale", self.scale, LEAST_SCALE, math.inf, "[)")
+        settle(self, scale=between("scale", self.scale, LEAST_SCALE, math.inf, "[)"))
 
     @property
     def mean(self) -> float:
@@ -79,10 +91,10 @@ class DiscreteLaplace(RatioNoise):
         return PolyaDifference(1, self.scale).cumulant(t)
 
     def share(self, users: int) -> Noise:
-        return self if users == 1 else PolyaDifference(split("r", 1, users), self.scale)
+        return self if integer("users", users, 1) == 1 else PolyaDifference(split("r", 1, users), self.scale)
 
     def times(self, users: int) -> Noise:
-        return self if users == 1 else PolyaDifference(integer("users", users, 1), self.scale)
+        return self if integer("users", users, 1) == 1 else PolyaDifference(int(users), self.scale)
 
     def tail_quantile(self, probability: float) -> int:
         """P(X > x) = e^{-(x+1)/b}/(1 + e^{-1/b}) for x >= 0, so the quantile has a closed form."""
@@ -114,7 +126,8 @@ class PolyaDifference(Noise):
     part: Polya = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "part", Polya(self.r, scale=self.scale))
+        part = Polya(self.r, scale=self.scale)
+        settle(self, part=part, r=part.r, scale=part.scale)
 
     @property
     def mean(self) -> float:
@@ -135,8 +148,9 @@ class PolyaDifference(Noise):
         with np.errstate(divide="ignore"):
             return np.where(argument < 1.0, -float(self.r) * np.log1p(-np.minimum(argument, 1.0)), np.inf)
 
-    def share(self, users: int) -> PolyaDifference:
-        return PolyaDifference(split("r", self.r, users), self.scale)
+    def share(self, users: int) -> Noise:
+        r = split("r", self.r, users)
+        return DiscreteLaplace(self.scale) if r == 1 else PolyaDifference(r, self.scale)
 
     def times(self, users: int) -> Noise:
         r = multiply(self.r, users)
@@ -146,7 +160,7 @@ class PolyaDifference(Noise):
         return _difference_window(self, floor)
 
     def tail(self, x: ArrayLike) -> Any:
-        point = np.asarray(x)
+        point = whole(x)
         return super().tail(x) if point.ndim or point < 0 else self._tail_at(int(point))
 
     def tail_quantile(self, probability: float) -> int:
@@ -158,6 +172,11 @@ class PolyaDifference(Noise):
         """P(X > x) for x >= 0: by Fourier inversion for many parts, else by summing over one part."""
         if self.r >= MANY:
             found = fourier_tail(self._log_characteristic, self.std, float(self.scale), x)
+            if found > 1e-8:
+                return found
+            # Fourier inversion has no relative accuracy: a table where one is cheap, else a bound.
+            if self.std < 500.0:
+                return float(super().tail(x))
             return found if found > 1e-13 else chernoff_tail(self.cumulant, 1.0 / float(self.scale), x)
         window = self.part.window()
         beyond = self.part.tail(np.arange(window.start, window.stop) + x)

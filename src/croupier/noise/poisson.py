@@ -22,6 +22,7 @@ from croupier.noise.base import (
     RatioNoise,
     Window,
     multiply,
+    settle,
     split,
     to_arb,
 )
@@ -40,7 +41,7 @@ class Poisson(RatioNoise):
     rate: Number
 
     def __post_init__(self) -> None:
-        positive("rate", self.rate)
+        settle(self, rate=positive("rate", self.rate))
 
     @property
     def mean(self) -> float:
@@ -90,7 +91,8 @@ class Skellam(Noise):
     part: Poisson = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "part", Poisson(Fraction(positive("sigma2", self.sigma2)) / 2))
+        sigma2 = positive("sigma2", self.sigma2)
+        settle(self, sigma2=sigma2, part=Poisson(Fraction(sigma2) / 2))
 
     @property
     def mean(self) -> float:

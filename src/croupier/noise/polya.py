@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, positive
-from croupier.noise.base import Floats, Integers, RatioNoise, multiply, split, to_arb
+from croupier.noise.base import Floats, Integers, RatioNoise, multiply, settle, split, to_arb
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,13 +33,13 @@ class Polya(RatioNoise):
     scale: Number | None = None
 
     def __post_init__(self) -> None:
-        positive("r", self.r)
+        settle(self, r=positive("r", self.r))
         if (self.beta is None) == (self.scale is None):
             raise InvalidParameter("beta", self.beta, "given if and only if scale is not")
         if self.beta is not None:
-            between("beta", self.beta, 0, 1)
+            settle(self, beta=between("beta", self.beta, 0, 1))
         if self.scale is not None:
-            positive("scale", self.scale)
+            settle(self, scale=positive("scale", self.scale))
 
     def _beta(self, real: Callable[[Number], Any]) -> Any:
         if self.beta is not None:

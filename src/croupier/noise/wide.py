@@ -78,7 +78,7 @@ def convolve(
     return Window(
         left_start + right_start + first,
         pmf[first : last + 1],
-        cut_below + outside,
-        cut_above + outside,
+        (cut_below + outside) * (1.0 + 1e-9),
+        (cut_above + outside) * (1.0 + 1e-9),
         4.0 * EPSILON + outside / floor,
     )

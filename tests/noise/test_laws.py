@@ -13,7 +13,6 @@ from noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,
-    DiscreteGaussianSum,
     DiscreteLaplace,
     Noise,
     Poisson,
@@ -26,7 +25,6 @@ every_member = pytest.mark.parametrize("noise", MEMBERS, ids=repr)
 
 DEEP_MEMBERS = (
     Binomial(1000, 0.9),
-    DiscreteGaussianSum(1, 7),
     DiscreteLaplace(20),
     Poisson(10_000),
     Polya(30, scale=3),

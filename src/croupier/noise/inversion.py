@@ -135,41 +135,52 @@ class Inverter:
 
         A ball that is too wide to certify its thresholds starts the table anew at twice the precision.
         """
-        with precise(self._bits):
-            if self._pending is None:
-                self._pending = cells(self.noise)
-            fine, slack = 2 * WORD, 1 << 20
-            values: list[int] = []
-            thresholds: list[tuple[int, int]] = []
-            total, complete = self._total, False
-            for _ in range(count):
-                cell = next(self._pending, None)
-                if cell is None:
-                    complete = True
-                    break
-                total += cell[1]
-                mantissa, exponent = total.mid().man_exp()
-                shift = int(exponent) + fine
-                scaled = int(mantissa) << shift if shift >= 0 else int(mantissa) >> -shift
-                values.append(cell[0])
-                thresholds.append(((scaled - slack) >> WORD, (scaled + slack) >> WORD))
-                if thresholds[-1][0] >= 2**WORD - 2:
-                    complete = True
-                    break
-            certified = bool(total.rad() < arb(2) ** (19 - fine))
+        try:
+            with precise(self._bits):
+                certified = self._append(count)
+        except BaseException:
+            # A generator that was broken off is over: what it left must not pass for the whole law.
+            self._restart(self._bits)
+            raise
         if not certified:
             self._restart(2 * self._bits)
-            return
+
+    def _append(self, count: int) -> bool:
+        """Compute the cells; publish them only if the cumulative ball certifies their thresholds."""
+        if self._pending is None:
+            self._pending = cells(self.noise)
+        fine, slack = 2 * WORD, 1 << 20
+        values: list[int] = []
+        thresholds: list[tuple[int, int]] = []
+        total, complete = self._total, False
+        for _ in range(count):
+            cell = next(self._pending, None)
+            if cell is None:
+                complete = True
+                break
+            total += cell[1]
+            mantissa, exponent = total.mid().man_exp()
+            shift = int(exponent) + fine
+            scaled = int(mantissa) << shift if shift >= 0 else int(mantissa) >> -shift
+            values.append(cell[0])
+            thresholds.append(((scaled - slack) >> WORD, (scaled + slack) >> WORD))
+            if thresholds[-1][0] >= 2**WORD - 2:
+                complete = True
+                break
+        if not total.rad() < arb(2) ** (19 - fine):
+            return False
         self._total, self._complete = total, complete
         self._values += values
         self._lower += [lower for lower, _ in thresholds]
         self._upper += [upper for _, upper in thresholds]
+        return True
 
     def _restart(self, bits: int) -> None:
+        """Forget the table, to be made again with so many bits."""
+        self._bits, self._total, self._pending, self._complete = min(bits, MOST_BITS), arb(0), None, False
+        self._values, self._lower, self._upper = [], [], []
         if bits > MOST_BITS:
             raise ArithmeticError(f"the cumulative law of {self.noise!r} could not be computed closely enough")
-        self._bits, self._total, self._pending, self._complete = bits, arb(0), None, False
-        self._values, self._lower, self._upper = [], [], []
 
     def _table(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
         """The whole table as arrays, with the guide: the value that a word's leading bits already decide."""

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from croupier.checks import Number, between, integer
 from croupier.noise.base import (
+    DEEP,
     SHALLOW,
     Floats,
     Integers,
@@ -178,7 +179,12 @@ class PolyaDifference(Noise):
             if self.std < 500.0:
                 return float(super().tail(x))
             return found if found > 1e-13 else chernoff_tail(self.cumulant, 1.0 / float(self.scale), x)
-        window = self.part.window()
+        found = self._summed_tail(x, SHALLOW)
+        return found if found > 1e-30 else self._summed_tail(x, DEEP)
+
+    def _summed_tail(self, x: int, floor: float) -> float:
+        """Σ_b P(B = b) P(A > x + b)."""
+        window = self.part.window(floor)
         beyond = self.part.tail(np.arange(window.start, window.stop) + x)
         return float(np.dot(window.pmf, beyond)) + window.above
 

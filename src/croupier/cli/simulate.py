@@ -105,7 +105,7 @@ def show(rows: list[dict[str, Any]], title: str) -> None:
                 row["notion"],
                 "-" if row["epsilon"] is None else number(row["epsilon"]),
                 number(row["regret_mean"]),
-                number(1.96 * row["regret_sem"], 2),
+                number(1.96 * row["regret_sem"], 3),
                 number(row["regret_median"]),
                 number(row["regret_max"]),
                 f"{100 * row['best_arm_rate']:.1f} %",

@@ -13,6 +13,7 @@ from noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,
+    DiscreteGaussianSum,
     DiscreteLaplace,
     Noise,
     Poisson,
@@ -272,3 +273,8 @@ def _bound_search(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(self, x)
 
     monkeypatch.setattr(PolyaDifference, "_tail_at", bounded)
+
+
+def test_a_quantile_deeper_than_the_table_is_refused_not_guessed() -> None:
+    with pytest.raises(InvalidParameter, match="probability = 1e-150"):
+        DiscreteGaussianSum(1, 7).tail_quantile(1e-150)

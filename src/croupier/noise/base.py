@@ -153,6 +153,7 @@ class Noise(ABC):
         if probability > 0.5:
             return self.tail_quantile(1.0 - probability)
         window = self.window(SHALLOW if probability > 1e-30 else DEEP)
+        _check_depth(probability, window.below)
         below, _ = _cumulative(self, window)
         return window.start + int(np.searchsorted(below[1:], probability))
 
@@ -160,6 +161,7 @@ class Noise(ABC):
         """The least x with P(X > x) <= probability; keeps its accuracy where 1 - probability rounds to one."""
         probability = open_probability(probability)
         window = self.window(SHALLOW if probability > 1e-30 else DEEP)
+        _check_depth(probability, window.above)
         _, above = _cumulative(self, window)
         # above[i] is P(X > start + i - 1) and decreases.
         index = len(above) - int(np.searchsorted(above[::-1], probability, side="right"))
@@ -252,6 +254,11 @@ def open_probability(probability: float) -> float:
     if not 0.0 < probability < 1.0:
         raise InvalidParameter("probability", probability, "a number in (0, 1)")
     return float(probability)
+
+
+def _check_depth(probability: float, outside: float) -> None:
+    if probability < outside:
+        raise InvalidParameter("probability", probability, f"at least {outside:.3g}: this law is tabulated no deeper")
 
 
 def whole(x: ArrayLike) -> Integers:

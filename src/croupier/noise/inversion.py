@@ -11,6 +11,7 @@ device needs only a few terms.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -119,15 +120,9 @@ class Inverter:
         with self._lock:
             while not self._complete and (not self._lower or self._lower[-1] <= word):
                 self._grow(max(32, len(self._values)))
-        low, high = 0, len(self._lower)
-        while low < high:
-            middle = (low + high) // 2
-            if self._lower[middle] > word:
-                high = middle
-            else:
-                low = middle + 1
-        if low < len(self._values) and (low == 0 or word > self._upper[low - 1]):
-            return self._values[low]
+            index = bisect_right(self._lower, word)
+            if index < len(self._values) and (index == 0 or word > self._upper[index - 1]):
+                return self._values[index]
         return self._refine(word, source)
 
     def _grow(self, count: int) -> None:

@@ -100,6 +100,7 @@ def permutation(size: int, source: Source) -> NDArray[np.int64]:
 
 def below(bound: int, source: Source) -> int:
     """Return a uniform integer in [0, bound), exactly."""
+    integer("bound", bound, 1, 2**64)
     excess = 2**64 % bound
     while True:
         word = int(source.words(1)[0])

@@ -128,7 +128,7 @@ def table(noise: Noise) -> tuple[int, list[arb], list[arb], list[arb]]:
 
 @singledispatch
 def _pmf(noise: Noise, x: int) -> arb:
-    raise NotImplementedError(type(noise))
+    raise TypeError(f"no exact law is written for {type(noise).__name__}")
 
 
 @_pmf.register

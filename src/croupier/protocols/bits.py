@@ -16,12 +16,8 @@ ROUNDING_SHARE = 0.05
 
 def plan_bits(protocol: Protocol, users: int) -> Mechanism:
     """001 Alg. 3 with τ = 96 log(2/δ)/ε², or the sparse form with the least rate that will do."""
-    return protocol.mechanism(
-        users,
-        precision=1,
-        share=published_bits(protocol, users) if protocol.published else _sparse(protocol, users),
-        carrier=ShuffledMessages(1),
-        notion=Guarantee("approximate", protocol.epsilon, protocol.delta),
+    return unary(
+        protocol, users, 1, published_bits(protocol, users) if protocol.published else _sparse(protocol, users)
     )
 
 
@@ -44,6 +40,11 @@ def plan_levels(protocol: Protocol, users: int) -> Mechanism:
         precision, share = published_levels(protocol, users, dimension=1)
     else:
         precision, share = _tight_levels(protocol, users)
+    return unary(protocol, users, precision, share)
+
+
+def unary(protocol: Protocol, users: int, precision: int, share: Noise) -> Mechanism:
+    """Values as so many unary bits (per coordinate) among noise bits."""
     return protocol.mechanism(
         users,
         precision=precision,

@@ -7,8 +7,8 @@ import math
 from croupier.noise import Skellam
 from croupier.privacy import Guarantee, vector_loss
 from croupier.privacy.calibration import least_real
-from croupier.protocols.bits import published_levels
-from croupier.protocols.carriers import ShuffledMessages, SplitAndMix
+from croupier.protocols.bits import published_levels, unary
+from croupier.protocols.carriers import SplitAndMix
 from croupier.protocols.mechanism import Mechanism
 from croupier.protocols.protocol import Protocol, Row
 from croupier.protocols.secagg import laplace_noise, laplace_precision, laplace_slack, modulus
@@ -47,14 +47,7 @@ def plan_vectors(protocol: Protocol, users: int) -> Mechanism:
     values = protocol.values
     assert isinstance(values, Ball)
     if protocol.published:
-        precision, share = published_levels(protocol, users, values.dimension)
-        return protocol.mechanism(
-            users,
-            precision=precision,
-            share=share,
-            carrier=ShuffledMessages(precision),
-            notion=Guarantee("approximate", protocol.epsilon, protocol.delta),
-        )
+        return unary(protocol, users, *published_levels(protocol, users, values.dimension))
     honest, epsilon, root = protocol.honest(users), protocol.epsilon, math.sqrt(values.dimension)
     precision = protocol.precision or max(4, math.ceil(VECTOR_PRECISION * math.sqrt(users)))
     l2 = precision / values.span * values.diameter + root

@@ -25,9 +25,6 @@ CONFIDENCE = 0.1
 STD = 0.1
 """Of the Gaussian rewards, before clipping: an assumption (see above)."""
 
-LOOSE_DELTA = 0.01
-"""Where ε is so large that the noise is a tenth of the sensitivity, tables of its law prove no smaller δ."""
-
 
 @dataclass(frozen=True)
 class Line:
@@ -37,11 +34,9 @@ class Line:
     policy: str
     scaling: float | None = None
 
-    def options(self, epsilon: float) -> dict[str, float]:
-        """Of its protocol. The δ at which Rényi privacy is certified does not touch the noise."""
-        if self.scaling is None:
-            return {}
-        return {"scaling": self.scaling} | ({"delta": LOOSE_DELTA} if epsilon > 5 else {})
+    def options(self) -> dict[str, float]:
+        """Of its protocol."""
+        return {} if self.scaling is None else {"scaling": self.scaling}
 
 
 CENTRAL_OR_NOT = (
@@ -88,7 +83,7 @@ def compute(setting: Setting, task: Task) -> Body:
                 epsilon=epsilon,
                 runs=setting.instances,
                 failure=CONFIDENCE,
-                **line.options(epsilon),
+                **line.options(),
             )
             index = row * len(setting.lines) + column
             run = simulate(policy, world, seed=task.seed_of(index), progress=task.share(1.0 / parts))

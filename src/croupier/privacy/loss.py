@@ -196,7 +196,7 @@ class Loss:
         found = max(pair.delta(epsilon) for pair in release.pairs())
         # The shallow table charges what it left out; where that matters, look deeper (unless the law is vast).
         charged = max(pair.cut for pair in release.pairs())
-        if charged < 1e-6 * found or release.noise.variance > 1e8:
+        if charged < 1e-6 * found or release.noise.variance > 1e10:
             return found
         return min(found, max(pair.delta(epsilon) for pair in release.pairs(DEEP)))
 

@@ -40,7 +40,7 @@ class Policy(ABC):
         self.active: Bools = np.ones((runs, arms), dtype=bool)
         self.open_to_users: Bools = np.ones(arms, dtype=bool)
         self.stopped: Bools = np.zeros(runs, dtype=bool)
-        self._tables = ladder.tables(8, accumulate=self.accumulate)
+        self._tables: tuple[Floats, Floats] | None = None
 
     @property
     def finished(self) -> Bools:
@@ -119,8 +119,9 @@ class Policy(ABC):
     def tables(self) -> tuple[Floats, Floats]:
         """K(-l) and K(l) of the noise in estimates made of 0, 1, 2, ... batches."""
         most = int(self.batches.max(initial=0))
-        if most >= len(self._tables[0]):
-            self._tables = self.ladder.tables(most + 2, accumulate=self.accumulate)
+        # Built when first needed: published radii never ask for them.
+        if self._tables is None or most >= len(self._tables[0]):
+            self._tables = self.ladder.tables(max(most + 2, 8), accumulate=self.accumulate)
         return self._tables
 
     def pause(self, arm: int) -> None:

@@ -78,7 +78,7 @@ class Mechanism:
     def dimension(self) -> int:
         return self.values.dimension if isinstance(self.values, Ball) else 1
 
-    @property
+    @cached_property
     def noise(self) -> Noise:
         """All the noise in the decoded number, when every user adds theirs."""
         return self.share if self.noise_from == "analyzer" else self.share.times(self.users)

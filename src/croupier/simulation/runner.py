@@ -150,9 +150,10 @@ class _Trace:
             end = now + users
             first = int(np.searchsorted(self.checkpoints, now[users > 0].min(), side="right"))
             last = int(np.searchsorted(self.checkpoints, end.max(), side="right"))
-            points = self.checkpoints[None, first:last]
-            inside = (points > now[:, None]) & (points <= end[:, None])
-            value = self.regret[:, None] + gap[:, None] * (points - now[:, None])
-            self.curve[:, first:last] = np.where(inside, value, self.curve[:, first:last])
+            if first < last:
+                points = self.checkpoints[None, first:last]
+                inside = (points > now[:, None]) & (points <= end[:, None])
+                value = self.regret[:, None] + gap[:, None] * (points - now[:, None])
+                self.curve[:, first:last] = np.where(inside, value, self.curve[:, first:last])
             self.regret = self.regret + gap * users
             now = end

@@ -1,0 +1,1 @@
+"""The concurrent shuffle model and counters under continual observation (002)."""

@@ -1,0 +1,1 @@
+"""User-level private learning: users vote with a shared seed, selection decides (004)."""

@@ -1,0 +1,266 @@
+"""Counters under continual observation: a tree of private sums, planned for its users, and the server that reads it.
+
+A `CounterPlan` is frozen: the tree, one mechanism a level, the weights of the combination, and what follows from them
+(privacy, error, memory). A `Counter` is the server: it drives the shufflers, is told what full batches decode to, and
+holds one number a level.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.continual.shufflers import Activated, Arrived, Batch, ConcurrentShufflers, Event, Released
+from croupier.continual.tree import Tree, Weights
+from croupier.privacy import Guarantee, Loss
+from croupier.protocols import Mechanism
+from croupier.protocols.mechanism import canonical
+
+Floats = NDArray[np.float64]
+
+VERSION = 1
+STEPS = 400
+"""Slopes tried for Chernoff's bound, over six orders of magnitude; the bound is flat around the best one."""
+
+
+@dataclass(frozen=True)
+class CounterPlan:
+    """A counter of `tree.users` users, ready to run; see `croupier.continual.counter`.
+
+    `centred`: the users of the unfinished lowest node, of whom nothing is known yet, count as the middle of the range
+    (without it, as nothing, as in the paper).
+    """
+
+    tree: Tree
+    mechanisms: tuple[Mechanism, ...]
+    weights: Weights
+    epsilon: float
+    delta: float
+    centred: bool
+
+    def __post_init__(self) -> None:
+        if tuple(mechanism.users for mechanism in self.mechanisms) != self.tree.sizes:
+            raise InvalidParameter("mechanisms", [m.users for m in self.mechanisms], f"for {self.tree.sizes} users")
+        if any(mechanism.values != self.mechanisms[0].values for mechanism in self.mechanisms):
+            raise InvalidParameter("mechanisms", "different values", "about the same values at every level")
+        if len(self.weights.own) != self.tree.levels:
+            raise InvalidParameter("weights", self.weights.own, f"{self.tree.levels} of them")
+
+    @property
+    def users(self) -> int:
+        return self.tree.users
+
+    @property
+    def shufflers(self) -> int:
+        return self.tree.levels
+
+    @property
+    def memory_nodes(self) -> int:
+        """Numbers that the server remembers: one a level."""
+        return self.tree.levels
+
+    @property
+    def dimension(self) -> int:
+        return self.mechanisms[0].dimension
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The exact loss of a user, who takes part in one node of every level."""
+        return Loss.total(mechanism.loss for mechanism in self.mechanisms)
+
+    @property
+    def privacy(self) -> Guarantee:
+        """What the user is promised; `loss` recomputes it."""
+        return Guarantee("approximate" if self.delta else "pure", self.epsilon, self.delta)
+
+    @property
+    def messages_per_user(self) -> float:
+        return math.fsum(mechanism.messages_per_user for mechanism in self.mechanisms)
+
+    @property
+    def middle(self) -> float:
+        """What an unfinished node's user counts as."""
+        values = self.mechanisms[0].values
+        return (values.low + values.high) / 2.0 if self.centred else 0.0
+
+    @property
+    def pending_error(self) -> float:
+        """How far the unfinished lowest node can be off, at most."""
+        values = self.mechanisms[0].values
+        return (self.tree.low - 1) * max(abs(values.high - self.middle), abs(values.low - self.middle))
+
+    @property
+    def variances(self) -> tuple[float, ...]:
+        """The variance of one finished node's estimate, by level."""
+        own = [mechanism.variance + mechanism.rounding_variance for mechanism in self.mechanisms]
+        return self.weights.variances(self.tree.degree, own)
+
+    @property
+    def noise_std(self) -> float:
+        """The standard deviation of the noise in the worst prefix (per coordinate)."""
+        return math.sqrt(self.tree.worst(self.variances))
+
+    def bound(self, failure: float) -> float:
+        """α such that all n estimates are within α of the truth, except with this probability (002 Definition 2.1).
+
+        Chernoff's bound from the exact cumulants of the noise, added over all prefixes: with m_i nodes of level i the
+        noise has cumulant Σ m_i C_i, so the sum over all prefixes is a product over levels. That beats exact
+        quantiles of the worst prefix at failure/n, since few prefixes are as bad as the worst. The chance that a
+        modular sum wraps around is set aside first; infinite when that alone is larger.
+        """
+        failure = float(between("failure", failure, 0, 1))
+        wraps = zip(self.tree.nodes, self.mechanisms, strict=True)
+        spare = failure / self.dimension - math.fsum(nodes * m.wrap_probability for nodes, m in wraps)
+        if spare <= 0.0:
+            return math.inf
+        slopes = np.geomspace(1e-3, 1e3, STEPS) / max(self.noise_std, 1e-9)
+        total = np.zeros_like(slopes)
+        for level, nodes in enumerate(self.tree.nodes):
+            top = level == self.tree.levels - 1
+            most = nodes if top else min(self.tree.degree - 1, nodes)
+            total += _log_geometric(self._cumulant(level, slopes), most)
+        return float(np.min((total + math.log(2.0 / spare)) / slopes)) + self.pending_error
+
+    def _cumulant(self, level: int, slopes: Floats) -> Floats:
+        """log E e^{l·error} of one finished node's estimate, whichever sign of the error is worse."""
+        mechanism, weight = self.mechanisms[level], self.weights.own[level]
+        steps = weight * mechanism.unit * slopes
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = np.maximum(mechanism.noise.cumulant(steps), mechanism.noise.cumulant(-steps))
+        if not mechanism.values.binary:
+            # Rounding moves each user by less than one level: Hoeffding's cumulant.
+            own = own + mechanism.users * (weight * slopes * mechanism.values.span / mechanism.precision) ** 2 / 8.0
+        own = np.where(np.isnan(own), np.inf, own)
+        if level == 0 or weight == 1.0:
+            return np.asarray(own)
+        return np.asarray(own + self.tree.degree * self._cumulant(level - 1, (1.0 - weight) * slopes))
+
+    def to_json(self) -> str:
+        """One line of canonical JSON: the plan whole, to be stored beside the log."""
+        body = asdict(self.tree) | {"weights": list(self.weights.own), "centred": self.centred}
+        target = {"epsilon": self.epsilon, "delta": self.delta}
+        mechanisms = [mechanism.to_dict() for mechanism in self.mechanisms]
+        return canonical({"version": VERSION} | target | body | {"mechanisms": mechanisms})
+
+    @classmethod
+    def from_json(cls, text: str) -> CounterPlan:
+        """Read a plan back; anything unknown, missing or inconsistent is refused."""
+        try:
+            body = json.loads(text)
+            if body.pop("version") != VERSION:
+                raise InvalidParameter("version", text[:60], str(VERSION))
+            tree = Tree(**{key: body.pop(key) for key in ("users", "low", "degree", "levels")})
+            mechanisms = tuple(Mechanism.from_json(canonical(m)) for m in body.pop("mechanisms"))
+            return cls(tree, mechanisms, Weights(tuple(body.pop("weights"))), **body)
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise InvalidParameter("plan", text[:60], f"version {VERSION} of a counter's plan ({error!r})") from None
+
+
+class Counter:
+    """The server of one counter: opens batches, is told what they decode to, and says the running sum at any time.
+
+    Releases that are due at the same time may come in any order; they are applied lowest level first once all are
+    there. With its log it can be resumed: `Counter.resume(plan, counter.shufflers.log)`.
+    """
+
+    def __init__(self, plan: CounterPlan, *, keep_log: bool = True) -> None:
+        self.plan = plan
+        self.shufflers = ConcurrentShufflers(
+            plan.tree.levels, epsilon=plan.epsilon, delta=plan.delta, keep_log=keep_log
+        )
+        shape = (plan.dimension,) if plan.mechanisms[0].coordinates else ()
+        self._totals = np.zeros((plan.tree.levels, *shape))
+        self._waiting: dict[int, Any] = {}
+        self._activate()
+
+    @property
+    def users(self) -> int:
+        """Users so far."""
+        return self.shufflers.users
+
+    @property
+    def open(self) -> list[Batch]:
+        """What the next user takes part in."""
+        return self.shufflers.open
+
+    @property
+    def room(self) -> int:
+        """Users who can come before something must be released, or the counter ends."""
+        left = self.plan.users - self.users
+        return left if self.shufflers.room is None else min(self.shufflers.room, left)
+
+    @property
+    def estimate(self) -> Any:
+        """The sum of all users' values so far."""
+        pending = self.users % self.plan.tree.low
+        total = self._totals.sum(axis=0) + pending * self.plan.middle
+        return total if total.ndim else float(total)
+
+    def arrive(self, users: int = 1) -> None:
+        """Users came and took part in all open batches."""
+        integer("users", users, 1)
+        if self.users + users > self.plan.users:
+            raise InvalidParameter("users", self.users + users, f"at most {self.plan.users}, as planned")
+        self.shufflers.arrive(users)
+
+    def release(self, batch: int, decoded: int | tuple[int, ...]) -> None:
+        """A full batch's view decodes to this."""
+        levels = {found.number: found.shuffler for found in self.shufflers.full}
+        release = self.shufflers.release(batch, decoded)
+        self._waiting[levels[batch]] = release.sum
+        if self.shufflers.full:
+            return
+        for level in sorted(self._waiting):
+            self._finish(level, self._waiting[level])
+        self._waiting.clear()
+        self._activate()
+
+    def _finish(self, level: int, own: Any) -> None:
+        weight = self.plan.weights.own[level]
+        if level:
+            own = weight * own + (1.0 - weight) * self._totals[level - 1]
+            self._totals[level - 1] = 0.0
+        self._totals[level] += own
+
+    def _activate(self) -> None:
+        for level in self.shufflers.idle:
+            size = self.plan.tree.sizes[level]
+            # A node that cannot fill any more would cost its users and tell nothing.
+            if self.users % size == 0 and self.users + size <= self.plan.users:
+                self.shufflers.activate(level, self.plan.mechanisms[level])
+
+    @classmethod
+    def resume(cls, plan: CounterPlan, log: Iterable[Event]) -> Counter:
+        """Go through a log again and be where it ends."""
+        counter = cls(plan)
+        for number, event in enumerate(list(log)):
+            if isinstance(event, Arrived):
+                counter.arrive(event.users)
+            elif isinstance(event, Released):
+                counter.release(event.batch, event.decoded)
+            elif not isinstance(event, Activated) or event not in counter.shufflers.log[number : number + 1]:
+                raise CroupierError(f"event {number} does not follow: {event}")
+        return counter
+
+
+def _log_geometric(exponent: Floats, most: int) -> Floats:
+    """log Σ_{m=0}^{most} e^{m·exponent} for exponents >= 0, without overflow."""
+    from scipy.special import logsumexp
+
+    endless = np.isinf(exponent)
+    exponent = np.where(endless, 0.0, np.maximum(exponent, 0.0))
+    if most <= 64:
+        found = logsumexp(np.arange(most + 1)[:, None] * exponent[None], axis=0)
+    else:
+        # most·e + log of Σ e^{-m·e} <= 1/(1 - e^{-e}), and never more than most + 1 terms.
+        with np.errstate(divide="ignore"):
+            found = most * exponent + np.minimum(-np.log(-np.expm1(-exponent)), math.log(most + 1))
+    return np.where(endless, np.inf, found)

@@ -1,0 +1,302 @@
+"""The concurrent shuffle model (002 Alg. 1): several shufflers at once, and every user in all that are active.
+
+A server assigns mechanisms to idle shufflers, users arrive and take part in every active one, and a shuffler that is
+full releases its batch and is idle again. What one user pays is the composition of the mechanisms that were active
+when they came. Each of them was active at one moment, so a user's total is never more than that of one such moment,
+and the budget is checked before the user takes part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.privacy import BudgetExceeded, Guarantee, Ledger, Loss
+from croupier.protocols import Mechanism, Release
+from croupier.protocols.mechanism import canonical
+
+VERSION = 1
+CHOICES = ("fixed", "adaptive")
+
+
+@dataclass(frozen=True)
+class Activated:
+    """A shuffler was given a mechanism (by its number among those declared) for a new batch."""
+
+    batch: int
+    shuffler: int
+    mechanism: int
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """So many users came one after the other and took part in all that was active."""
+
+    users: int
+
+
+@dataclass(frozen=True)
+class Released:
+    """What the view of a full batch decodes to; its shuffler is idle again."""
+
+    batch: int
+    decoded: int | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Abandoned:
+    """A batch that will never fill; its users have taken part all the same."""
+
+    batch: int
+
+
+Event = Activated | Arrived | Released | Abandoned
+
+KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Activated, Arrived, Released, Abandoned)}
+
+
+@dataclass
+class Batch:
+    """One mechanism at work in one shuffler."""
+
+    number: int
+    shuffler: int
+    mechanism: Mechanism
+    kind: int
+    missing: int
+    """How many users it still wants."""
+
+
+class ConcurrentShufflers:
+    """`count` shufflers, a budget for every user, and the log of what happened.
+
+    `choices="fixed"`: which mechanisms run is settled in advance, so their exact losses compose. `"adaptive"`: the
+    server chooses by earlier answers; then only sums that stay true under such choices are used (see `Ledger`, whose
+    `method` this is). Either way a user whom the budget does not cover is refused before anything is sent. Without
+    `keep_log` nothing but the present is remembered.
+
+    >>> from croupier.protocols import shuffled_bits
+    >>> half = shuffled_bits(epsilon=0.5, delta=5e-7)
+    >>> shufflers = ConcurrentShufflers(2, epsilon=1.0, delta=1e-6, choices="adaptive")
+    >>> small, large = shufflers.activate(0, half.plan(users=100)), shufflers.activate(1, half.plan(users=300))
+    >>> shufflers.arrive(100)
+    >>> [batch.number for batch in shufflers.full]
+    [0]
+    >>> shufflers.release(small, decoded=57).sum, shufflers.idle
+    (28.5, [0])
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        epsilon: float,
+        delta: float,
+        choices: str = "fixed",
+        method: str = "basic",
+        keep_log: bool = True,
+    ) -> None:
+        self.count = integer("shufflers", count, 1)
+        self.epsilon = float(positive("epsilon", epsilon))
+        self.delta = float(between("delta", delta, 0, 1, "[)"))
+        self.choices = one_of("choices", choices, CHOICES)
+        Ledger(epsilon, delta, method=method)  # a budget that the method cannot hold is refused now
+        self.method = method
+        self.users = 0
+        self.mechanisms: list[Mechanism] = []
+        self.active: dict[int, Batch] = {}
+        self.log: list[Event] = []
+        self.keep_log = keep_log
+        self._numbers: dict[Mechanism, int] = {}
+        self._batches = 0
+        self._taken: set[tuple[int, ...]] = set()
+
+    @property
+    def idle(self) -> list[int]:
+        """Shufflers without a batch."""
+        return [number for number in range(self.count) if number not in self.active]
+
+    @property
+    def full(self) -> list[Batch]:
+        """Batches that have all their users and wait to be released."""
+        return [batch for batch in self._in_order() if batch.missing == 0]
+
+    @property
+    def open(self) -> list[Batch]:
+        """What the next user takes part in: every active batch, shufflers in order."""
+        return [batch for batch in self._in_order() if batch.missing > 0]
+
+    @property
+    def room(self) -> int | None:
+        """How many users can come before a batch is full; None when nothing is active."""
+        return min([batch.missing for batch in self.active.values()], default=None)
+
+    def activate(self, shuffler: int, mechanism: Mechanism) -> int:
+        """Give an idle shuffler a mechanism and return the number of its batch."""
+        integer("shuffler", shuffler, 0, self.count - 1)
+        if shuffler in self.active:
+            raise InvalidParameter("shuffler", shuffler, f"an idle one: {self.idle}")
+        number = self._declare(mechanism)
+        if self.choices == "adaptive":
+            self._check((*self._present(), number))
+        batch = Batch(self._batches, shuffler, mechanism, number, mechanism.users)
+        self.active[shuffler] = batch
+        self._batches += 1
+        self._record(Activated(batch.number, shuffler, number))
+        return batch.number
+
+    def arrive(self, users: int = 1) -> None:
+        """Let users take part in everything active; no more than fit before a batch is full."""
+        integer("users", users, 1)
+        if self.room is not None and users > self.room:
+            raise InvalidParameter("users", users, f"at most {self.room}: then a batch is full and must be released")
+        present = self._present()
+        if present and present not in self._taken:
+            self._check(present)
+            self._taken.add(present)
+        for batch in self.active.values():
+            batch.missing -= users
+        self.users += users
+        if self.log and isinstance(self.log[-1], Arrived):
+            users += self.log.pop().users  # type: ignore[union-attr]
+        self._record(Arrived(users))
+
+    def release(self, batch: int, decoded: int | tuple[int, ...]) -> Release:
+        """Take in what a full batch's view decodes to, free its shuffler, and return the release."""
+        found = self._find(batch)
+        if found.missing:
+            raise InvalidParameter("batch", batch, f"a full one: {found.missing} users are missing")
+        del self.active[found.shuffler]
+        self._record(Released(batch, decoded))
+        return Release(found.mechanism, decoded)
+
+    def abandon(self, batch: int) -> None:
+        """Free the shuffler of a batch that will not fill; nothing of it is released."""
+        found = self._find(batch)
+        del self.active[found.shuffler]
+        self._record(Abandoned(batch))
+
+    def loss(self) -> Loss:
+        """The exact loss of the user who took part in most, as composed for a schedule fixed in advance."""
+        if not self._taken:
+            raise InvalidParameter("users", self.users, "at least one who took part in something")
+        totals = [self._total(taken) for taken in self._taken]
+        return totals[0] if len(totals) == 1 else max(totals, key=lambda loss: loss.delta(self.epsilon))
+
+    @property
+    def privacy(self) -> Guarantee:
+        """What every user is sure of: exact for fixed choices, the budget itself for adaptive ones."""
+        if self.choices == "adaptive":
+            return Guarantee("approximate", self.epsilon, self.delta)
+        return Guarantee("approximate", self.loss().epsilon(self.delta), self.delta)
+
+    def transcript(self) -> str:
+        """Everything needed to follow the run: the setting, each mechanism once, and a line an event."""
+        head = {
+            "version": VERSION,
+            "shufflers": self.count,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "choices": self.choices,
+            "method": self.method,
+        }
+        lines = [canonical(head)]
+        declared = 0
+        for event in self.log:
+            if isinstance(event, Activated) and event.mechanism == declared:
+                lines.append(canonical({"event": "mechanism"} | self.mechanisms[declared].to_dict()))
+                declared += 1
+            lines.append(canonical({"event": type(event).__name__.lower()} | asdict(event)))
+        return "".join(line + "\n" for line in lines)
+
+    @classmethod
+    def replay(cls, transcript: str) -> ConcurrentShufflers:
+        """Do it all again from a transcript; what does not follow is refused."""
+        lines = transcript.splitlines()
+        try:
+            head = json.loads(lines[0])
+            if head.pop("version") != VERSION:
+                raise InvalidParameter("version", lines[0][:60], str(VERSION))
+            shufflers = cls(head.pop("shufflers"), **head)
+            for event in read_events(lines[1:]):
+                if isinstance(event, Mechanism):
+                    shufflers._declare(event)
+                else:
+                    shufflers.apply(event)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, CroupierError):
+                raise
+            raise InvalidParameter("transcript", lines[:1], f"version {VERSION} of one ({error!r})") from None
+        return shufflers
+
+    def apply(self, event: Event) -> None:
+        """Do what a logged event says."""
+        if isinstance(event, Activated):
+            batch = self.activate(event.shuffler, self.mechanisms[event.mechanism])
+            if batch != event.batch:
+                raise CroupierError(f"batch {event.batch} does not follow: the next one is {batch}")
+        elif isinstance(event, Arrived):
+            self.arrive(event.users)
+        elif isinstance(event, Released):
+            self.release(event.batch, event.decoded)
+        else:
+            self.abandon(event.batch)
+
+    def _record(self, event: Event) -> None:
+        if self.keep_log:
+            self.log.append(event)
+
+    def _in_order(self) -> list[Batch]:
+        return [self.active[number] for number in sorted(self.active)]
+
+    def _present(self) -> tuple[int, ...]:
+        """The mechanisms at work now, whatever shufflers they are in."""
+        return tuple(sorted([batch.kind for batch in self.active.values()]))
+
+    def _declare(self, mechanism: Mechanism) -> int:
+        if not isinstance(mechanism, Mechanism):
+            raise InvalidParameter("mechanism", mechanism, "a planned mechanism of croupier.protocols")
+        number = self._numbers.setdefault(mechanism, len(self.mechanisms))
+        if number == len(self.mechanisms):
+            self.mechanisms.append(mechanism)
+        return number
+
+    def _find(self, batch: int) -> Batch:
+        for found in self.active.values():
+            if found.number == batch:
+                return found
+        raise InvalidParameter("batch", batch, f"an active one: {[b.number for b in self._in_order()]}")
+
+    def _total(self, present: Iterable[int]) -> Loss:
+        return Loss.total(self.mechanisms[number].loss for number in present)
+
+    def _check(self, present: tuple[int, ...]) -> None:
+        """Refuse what one user could not pay."""
+        if self.choices == "fixed":
+            found = self._total(present).delta(self.epsilon)
+            if found > self.delta * (1.0 + 1e-9):
+                raise BudgetExceeded(
+                    f"{len(present)} mechanisms at once cost δ = {found:.3g} at ε = {self.epsilon:g}, "
+                    f"and δ = {self.delta:.3g} is the budget"
+                )
+            return
+        ledger = Ledger(self.epsilon, self.delta, method=self.method)
+        for number in present:
+            mechanism = self.mechanisms[number]
+            ledger.charge(mechanism.loss, f"mechanism {number}", delta=mechanism.guarantee.delta)
+
+
+def read_events(lines: Iterable[str]) -> Iterator[Event | Mechanism]:
+    """Events and declared mechanisms from the lines of a transcript."""
+    for line in lines:
+        body = json.loads(line)
+        kind = body.pop("event")
+        if kind == "mechanism":
+            yield Mechanism.from_json(canonical(body))
+            continue
+        if isinstance(body.get("decoded"), list):
+            body["decoded"] = tuple(body["decoded"])
+        yield KINDS[kind](**body)

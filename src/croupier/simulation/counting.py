@@ -1,0 +1,249 @@
+"""Counters with simulated users: a value enters, the running sum comes out; one by one, or a whole array at once.
+
+Devices, shufflers and server are in one process here. Every level encodes each value by itself, as a device does, and
+the noise of a batch is drawn once, which has the same law as adding up all shares.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from croupier.checks import InvalidParameter, between, integer
+from croupier.continual import Counter, CounterPlan, prefixes
+from croupier.noise import Source
+from croupier.protocols.values import encode
+
+Floats = NDArray[np.float64]
+
+CHUNK = 2**20
+"""Users encoded at a time, so that memory stays small."""
+
+FIRST_EPOCH = 1024
+
+
+class RunningSum(ABC):
+    """What every counter in a simulation offers: `update` for one value, `run` for an array, and its error bound."""
+
+    users: int
+    memory_nodes: int
+
+    @abstractmethod
+    def update(self, value: Any) -> Any:
+        """Take in the next user's value and return the estimated sum of all so far."""
+
+    @abstractmethod
+    def run(self, values: ArrayLike) -> Floats:
+        """The estimates after every value of a fresh stream (the first axis is time)."""
+
+    @abstractmethod
+    def bound(self, failure: float) -> float:
+        """α such that all estimates are within α of the truth, except with this probability."""
+
+
+class TreeSum(RunningSum):
+    """A planned counter with its users in the same process.
+
+    >>> from croupier.continual import counter
+    >>> from croupier.noise import seeded
+    >>> running = TreeSum(counter(1000, 2, epsilon=1.0), seeded(1))
+    >>> estimates = [running.update(1) for _ in range(1000)]
+    >>> abs(estimates[-1] - 1000) < running.bound(1e-6)
+    True
+    """
+
+    def __init__(self, plan: CounterPlan, source: Source, *, keep_log: bool = False) -> None:
+        self.plan, self.source = plan, source
+        self.server = Counter(plan, keep_log=keep_log)
+        self.users, self.memory_nodes = plan.users, plan.memory_nodes
+        self._low, self._middle = plan.tree.low, plan.middle
+        self._finished: Any = self.server.estimate
+        self._pending: list[Any] = []
+        self._check = _entrance(plan)
+        self._left = plan.users
+        self._sums = np.zeros((plan.tree.levels, *np.shape(self._finished)), dtype=np.int64)
+
+    def bound(self, failure: float) -> float:
+        return self.plan.bound(failure)
+
+    def update(self, value: Any) -> Any:
+        if not self._left:
+            raise InvalidParameter("users", self.users + 1, f"at most {self.users}, as planned")
+        self._pending.append(self._check(value))
+        self._left -= 1
+        if len(self._pending) == self._low:
+            self._close()
+        return self._finished + len(self._pending) * self._middle
+
+    def _close(self) -> None:
+        """A lowest node is full: its users' reports to every level, and the releases that are due."""
+        values = self.plan.mechanisms[0].values.unit(self._pending)
+        self._pending = []
+        if values.ndim == 1 and self.plan.mechanisms[0].values.binary:
+            self._sums += int(values.sum())
+        else:
+            for level, mechanism in enumerate(self.plan.mechanisms):
+                self._sums[level] += encode(values, mechanism.precision, self.source).sum(axis=0)
+        self.server.arrive(self._low)
+        for batch in self.server.shufflers.full:
+            decoded = batch.mechanism.noisy(self._sums[batch.shuffler], self.source)
+            self._sums[batch.shuffler] = 0
+            self.server.release(batch.number, tuple(decoded.tolist()) if decoded.ndim else int(decoded))
+        self._finished = self.server.estimate
+
+    def run(self, values: ArrayLike) -> Floats:
+        plan = self.plan
+        array = np.asarray(values, dtype=np.float64)
+        if array.ndim != 1 + plan.mechanisms[0].coordinates or not 1 <= len(array) <= plan.users:
+            shape = "(t,)" if plan.dimension == 1 else f"(t, {plan.dimension})"
+            raise InvalidParameter("values", array.shape, f"an array {shape} with t at most {plan.users}, as planned")
+        sums = self._level_sums(array)
+        decoded = [m.estimate(m.noisy(s, self.source)) for m, s in zip(plan.mechanisms, sums, strict=True)]
+        finished = prefixes(plan.tree, plan.weights.refined(plan.tree, decoded))
+        t = np.arange(1, len(array) + 1)
+        pending = (t % plan.tree.low) * plan.middle
+        estimates = np.repeat(finished, plan.tree.low, axis=0)[1 : len(array) + 1]
+        return estimates + (pending if array.ndim == 1 else pending[:, None]) if plan.middle else estimates
+
+    def _level_sums(self, array: Floats) -> list[NDArray[np.int64]]:
+        """Encoded sums of all nodes that fill, by level."""
+        tree, values = self.plan.tree, self.plan.mechanisms[0].values
+        counts = [len(array) // size for size in tree.sizes]
+        shape = array.shape[1:]
+        lowest = [np.zeros((counts[0], *shape), dtype=np.int64) for _ in ([0] if values.binary else tree.sizes)]
+        step = max(1, CHUNK // tree.low)
+        for start in range(0, counts[0], step):
+            nodes = slice(start, min(start + step, counts[0]))
+            unit = values.unit(array[nodes.start * tree.low : nodes.stop * tree.low])
+            for level, sums in enumerate(lowest):
+                encoded = encode(unit, self.plan.mechanisms[level].precision, self.source)
+                sums[nodes] = encoded.reshape(-1, tree.low, *shape).sum(axis=1)
+        values.unit(array[counts[0] * tree.low :])
+        found = []
+        for level, count in enumerate(counts):
+            own = lowest[min(level, len(lowest) - 1)]
+            width = tree.degree**level
+            found.append(own[: count * width].reshape(count, width, *shape).sum(axis=1))
+        return found
+
+
+class DoublingSum(RunningSum):
+    """A counter that knows no number of users: epochs of twice as many each, every one a fresh counter.
+
+    A user belongs to one epoch, so privacy is that of one counter. What an epoch ended with is carried over.
+    """
+
+    def __init__(
+        self, plan: Callable[[int], CounterPlan], source: Source, *, first: int = FIRST_EPOCH, keep_log: bool = False
+    ) -> None:
+        self._plan, self.source, self._keep_log = plan, source, keep_log
+        self._size = integer("first", first, 2)
+        self._carried: Any = 0.0
+        self.epochs: list[TreeSum] = []
+        self._seen = 0
+        self._begin()
+
+    @property
+    def users(self) -> int:  # type: ignore[override]
+        """Users so far."""
+        return self._seen
+
+    @property
+    def memory_nodes(self) -> int:  # type: ignore[override]
+        return self.epochs[-1].memory_nodes + 1
+
+    def _begin(self) -> None:
+        self.epochs.append(TreeSum(self._plan(self._size), self.source, keep_log=self._keep_log))
+        self._size *= 2
+
+    def update(self, value: Any) -> Any:
+        last = self.epochs[-1]
+        found = last.update(value) + self._carried
+        self._seen += 1
+        if not last._left:
+            self._carried = found
+            self._begin()
+        return found
+
+    def run(self, values: ArrayLike) -> Floats:
+        array = np.asarray(values, dtype=np.float64)
+        fresh = type(self)(self._plan, self.source, first=self.epochs[0].users)
+        found, carried, start = [], np.zeros(array.shape[1:]), 0
+        while True:
+            epoch = fresh.epochs[-1]
+            part = array[start : start + epoch.users]
+            found.append(epoch.run(part) + carried)
+            start += len(part)
+            if start >= len(array):
+                return np.concatenate(found)
+            carried = found[-1][-1]
+            fresh._begin()
+
+    def bound(self, failure: float, users: int | None = None) -> float:
+        """For all estimates up to so many users (default: so far); epoch e has the share 6/(πe)² of the failure."""
+        failure = float(between("failure", failure, 0, 1))
+        bounds: list[float] = []
+        size, left = self.epochs[0].users, max(1, self._seen if users is None else users)
+        while left > 0:
+            share = failure * 6.0 / (math.pi * (len(bounds) + 1)) ** 2
+            bounds.append(self._plan(size).bound(share))
+            left, size = left - size, 2 * size
+        return math.fsum(bounds)
+
+
+def _entrance(plan: CounterPlan) -> Callable[[Any], Any]:
+    """A quick check of one value, where it enters."""
+    values = plan.mechanisms[0].values
+    if plan.mechanisms[0].coordinates or values.clip:
+        return lambda value: value if values.unit(value) is not None else None
+    low, high = float(values.low), float(values.high)
+    allowed = f"{low:g} or {high:g}" if values.binary else f"a number in [{low:g}, {high:g}]"
+
+    def check(value: Any) -> Any:
+        if not low <= value <= high or (values.binary and low != value != high):
+            raise InvalidParameter("value", value, allowed)
+        return value
+
+    return check
+
+
+@dataclass(frozen=True)
+class CountingError:
+    """How far a counter was off, over several runs of one stream."""
+
+    max_error_mean: float
+    max_error_worst: float
+    rms_error_worst: float
+    rms_error_last: float
+    within: Callable[[float], float]
+
+    @classmethod
+    def measure(
+        cls, counters: Callable[[int], RunningSum], values: Floats, runs: int, tell: Callable[[], None] | None = None
+    ) -> CountingError:
+        """Run a stream through `runs` fresh counters, numbered from 0."""
+        truth = np.cumsum(values, axis=0)
+        squares = np.zeros(len(values))
+        largest = np.zeros(integer("runs", runs, 1))
+        for number in range(runs):
+            error = counters(number).run(values) - truth
+            if error.ndim > 1:
+                error = np.abs(error).max(axis=1)
+            squares += error**2
+            largest[number] = np.abs(error).max()
+            if tell is not None:
+                tell()
+        rms = np.sqrt(squares / runs)
+        return cls(
+            float(largest.mean()),
+            float(largest.max()),
+            float(rms.max()),
+            float(rms[-1]),
+            lambda bound: float(np.mean(largest <= bound)),
+        )

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from croupier import __version__
 from croupier.checks import CroupierError
-from croupier.cli import audit, plan, policies, price, protocols, reproduce, simulate, sweep
+from croupier.cli import audit, count, plan, policies, price, protocols, reproduce, simulate, sweep
 
 GROUPS = {
-    "try it": (simulate, sweep, policies),
+    "try it": (simulate, count, sweep, policies),
     "plan an experiment": (plan, protocols, price),
     "check the privacy": (audit,),
     "reproduce a paper": (reproduce,),

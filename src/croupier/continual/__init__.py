@@ -1,11 +1,12 @@
 """The concurrent shuffle model and counters under continual observation (002)."""
 
-from croupier.continual.counter import Counter, CounterPlan
-from croupier.continual.planning import best_counter, counter, tight_levels
+from croupier.continual.counter import Counter, CounterPlan, gaussian_deviation
+from croupier.continual.planning import SMALLEST, best_counter, counter, tight_levels
 from croupier.continual.shufflers import Abandoned, Activated, Arrived, Batch, ConcurrentShufflers, Released
 from croupier.continual.tree import Tree, Weights, binary_tree, prefixes, shuffler_tree
 
 __all__ = [
+    "SMALLEST",
     "Abandoned",
     "Activated",
     "Arrived",
@@ -19,6 +20,7 @@ __all__ = [
     "best_counter",
     "binary_tree",
     "counter",
+    "gaussian_deviation",
     "prefixes",
     "shuffler_tree",
     "tight_levels",

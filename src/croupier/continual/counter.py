@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -116,18 +116,25 @@ class CounterPlan:
         quantiles of the worst prefix at failure/n, since few prefixes are as bad as the worst. The chance that a
         modular sum wraps around is set aside first; infinite when that alone is larger.
         """
+        return self.deviation(failure, directions=self.dimension) + self.pending_error
+
+    def deviation(self, failure: float, *, directions: float = 1.0, strength: float = 1.0) -> float:
+        """A bound on the noise of all prefixes at once, seen along so many fixed directions.
+
+        A direction combines the coordinates' noises with coefficients of at most one whose squares add up to
+        `strength`: 1 for a coordinate or a unit vector. K(l)/l² of the noise never falls as l grows, so its cumulant
+        is at most strength·K(l).
+        """
         failure = float(between("failure", failure, 0, 1))
         wraps = zip(self.tree.nodes, self.mechanisms, strict=True)
-        spare = failure / self.dimension - math.fsum(nodes * m.wrap_probability for nodes, m in wraps)
+        spare = failure - self.dimension * math.fsum(nodes * m.wrap_probability for nodes, m in wraps)
         if spare <= 0.0:
             return math.inf
-        slopes = np.geomspace(1e-3, 1e3, STEPS) / max(self.noise_std, 1e-9)
-        total = np.zeros_like(slopes)
-        for level, nodes in enumerate(self.tree.nodes):
-            top = level == self.tree.levels - 1
-            most = nodes if top else min(self.tree.degree - 1, nodes)
-            total += _log_geometric(self._cumulant(level, slopes), most)
-        return float(np.min((total + math.log(2.0 / spare)) / slopes)) + self.pending_error
+
+        def cumulant(level: int, slopes: Floats) -> Floats:
+            return strength * self._cumulant(level, slopes)
+
+        return _least_deviation(self.tree, cumulant, self.noise_std, directions / spare)
 
     def _cumulant(self, level: int, slopes: Floats) -> Floats:
         """log E e^{l·error} of one finished node's estimate, whichever sign of the error is worse."""
@@ -249,6 +256,27 @@ class Counter:
             elif not isinstance(event, Activated) or event not in counter.shufflers.log[number : number + 1]:
                 raise CroupierError(f"event {number} does not follow: {event}")
         return counter
+
+
+def gaussian_deviation(
+    tree: Tree, variances: Sequence[float], failure: float, *, directions: float = 1.0, strength: float = 1.0
+) -> float:
+    """`CounterPlan.deviation` for Gaussian noise of these variances on the nodes of each level."""
+    std = math.sqrt(tree.worst(variances))
+    return _least_deviation(
+        tree, lambda level, slopes: strength * variances[level] * slopes**2 / 2.0, std, directions / failure
+    )
+
+
+def _least_deviation(tree: Tree, cumulant: Callable[[int, Floats], Floats], std: float, odds: float) -> float:
+    """The least of (log Σ_prefixes e^{cumulant} + log 2·odds)/l over slopes l."""
+    slopes = np.geomspace(1e-3, 1e3, STEPS) / max(std, 1e-9)
+    total = np.zeros_like(slopes)
+    for level, nodes in enumerate(tree.nodes):
+        top = level == tree.levels - 1
+        most = nodes if top else min(tree.degree - 1, nodes)
+        total += _log_geometric(cumulant(level, slopes), most)
+    return float(np.min((total + math.log(2.0 * odds)) / slopes))
 
 
 def _log_geometric(exponent: Floats, most: int) -> Floats:

@@ -19,6 +19,9 @@ SMALLEST = 32
 LEVEL_DELTA = 0.01
 """Of its equal part of δ, each tight level names this share; what counts is the exact composition of all."""
 
+LEVEL_WRAP = 2.0**-64
+"""How often a tight level's modular sum may wrap around: a long counter releases very many."""
+
 SPREAD = 4.0
 """Standard deviations that a tight tree's shape weighs against its unfinished node."""
 
@@ -53,6 +56,7 @@ def counter(
     recipe = protocol(over, epsilon=epsilon, delta=None if pure else delta, constants=constants, **options)
     if recipe.published:
         return _published(users, shufflers, recipe, delta, low)
+    recipe = replace(recipe, wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
     least = max(SMALLEST, recipe.smallest) if low is None else integer("low", low, recipe.smallest)
     integer("users", users, least)
     tree = _shape(users, shufflers, least, low is not None, recipe)

@@ -1,1 +1,21 @@
 """Private linear contextual bandits over continual sums (002 Alg. 4)."""
+
+from croupier.linear.bandit import LinearPlan, LinearServer, linear_bandit, sequential_linear_bandit
+from croupier.linear.confidence import Confidence, NoiseBounds, Rule, confidence
+from croupier.linear.statistics import DIAMETER, SCALE, moments, statistics, statistics_dimension
+
+__all__ = [
+    "DIAMETER",
+    "SCALE",
+    "Confidence",
+    "LinearPlan",
+    "LinearServer",
+    "NoiseBounds",
+    "Rule",
+    "confidence",
+    "linear_bandit",
+    "moments",
+    "sequential_linear_bandit",
+    "statistics",
+    "statistics_dimension",
+]

@@ -1,7 +1,7 @@
 """What a release costs: exact losses, notions and conversions, composition, calibration, ledger and audit."""
 
 from croupier.privacy.audit import Finding, epsilon_lower_bound
-from croupier.privacy.bounds import gaussian_sum_concentrated, skellam_divergence
+from croupier.privacy.bounds import gaussian_scale, gaussian_sum_concentrated, skellam_divergence
 from croupier.privacy.calibration import calibrate
 from croupier.privacy.guarantee import (
     Guarantee,
@@ -27,6 +27,7 @@ __all__ = [
     "calibrate",
     "concentrated_to_approximate",
     "epsilon_lower_bound",
+    "gaussian_scale",
     "gaussian_sum_concentrated",
     "privacy_loss",
     "pure_to_concentrated",

@@ -27,3 +27,24 @@ def gaussian_sum_concentrated(noise: DiscreteGaussianSum, sensitivity: float) ->
     between("sigma2", noise.sigma2, 0.25, math.inf, "[)")
     exact, xi = sensitivity / math.sqrt(noise.count * float(noise.sigma2)), noise.distance
     return 0.5 * min(math.sqrt(exact**2 + 0.5 * xi), exact + xi) ** 2 * (1.0 + 1e-12)
+
+
+def gaussian_scale(epsilon: float, delta: float) -> float:
+    """σ of the least continuous Gaussian noise with (ε, δ) at sensitivity one: δ = Φ(½/σ - εσ) - e^ε Φ(-½/σ - εσ).
+
+    A yardstick for planning and for references; nothing that is deployed draws continuous noise.
+
+    >>> round(gaussian_scale(1.0, 1e-6), 3)
+    4.225
+    """
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr
+
+    epsilon, delta = float(positive("epsilon", epsilon)), float(between("delta", delta, 0, 1))
+
+    def excess(log_scale: float) -> float:
+        scale = math.exp(log_scale)
+        up, down = log_ndtr(0.5 / scale - epsilon * scale), epsilon + log_ndtr(-0.5 / scale - epsilon * scale)
+        return math.exp(up) - math.exp(down) - delta
+
+    return math.exp(float(brentq(excess, math.log(1e-3), math.log(1e9))))

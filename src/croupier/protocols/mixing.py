@@ -29,7 +29,7 @@ def plan_laplace(protocol: Protocol, users: int) -> Mechanism:
     strength = epsilon / 2.0 if protocol.published else epsilon
     precision = laplace_precision(protocol, users, strength)
     share = laplace_noise(precision, strength).share(protocol.honest(users))
-    slack = protocol.wrap_slack(share.times(users), laplace_slack(precision, strength, protocol.wrap_failure))
+    slack = protocol.wrap_slack(share.times(users), laplace_slack(precision, strength, protocol.wrap))
     # A hair more than asked, so that rounding cannot push the charge past δ.
     security = math.ceil(math.log2((1.0 + math.exp(epsilon)) * (1.0 + 1e-9) / protocol.delta))
     carrier = SplitAndMix.for_batch(modulus(users, precision, slack), slack, protocol.honest(users), security)

@@ -15,11 +15,12 @@ from croupier.protocols.mechanism import Mechanism
 from croupier.protocols.values import Ball, Values
 
 CONSTANTS = ("tight", "published")
+"""Counted messages also have "proof": the constants of a proof where its theorem can do with less."""
 DEFAULT_DELTA = 1e-6
 LARGEST_EPSILON = 500.0
 """e^ε of a larger ε is no double, and no privacy."""
-TIGHT_WRAP = 2.0**-40
-"""Tight settings let the modular sum wrap around with no more than this probability; it costs a few bits."""
+PUBLISHED_WRAP, TIGHT_WRAP = 1e-6, 2.0**-40
+"""How often a modular sum may wrap around, unless told otherwise; for tight settings it costs a few bits."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Protocol:
 
     `delta` is 0 for pure privacy, and for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
     `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone.
-    `wrap_failure` is the chance of a modular wrap-around that `published` settings allow (the papers' p).
+    `wrap_failure` is the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
     """
 
     row: Row
@@ -59,7 +60,7 @@ class Protocol:
     scaling: float = 10.0
     side: Literal["over", "under"] = "over"
     failure: float = 0.05
-    wrap_failure: float = 1e-6
+    wrap_failure: float | None = None
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
@@ -69,7 +70,8 @@ class Protocol:
         one_of("constants", self.constants, self.row.constants)
         between("honest_fraction", self.honest_fraction, 0, 1, "(]")
         between("failure", self.failure, 0, 1)
-        between("wrap_failure", self.wrap_failure, 0, 1)
+        if self.wrap_failure is not None:
+            between("wrap_failure", self.wrap_failure, 0, 1)
         one_of("side", self.side, ("over", "under"))
         if self.precision is not None:
             integer("precision", self.precision, 1)
@@ -89,7 +91,12 @@ class Protocol:
 
     @property
     def published(self) -> bool:
-        return self.constants == "published"
+        return self.constants != "tight"
+
+    @property
+    def wrap(self) -> float:
+        """The chance of a modular wrap-around that is allowed."""
+        return self.wrap_failure or (PUBLISHED_WRAP if self.published else TIGHT_WRAP)
 
     @property
     def smallest(self) -> int:
@@ -115,7 +122,7 @@ class Protocol:
 
     def wrap_slack(self, noise: Noise, published: float) -> int:
         """τ: how far beyond the largest sum the modular range reaches, at the allowed failure probability."""
-        return math.ceil(published) if self.published else max(noise.tail_quantile(TIGHT_WRAP / 2), 1)
+        return math.ceil(published) if self.published else max(noise.tail_quantile(self.wrap / 2), 1)
 
     def mechanism(
         self, users: int, *, precision: int, share: Noise, carrier: object, notion: Guarantee, **more: object

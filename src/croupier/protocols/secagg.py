@@ -48,7 +48,7 @@ def modulus(users: int, precision: int, slack: int) -> int:
 
 def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], Mechanism]:
     def plan(protocol: Protocol, users: int) -> Mechanism:
-        epsilon, p = protocol.epsilon, protocol.wrap_failure
+        epsilon, p = protocol.epsilon, protocol.wrap
         precision = laplace_precision(protocol, users, epsilon)
         if (
             noise_from == "user"
@@ -92,7 +92,7 @@ def _plan_concentrated(
         share = family(sigma2).share(honest)
         if isinstance(share, DiscreteGaussian) and share.sigma2 < 0.25:
             raise InvalidParameter("precision", precision, "large enough that each share has σ >= 1/2 (003 Lemma 4)")
-        slack = protocol.wrap_slack(share.times(users), published_slack(precision / epsilon, protocol.wrap_failure))
+        slack = protocol.wrap_slack(share.times(users), published_slack(precision / epsilon, protocol.wrap))
         loss = privacy_loss(share.times(honest), precision)
         return protocol.mechanism(
             users,
@@ -175,5 +175,5 @@ LOCAL_LAPLACE = Row(
     seed="003 Thm 6",
     plan=_plan_laplace("user"),
     epsilon_below=1.0,
-    smallest=lambda protocol: math.ceil(2.0 * math.log(2.0 / protocol.wrap_failure)) if protocol.published else 1,
+    smallest=lambda protocol: math.ceil(2.0 * math.log(2.0 / protocol.wrap)) if protocol.published else 1,
 )

@@ -78,13 +78,22 @@ class TreeSum(RunningSum):
         self._pending.append(self._check(value))
         self._left -= 1
         if len(self._pending) == self._low:
-            self._close()
+            values = self.plan.mechanisms[0].values.unit(self._pending)
+            self._pending = []
+            self._close(values)
         return self._finished + len(self._pending) * self._middle
 
-    def _close(self) -> None:
+    def extend(self, block: ArrayLike) -> Any:
+        """Take in the values of exactly one lowest node at once, and return the estimate after them."""
+        values = self.plan.mechanisms[0].values.unit(block)
+        if len(values) != self._low or self._pending or self._left < self._low:
+            raise InvalidParameter("block", values.shape, f"the {self._low} users of one whole lowest node")
+        self._left -= self._low
+        self._close(values)
+        return self._finished
+
+    def _close(self, values: Floats) -> None:
         """A lowest node is full: its users' reports to every level, and the releases that are due."""
-        values = self.plan.mechanisms[0].values.unit(self._pending)
-        self._pending = []
         if values.ndim == 1 and self.plan.mechanisms[0].values.binary:
             self._sums += int(values.sum())
         else:

@@ -12,31 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import InvalidParameter, between, integer, positive
+from croupier.checks import InvalidParameter, between, integer
 from croupier.continual import Tree, counter, prefixes
 from croupier.noise import SeededSource
+from croupier.privacy import gaussian_scale
 from croupier.simulation.counting import RunningSum, TreeSum
 
 Floats = NDArray[np.float64]
-
-
-def gaussian_scale(epsilon: float, delta: float) -> float:
-    """σ of the least continuous Gaussian noise with (ε, δ) at sensitivity one: δ = Φ(½/σ - εσ) - e^ε Φ(-½/σ - εσ).
-
-    >>> round(gaussian_scale(1.0, 1e-6), 3)
-    4.225
-    """
-    from scipy.optimize import brentq
-    from scipy.special import log_ndtr
-
-    epsilon, delta = float(positive("epsilon", epsilon)), float(between("delta", delta, 0, 1))
-
-    def excess(log_scale: float) -> float:
-        scale = math.exp(log_scale)
-        up, down = log_ndtr(0.5 / scale - epsilon * scale), epsilon + log_ndtr(-0.5 / scale - epsilon * scale)
-        return float(np.exp(up) - np.exp(down)) - delta
-
-    return math.exp(brentq(excess, math.log(1e-3), math.log(1e9)))
 
 
 class ReferenceSum(RunningSum):

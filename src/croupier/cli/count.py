@@ -1,0 +1,186 @@
+"""`croupier count`: a running sum under continual observation, how far off it is, and what it promises."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.checks import InvalidParameter
+from croupier.cli.options import print_json
+from croupier.cli.progress import progress
+from croupier.cli.tables import number, table
+from croupier.continual import CounterPlan, best_counter, counter
+from croupier.noise import seeded
+from croupier.protocols.protocol import CONSTANTS
+from croupier.simulation.counting import CountingError, RunningSum, TreeSum
+from croupier.simulation.reference_sums import CentralTree, SquareRoot, local_sum
+from croupier.simulation.streams import NAMES, stream
+
+NAME = "count"
+SUMMARY = "count users' values as they come, with k concurrent shufflers, and measure the error"
+
+OVER = ("shuffled-bits", "shuffled-levels", "shuffled-laplace", "laplace", "skellam", "discrete-gaussian")
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """The counter, its stream, and how often."""
+    command.add_argument("--users", type=int, required=True, metavar="N", help="users in the stream")
+    command.add_argument(
+        "--shufflers", action="append", metavar="K", help="1, 2, …, tree or best; repeat to compare (default: tree)"
+    )
+    command.add_argument(
+        "--epsilon", type=float, required=True, metavar="E", help="a user's privacy, all levels together"
+    )
+    command.add_argument("--delta", type=float, default=1e-6, metavar="D", help="(default: 1e-6)")
+    command.add_argument("--constants", choices=CONSTANTS, default="tight", help="(default: tight)")
+    command.add_argument(
+        "--over",
+        choices=OVER,
+        help="what sums a batch (default: shuffled-bits for zeros and ones, else shuffled-laplace)",
+    )
+    command.add_argument("--stream", default="bernoulli:0.5", metavar="S", help=f"{NAMES} (default: bernoulli:0.5)")
+    command.add_argument("--runs", type=int, default=20, metavar="R", help="runs (default: 20)")
+    command.add_argument(
+        "--failure", type=float, default=0.05, metavar="B", help="β of the stated bound (default: 0.05)"
+    )
+    command.add_argument(
+        "--references", action="store_true", help="also the central tree, square root, and local model"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="repeats a simulation (default: 0)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan every counter, run it on the same stream, and show the errors."""
+    names = options.shufflers or ["tree"]
+    binary = bool(np.isin(values_for(options, 1), (0.0, 1.0)).all())
+    plans = {name: plan_counter(name, options, binary) for name in names}
+    counters: dict[str, Callable[[int], RunningSum]] = {
+        name: partial(_running, plan, options.seed) for name, plan in plans.items()
+    }
+    if options.references:
+        counters |= references(options)
+    rows = []
+    with progress("counting", options.runs * len(counters)) as advance:
+        for name, make in counters.items():
+            levels = plans[name].shufflers if name in plans else 1
+            values = values_for(options, levels)
+            error = CountingError.measure(make, values, options.runs, tell=lambda: advance(1))
+            rows.append(summary(name, make(0), error, plans.get(name), options))
+    if options.json:
+        print_json(rows[0] if len(rows) == 1 else rows)
+        return 0
+    show(rows, options)
+    return 0
+
+
+def _running(plan: CounterPlan, seed: int, run: int) -> TreeSum:
+    return TreeSum(plan, seeded(seed + run))
+
+
+def values_for(options: argparse.Namespace, shufflers: int) -> NDArray[np.float64]:
+    """The stream; the hard one depends on the number of shufflers."""
+    return stream(options.stream, users=options.users, shufflers=shufflers, epsilon=options.epsilon, seed=options.seed)
+
+
+def plan_counter(name: str, options: argparse.Namespace, binary: bool) -> CounterPlan:
+    """The counter that a word asks for."""
+    more: dict[str, Any] = {
+        "epsilon": options.epsilon,
+        "delta": options.delta,
+        "constants": options.constants,
+        "over": options.over or ("shuffled-bits" if binary else "shuffled-laplace"),
+        "binary": binary,
+    }
+    if name == "best":
+        return best_counter(options.users, **more)
+    if name == "tree":
+        return counter(options.users, **more)
+    try:
+        shufflers = int(name)
+    except ValueError:
+        raise InvalidParameter("shufflers", name, "a whole number >= 1, tree or best") from None
+    return counter(options.users, shufflers, **more)
+
+
+def references(options: argparse.Namespace) -> dict[str, Callable[[int], RunningSum]]:
+    """Counters of other models, to compare with."""
+    users, epsilon, delta, seed = options.users, options.epsilon, options.delta, options.seed
+    return {
+        "central tree": lambda run: CentralTree(users, seeded(seed + run), epsilon=epsilon, delta=delta),
+        "central square root": lambda run: SquareRoot(users, seeded(seed + run), epsilon=epsilon, delta=delta),
+        "local": lambda run: local_sum(users, seeded(seed + run), epsilon=epsilon),
+    }
+
+
+def summary(
+    name: str, counter: RunningSum, error: CountingError, plan: CounterPlan | None, options: argparse.Namespace
+) -> dict[str, Any]:
+    """One counter's row."""
+    bound = counter.bound(options.failure)
+    row: dict[str, Any] = {
+        "counter": name,
+        "shufflers": plan.shufflers if plan is not None else 0,
+        "users": options.users,
+        "epsilon": options.epsilon,
+        "delta": 0.0 if name == "local" else options.delta,
+        "constants": options.constants if plan is not None else "reference",
+        "stream": options.stream,
+        "runs": options.runs,
+        "max_error_mean": error.max_error_mean,
+        "rms_error_worst": error.rms_error_worst,
+        "bound": bound,
+        "failure": options.failure,
+        "within_bound": error.within(bound),
+        "memory_nodes": counter.memory_nodes,
+    }
+    if plan is not None:
+        row |= {
+            "batches": list(plan.tree.sizes),
+            "noise_std": plan.noise_std,
+            "messages_per_user": plan.messages_per_user,
+            "delta_recomputed": plan.loss.delta(options.epsilon),
+        }
+    return row
+
+
+def show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """The table that a person reads."""
+    sure = f"{100 * (1 - options.failure):g} %"
+    headings = ["counter", "shufflers", "batches", "worst RMS error", "mean largest error", f"bound ({sure})", "within"]
+    table(
+        [*headings, "memory", "messages a user"],
+        [
+            [
+                row["counter"],
+                row["shufflers"] or "-",
+                batches(row.get("batches")),
+                number(row["rms_error_worst"]),
+                number(row["max_error_mean"]),
+                number(row["bound"]),
+                f"{100 * row['within_bound']:g} %",
+                f"{row['memory_nodes']:,}",
+                number(row["messages_per_user"], 3) if "messages_per_user" in row else "-",
+            ]
+            for row in rows
+        ],
+        right={1, 3, 4, 5, 6, 7, 8},
+        title=f"{options.users:,} users, ε = {options.epsilon:g}, δ = {options.delta:g}, {options.constants}, "
+        f"{options.stream}, {options.runs} runs, seed {options.seed}",
+    )
+    planned = [row for row in rows if "delta_recomputed" in row]
+    if planned:
+        worst = max(row["delta_recomputed"] for row in planned)
+        print(f"A user's total over all levels, recomputed: δ = {worst:.3g} at ε = {options.epsilon:g}.")
+
+
+def batches(sizes: list[int] | None) -> str:
+    """Batch sizes, the middle ones left out where there are many."""
+    if not sizes:
+        return "-"
+    shown = [f"{size:,}" for size in sizes]
+    return ", ".join(shown if len(shown) <= 3 else [*shown[:2], "…", shown[-1]])

@@ -1,0 +1,148 @@
+"""A linear contextual bandit in the concurrent shuffle model (002 Alg. 4): a vector counter and a confidence set.
+
+The server never sees a feature or a reward. It opens batches, is told the noisy sums that full ones decode to, and
+publishes a `Rule`. The user's side is `Rule.choose`, `statistics`, and `mechanism.randomize` for every open batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from croupier.checks import integer
+from croupier.continual import (
+    SMALLEST,
+    Batch,
+    Counter,
+    CounterPlan,
+    Weights,
+    binary_tree,
+    counter,
+    gaussian_deviation,
+    shuffler_tree,
+)
+from croupier.linear.confidence import Confidence, Rule, confidence
+from croupier.linear.statistics import DIAMETER, SCALE, statistics_dimension
+from croupier.privacy import gaussian_scale
+
+SEQUENTIAL_POWER = 0.6
+"""Chowdhury and Zhou's batches of n^{3/5} users for one shuffler."""
+
+
+@dataclass(frozen=True)
+class LinearPlan:
+    """A counter of the statistics, and how its sums become a rule."""
+
+    counter: CounterPlan
+    confidence: Confidence
+
+    @property
+    def users(self) -> int:
+        return self.counter.users
+
+    @property
+    def dimension(self) -> int:
+        return self.confidence.dimension
+
+
+def linear_bandit(
+    users: int,
+    dimension: int,
+    shufflers: int | None = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    constants: str = "tight",
+    failure: float | None = None,
+    reward_noise: float = 0.5,
+    exploration: float = 1.0,
+    low: int | None = None,
+    **options: Any,
+) -> LinearPlan:
+    """Plan a linear bandit for `users` users with features of `dimension` numbers.
+
+    `shufflers` as for `counter`: any k >= 1, or None for a binary tree. `failure` is α, the chance that the confidence
+    set ever misses (default 1/n); `reward_noise` is σ, the sub-Gaussian scale of a reward (½ for rewards in [0, 1]);
+    `exploration` scales β, and only 1 is proven. In tight mode the smallest batch is about as large as the noise
+    that hides it, since fewer users tell nothing, and larger batches mean fewer noises.
+
+    >>> plan = linear_bandit(2_000, 3, 2, epsilon=1.0)
+    >>> plan.counter.dimension, plan.confidence.least > 0
+    (9, True)
+    """
+    if low is None and constants == "tight":
+        low = balanced_batch(users, dimension, shufflers, epsilon=epsilon, delta=delta)
+    sums = counter(
+        users,
+        shufflers,
+        epsilon=epsilon,
+        delta=delta,
+        constants=constants,
+        low=low,
+        dimension=statistics_dimension(dimension),
+        diameter=DIAMETER,
+        **options,
+    )
+    level = confidence(
+        sums,
+        dimension,
+        failure=1.0 / users if failure is None else failure,
+        reward_noise=reward_noise,
+        published=constants == "published",
+        exploration=exploration,
+    )
+    return LinearPlan(sums, level)
+
+
+def balanced_batch(users: int, dimension: int, shufflers: int | None, *, epsilon: float, delta: float) -> int:
+    """The least doubling of 32 users that is no less than Gaussian noise of the same privacy would do to Σxxᵀ."""
+    level = (SCALE * DIAMETER * gaussian_scale(epsilon, delta)) ** 2
+    low = SMALLEST
+    while 8 * low <= users:
+        tree = binary_tree(users, low) if shufflers is None else shuffler_tree(users, shufflers, low)
+        noise = (tree.levels * level,) * tree.levels
+        refined = Weights.best(tree.degree, noise).variances(tree.degree, noise)
+        if low >= gaussian_deviation(tree, refined, 1.0 / users, directions=9.0**dimension, strength=2.0):
+            break
+        low *= 2
+    return low
+
+
+def sequential_linear_bandit(users: int, dimension: int, **options: Any) -> LinearPlan:
+    """One shuffler with batches of n^{3/5} users (Chowdhury and Zhou 2022), otherwise as `linear_bandit`."""
+    batch = round(float(integer("users", users, 32)) ** SEQUENTIAL_POWER)
+    return linear_bandit(users, dimension, 1, low=batch, **options)
+
+
+class LinearServer:
+    """The server of one linear bandit: a counter's, plus the rule that follows from it."""
+
+    def __init__(self, plan: LinearPlan, *, keep_log: bool = True) -> None:
+        self.plan = plan
+        self.counter = Counter(plan.counter, keep_log=keep_log)
+        self._rule: tuple[int, Rule] | None = None
+
+    @property
+    def open(self) -> list[Batch]:
+        """The batches that the next user takes part in."""
+        return self.counter.open
+
+    @property
+    def summed(self) -> int:
+        """Users whose statistics are in the sums by now."""
+        return self.counter.users - self.counter.users % self.plan.counter.tree.low
+
+    @property
+    def rule(self) -> Rule:
+        """What the next user chooses by; it changes only when a batch is released."""
+        if self._rule is None or self._rule[0] != self.summed:
+            self._rule = (self.summed, self.plan.confidence.rule(self.counter.estimate, self.summed))
+        return self._rule[1]
+
+    def arrive(self, users: int = 1) -> None:
+        """Users chose, played and reported to all open batches."""
+        self.counter.arrive(users)
+
+    def release(self, batch: int, decoded: tuple[int, ...]) -> None:
+        """A full batch's view decodes to this."""
+        self.counter.release(batch, decoded)

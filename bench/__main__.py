@@ -1,6 +1,6 @@
 """Run every benchmark and print its lines."""
 
-from bench import bandits, calibration, composition, sampling
+from bench import bandits, calibration, composition, continual, histograms, learning, linear, sampling
 
-for module in (sampling, calibration, composition, bandits):
+for module in (sampling, calibration, composition, bandits, continual, linear, histograms, learning):
     module.main()

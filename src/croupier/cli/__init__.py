@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from croupier import __version__
 from croupier.checks import CroupierError
-from croupier.cli import audit, count, plan, policies, price, protocols, reproduce, simulate, sweep
+from croupier.cli import audit, count, histogram, plan, policies, price, protocols, reproduce, simulate, sweep
 
 GROUPS = {
     "try it": (simulate, count, sweep, policies),
     "plan an experiment": (plan, protocols, price),
+    "run it": (histogram,),
     "check the privacy": (audit,),
     "reproduce a paper": (reproduce,),
 }

@@ -1,4 +1,4 @@
-"""`croupier price`: what privacy costs one batch, for one protocol or for all of them side by side."""
+"""`croupier price`: what privacy costs one batch, for one protocol, for all sums or for all histograms side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from croupier.cli.options import add_target, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.noise.serial import noise_to_dict
-from croupier.protocols import ROWS, Mechanism
+from croupier.protocols import ROWS, Mechanism, Numbers, histogram, selection
+from croupier.protocols.target import PURE
 
 NAME = "price"
 SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"
@@ -20,10 +21,13 @@ SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"
 def add(command: argparse.ArgumentParser) -> None:
     """The protocol (all of them when left out) and its target."""
     add_target(command, protocol_required=False)
+    command.add_argument("--items", type=int, metavar="K", help="size of the universe: prices histograms instead")
 
 
 def run(options: argparse.Namespace) -> int:
     """Price one protocol, or compare all."""
+    if options.items is not None or options.protocol == HISTOGRAM:
+        return _histograms(options)
     if options.protocol is None:
         return _compare(options)
     mechanism = protocol_from(options, options.protocol, options.constants or "tight").plan(options.users)
@@ -146,9 +150,120 @@ def _compare(options: argparse.Namespace) -> int:
     print("Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages and bits: per user.")
     print("Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was")
     print("paid for and not needed; tight constants spend what was promised.")
+    print("croupier price --items K prices histograms.")
     for refusal in refused:
         print(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}")
     return 0
+
+
+HISTOGRAM = "histogram"
+
+HISTOGRAMS = (
+    ("shuffle", "over", "published", "error"),
+    ("shuffle", "over", "tight", "error"),
+    ("shuffle", "over", "tight", "messages"),
+    ("shuffle", "under", "published", "error"),
+    ("shuffle", "under", "tight", "error"),
+    ("shuffle", "both", "tight", "error"),
+    ("local", None, "published", "error"),
+    ("local", None, "tight", "error"),
+    ("central", None, "published", "error"),
+    ("central", None, "tight", "error"),
+    ("central-pure", None, "tight", "error"),
+)
+"""Models, sides and constants of histograms, and what is least."""
+
+ERRS = {"over": "never below", "under": "never above", "both": "bounded", None: "either way"}
+
+
+def _histograms(options: argparse.Namespace) -> int:
+    """All histograms of one universe: what they promise, how far they err, what a user sends."""
+    if options.protocol not in (None, HISTOGRAM):
+        raise InvalidParameter("protocol", options.protocol, "histogram, or left out, with --items")
+    if options.items is None:
+        raise InvalidParameter("items", None, "given: how many items the universe has")
+    found: list[dict[str, Any]] = []
+    refused: list[dict[str, Any]] = []
+    cases = [case for case in HISTOGRAMS if options.constants in (None, case[2])]
+    with progress("histograms", len(cases)) as advance:
+        for case in cases:
+            try:
+                found.append(_priced_histogram(options, *case))
+            except CroupierError as error:
+                named = dict(zip(("model", "side", "constants", "minimise"), case, strict=True))
+                refused.append({**named, "refused": str(error)})
+            advance(1)
+    if not found:
+        raise CroupierError(refused[0]["refused"])
+    if options.json:
+        print_json(found + refused)
+        return 0
+    table(
+        ["model", "trusts", "counts", "constants", "exact ε", "std", "95 % error", "of the winner", "messages", "bits"],
+        [
+            [
+                price["model"],
+                price["trusts"],
+                ERRS[price["side"]],
+                price["constants"] + (", few messages" if price["minimise"] == "messages" else ""),
+                number(price["exact_epsilon"], 3),
+                number(price["standard_deviation"], 3),
+                number(price["radius_95"]),
+                number(price["winner_error_95"]),
+                number(price["messages_per_user"]) + ("*" if price["simulation_only"] else ""),
+                number(price["bits_per_user"]),
+            ]
+            for price in found
+        ],
+        right={4, 5, 6, 7, 8, 9},
+        title=f"The price of privacy: {options.users:,} users, {options.items:,} items, ε = {options.epsilon:g}",
+    )
+    print("95 % error: of the worst count of all items, negative ones taken as 0. Of the winner: how far a selection's")
+    print("winner may be below the best item. Messages and bits: per user; in the shuffle model they grow with the")
+    print("universe, since noise is sent for every item.")
+    if any(price["simulation_only"] for price in found):
+        print("* More than a device would send: simulation only. To count under, a user sends every item not held.")
+    for refusal in refused:
+        where = " ".join(word for word in (refusal["model"], refusal["side"]) if word)
+        print(f"{where} ({refusal['constants']}): {refusal['refused']}")
+    return 0
+
+
+def _priced_histogram(
+    options: argparse.Namespace, model: str, side: str | None, constants: str, minimise: str
+) -> dict[str, Any]:
+    target: dict[str, Any] = {
+        "epsilon": options.epsilon,
+        "delta": None if model in PURE else options.delta,
+        "model": model,
+        "constants": constants,
+        "side": side,
+        "honest_fraction": options.honest_fraction,
+        "minimise": minimise,
+    }
+    mechanism = histogram(universe=Numbers(options.items), **target).plan(options.users)
+    winner = selection(size=options.items, **target).plan(options.users)
+    certificate = mechanism.certificate()
+    return {
+        "protocol": HISTOGRAM,
+        "model": model,
+        "trusts": mechanism.ballot.trusted.removeprefix("the ").split(",")[0],
+        "side": side,
+        "constants": constants,
+        "minimise": minimise,
+        "users": mechanism.users,
+        "items": mechanism.size,
+        "epsilon": mechanism.guarantee.epsilon,
+        "delta": mechanism.guarantee.delta,
+        "exact_epsilon": certificate.epsilon,
+        "exact_delta": certificate.delta,
+        "standard_deviation": mechanism.tally.std,
+        "radius_95": mechanism.radius(0.05),
+        "winner_error_95": winner.error(0.05),
+        "messages_per_user": mechanism.messages_per_user,
+        "bits_per_user": mechanism.bits_per_user,
+        "simulation_only": mechanism.simulation_only,
+    }
 
 
 def _short(price: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from croupier.continual.counter import Counter, CounterPlan, gaussian_deviation
 from croupier.continual.planning import SMALLEST, best_counter, counter, tight_levels
-from croupier.continual.shufflers import Abandoned, Activated, Arrived, Batch, ConcurrentShufflers, Released
+from croupier.continual.shufflers import Abandoned, Activated, Arrived, Batch, ConcurrentShufflers, Event, Released
 from croupier.continual.tree import Tree, Weights, binary_tree, prefixes, shuffler_tree
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "ConcurrentShufflers",
     "Counter",
     "CounterPlan",
+    "Event",
     "Released",
     "Tree",
     "Weights",

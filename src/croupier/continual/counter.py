@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer
-from croupier.continual.shufflers import Activated, Arrived, Batch, ConcurrentShufflers, Event, Released
+from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
+from croupier.continual.shufflers import Activated, Arrived, Batch, ConcurrentShufflers, Event, Released, composed
 from croupier.continual.tree import Tree, Weights
 from croupier.privacy import Guarantee, Loss
 from croupier.protocols import Mechanism
@@ -51,8 +51,17 @@ class CounterPlan:
             raise InvalidParameter("mechanisms", [m.users for m in self.mechanisms], f"for {self.tree.sizes} users")
         if any(mechanism.values != self.mechanisms[0].values for mechanism in self.mechanisms):
             raise InvalidParameter("mechanisms", "different values", "about the same values at every level")
-        if len(self.weights.own) != self.tree.levels:
-            raise InvalidParameter("weights", self.weights.own, f"{self.tree.levels} of them")
+        if any(mechanism.side != "unbiased" for mechanism in self.mechanisms):
+            raise InvalidParameter("mechanisms", "counts that err to one side", "unbiased: errors would add up")
+        own = self.weights.own
+        if len(own) != self.tree.levels or own[0] != 1.0:
+            raise InvalidParameter("weights", own, f"{self.tree.levels} numbers, the first of them 1")
+        for weight in own:
+            between("weights", weight, 0, 1, "[]")
+        positive("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, "[)")
+        if not isinstance(self.centred, bool):
+            raise InvalidParameter("centred", self.centred, "true or false")
 
     @property
     def users(self) -> int:
@@ -74,7 +83,7 @@ class CounterPlan:
     @cached_property
     def loss(self) -> Loss:
         """The exact loss of a user, who takes part in one node of every level."""
-        return Loss.total(mechanism.loss for mechanism in self.mechanisms)
+        return composed(self.mechanisms)
 
     @property
     def privacy(self) -> Guarantee:
@@ -186,6 +195,8 @@ class Counter:
         shape = (plan.dimension,) if plan.mechanisms[0].coordinates else ()
         self._totals = np.zeros((plan.tree.levels, *shape))
         self._waiting: dict[int, Any] = {}
+        self.summed = 0
+        """Users whose values are in the finished nodes."""
         self._activate()
 
     @property
@@ -207,8 +218,7 @@ class Counter:
     @property
     def estimate(self) -> Any:
         """The sum of all users' values so far."""
-        pending = self.users % self.plan.tree.low
-        total = self._totals.sum(axis=0) + pending * self.plan.middle
+        total = self._totals.sum(axis=0) + (self.users - self.summed) * self.plan.middle
         return total if total.ndim else float(total)
 
     def arrive(self, users: int = 1) -> None:
@@ -228,6 +238,7 @@ class Counter:
         for level in sorted(self._waiting):
             self._finish(level, self._waiting[level])
         self._waiting.clear()
+        self.summed = self.users - self.users % self.plan.tree.low
         self._activate()
 
     def _finish(self, level: int, own: Any) -> None:

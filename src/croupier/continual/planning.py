@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.continual.counter import CounterPlan
 from croupier.continual.tree import Tree, Weights, binary_tree, shuffler_tree
 from croupier.privacy import Loss
-from croupier.protocols import Mechanism, Protocol, protocol
+from croupier.protocols import ROWS, Mechanism, Protocol, protocol
+from croupier.protocols.carriers import SplitAndMix
+from croupier.protocols.protocol import LARGEST_EPSILON
 
 SMALLEST = 32
 """The least batch of a tight counter, unless its carrier wants more."""
 
-LEVEL_DELTA = 0.01
+LEVEL_DELTA = 0.7
 """Of its equal part of δ, each tight level names this share; what counts is the exact composition of all."""
+
+CARRIER_DELTA = 0.01
+"""Of δ, split-and-mix takes no more than this share."""
 
 LEVEL_WRAP = 2.0**-64
 """How often a tight level's modular sum may wrap around: a long counter releases very many."""
@@ -52,23 +58,25 @@ def counter(
     if shufflers is not None:
         integer("shufflers", shufflers, 1)
     over = over or ("shuffled-vectors" if "dimension" in options else "shuffled-bits")
-    pure = delta == 0
+    # A purely private level needs no δ; the composition of several may still use the one that is asked for.
+    pure = over in ROWS and ROWS[over].notion == "pure"
     recipe = protocol(over, epsilon=epsilon, delta=None if pure else delta, constants=constants, **options)
+    delta = float(between("delta", delta, 0, 1, "[)"))
     if recipe.published:
         return _published(users, shufflers, recipe, delta, low)
     recipe = replace(recipe, wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
     least = max(SMALLEST, recipe.smallest) if low is None else integer("low", low, recipe.smallest)
     integer("users", users, least)
-    tree = _shape(users, shufflers, least, low is not None, recipe)
-    mechanisms = tight_levels(recipe, tree.sizes, epsilon, recipe.delta)
+    tree = _shape(users, shufflers, least, low is not None, recipe, delta)
+    mechanisms = tight_levels(recipe, tree.sizes, delta)
     noise = [mechanism.variance + mechanism.rounding_variance for mechanism in mechanisms]
-    return CounterPlan(
-        tree, mechanisms, Weights.best(tree.degree, noise), float(epsilon), _delta(recipe, delta), centred=True
-    )
+    return CounterPlan(tree, mechanisms, Weights.best(tree.degree, noise), float(epsilon), delta, centred=True)
 
 
 def best_counter(users: int, most: int | None = None, **options: Any) -> CounterPlan:
     """The counter with the least error bound among 1, 2, ... shufflers (at most `most`) and the binary tree."""
+    if most is not None:
+        integer("most", most, 1)
     tree = counter(users, **options)
     found = [tree]
     for shufflers in range(1, min(most or tree.shufflers, tree.shufflers) + 1):
@@ -91,17 +99,14 @@ def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float
         if tree.low < recipe.smallest:
             tree = shuffler_tree(users, shufflers, recipe.smallest)
         parts = shufflers
-    level = replace(recipe, epsilon=recipe.epsilon / parts, delta=recipe.delta / parts)
+    if recipe.row.notion not in PROMISED:
+        raise InvalidParameter("over", recipe.name, "a protocol whose ε is that of (ε, δ), with published constants")
+    level = replace(recipe, epsilon=_part(recipe.epsilon, parts), delta=recipe.delta / parts)
     mechanisms = tuple(level.plan(size) for size in tree.sizes)
-    plain = Weights.plain(tree.levels)
-    return CounterPlan(tree, mechanisms, plain, recipe.epsilon, _delta(recipe, delta), centred=False)
+    return CounterPlan(tree, mechanisms, Weights.plain(tree.levels), recipe.epsilon, delta, centred=False)
 
 
-def _delta(recipe: Protocol, asked: float) -> float:
-    return recipe.delta or float(asked)
-
-
-def _shape(users: int, shufflers: int | None, least: int, fixed: bool, recipe: Protocol) -> Tree:
+def _shape(users: int, shufflers: int | None, least: int, fixed: bool, recipe: Protocol, delta: float) -> Tree:
     """The tree whose smallest batch balances noise with delay; `least` as it stands when it was asked for."""
 
     def grow(low: int) -> Tree:
@@ -111,7 +116,7 @@ def _shape(users: int, shufflers: int | None, least: int, fixed: bool, recipe: P
     if fixed:
         return first
     # One calibration tells the noise of a level; with another number of levels it changes in proportion, nearly.
-    unit = tight_levels(recipe, (first.sizes[-1],) * first.levels, recipe.epsilon, recipe.delta)[-1]
+    unit = tight_levels(recipe, (first.sizes[-1],) * first.levels, delta)[-1]
     variance = (unit.variance + unit.rounding_variance) / first.levels
 
     def error(tree: Tree) -> float:
@@ -131,33 +136,78 @@ def _shape(users: int, shufflers: int | None, least: int, fixed: bool, recipe: P
 
 
 @lru_cache(maxsize=256)
-def tight_levels(recipe: Protocol, sizes: tuple[int, ...], epsilon: float, delta: float) -> tuple[Mechanism, ...]:
-    """One mechanism for each batch size, so that one user in all of them has (epsilon, delta), composed exactly.
+def tight_levels(recipe: Protocol, sizes: tuple[int, ...], delta: float) -> tuple[Mechanism, ...]:
+    """One mechanism for each batch size, so that one user in all of them has (recipe.epsilon, delta), composed exactly.
 
     Levels share one ε. The schedule is fixed in advance, so composing the mechanisms' own losses is sound.
     """
-    levels = len(sizes)
-    if levels == 1:
-        return (replace(recipe, epsilon=epsilon, delta=delta).plan(sizes[0]),)
+    epsilon, levels = recipe.epsilon, len(sizes)
+    pure = recipe.row.notion == "pure"
+    if levels == 1 and recipe.row.notion in PROMISED:
+        return (replace(recipe, delta=0.0 if pure else delta).plan(sizes[0]),)
+    level_delta = 0.0 if pure else LEVEL_DELTA * delta / levels
     if delta == 0.0:
-        return tuple(replace(recipe, epsilon=epsilon / levels).plan(size) for size in sizes)
-    level_delta = 0.0 if recipe.row.notion == "pure" else LEVEL_DELTA * delta / levels
+        return tuple(replace(recipe, epsilon=_part(epsilon, levels)).plan(size) for size in sizes)
+    # A carrier's distance is charged at the total ε, not at a level's; twice that leaves room for the search.
+    security = math.ceil(2.0 * min(epsilon, 300.0) / math.log(2.0) + math.log2(2.0 * levels / (CARRIER_DELTA * delta)))
 
     def at(size: int, level_epsilon: float) -> Mechanism:
-        return replace(recipe, epsilon=level_epsilon, delta=level_delta).plan(size)
+        level = replace(recipe, epsilon=min(level_epsilon, LARGEST_EPSILON), delta=level_delta)
+        return _secured(level.plan(size), security)
+
+    def total(mechanisms: tuple[Mechanism, ...]) -> Loss:
+        return Loss.total(mechanism.loss for mechanism in mechanisms)
 
     # The largest batch stands for all while the scale is found: total ε is nearly proportional to a level's.
     scale = epsilon / math.sqrt(levels)
     for _ in range(8):
         found = (levels * at(sizes[-1], scale).loss).epsilon(delta)
-        if not math.isfinite(found):
-            raise CroupierError(f"{recipe.name} cannot meet (ε, δ) = ({epsilon:g}, {delta:g}) over {levels} levels")
-        scale *= epsilon / found
-        if abs(found / epsilon - 1.0) < 1e-3:
+        scale = _nearer(scale, found, epsilon)
+        if abs(found / epsilon - 1.0) < CLOSE:
             break
-    while True:
+    best: tuple[Mechanism, ...] | None = None
+    for _ in range(64):
         mechanisms = tuple(at(size, scale) for size in sizes)
-        total = Loss.total(mechanism.loss for mechanism in mechanisms)
-        if total.delta(epsilon) <= delta:
-            return mechanisms
-        scale *= min(1.0 - 1e-4, (1.0 - 1e-6) * epsilon / total.epsilon(delta))
+        loss = total(mechanisms)
+        if loss.delta(epsilon) <= delta:
+            best, found = mechanisms, loss.epsilon(delta)
+            if found >= (1.0 - 5 * CLOSE) * epsilon or scale >= LARGEST_EPSILON:
+                return best
+            scale = _nearer(scale, found, (1.0 - CLOSE) * epsilon)
+        elif best is not None:
+            return best
+        else:
+            scale = min(_nearer(scale, loss.epsilon(delta), epsilon), (1.0 - 1e-4) * scale)
+    if best is None:
+        raise CroupierError(f"{recipe.name} cannot meet (ε, δ) = ({epsilon:g}, {delta:g}) over {levels} levels")
+    return best
+
+
+PROMISED = ("pure", "approximate")
+"""Notions whose ε a plan takes as it is; that of the others is a parameter of their noise."""
+
+CLOSE = 1e-3
+"""How near, relatively, a total ε comes to the one asked for; always from below."""
+
+
+def _nearer(scale: float, found: float, wanted: float) -> float:
+    """The scale at which a total proportional to it would be as wanted."""
+    # Far from the goal proportion says little: no step is longer than a doubling.
+    return scale * min(max(wanted / max(found, 1e-9), 0.5), 2.0)
+
+
+def _part(epsilon: float, levels: int) -> float:
+    """The largest double of which so many are no more than ε."""
+    part = epsilon / levels
+    while levels * Fraction(part) > Fraction(epsilon):
+        part = math.nextafter(part, 0.0)
+    return part
+
+
+def _secured(mechanism: Mechanism, security: int) -> Mechanism:
+    """The same with as many pieces as so many bits of security need, where the carrier is split-and-mix."""
+    carrier = mechanism.carrier
+    if not isinstance(carrier, SplitAndMix) or carrier.security >= security:
+        return mechanism
+    q, slack = carrier.modulus, carrier.slack
+    return replace(mechanism, carrier=SplitAndMix.for_batch(q, slack, mechanism.honest, security, mechanism.dimension))

@@ -9,8 +9,9 @@ and the budget is checked before the user takes part.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
@@ -19,7 +20,7 @@ from croupier.protocols import Mechanism, Release
 from croupier.protocols.mechanism import canonical
 
 VERSION = 1
-CHOICES = ("fixed", "adaptive")
+ACCOUNTS = ("exact", "sums")
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,16 @@ class Batch:
 class ConcurrentShufflers:
     """`count` shufflers, a budget for every user, and the log of what happened.
 
-    `choices="fixed"`: which mechanisms run is settled in advance, so their exact losses compose. `"adaptive"`: the
-    server chooses by earlier answers; then only sums that stay true under such choices are used (see `Ledger`, whose
-    `method` this is). Either way a user whom the budget does not cover is refused before anything is sent. Without
-    `keep_log` nothing but the present is remembered.
+    `account="exact"` composes the exact losses of all that is active when a user comes. That is sound whether the
+    server's choices are fixed in advance or follow from earlier answers: what a user takes part in was settled before
+    their value entered anything, so given the past it is a fixed list. `"sums"` keeps the budget by plain sums, as the
+    user's own `Ledger` adds them up (`method`): never less, and easier to explain. Either way a user whom the budget
+    does not cover is refused before anything is sent. A person who comes twice is two users here; only the device can
+    add those up. Without `keep_log` nothing but the present is remembered.
 
     >>> from croupier.protocols import shuffled_bits
     >>> half = shuffled_bits(epsilon=0.5, delta=5e-7)
-    >>> shufflers = ConcurrentShufflers(2, epsilon=1.0, delta=1e-6, choices="adaptive")
+    >>> shufflers = ConcurrentShufflers(2, epsilon=1.0, delta=1e-6, account="sums")
     >>> small, large = shufflers.activate(0, half.plan(users=100)), shufflers.activate(1, half.plan(users=300))
     >>> shufflers.arrive(100)
     >>> [batch.number for batch in shufflers.full]
@@ -95,14 +98,14 @@ class ConcurrentShufflers:
         *,
         epsilon: float,
         delta: float,
-        choices: str = "fixed",
+        account: str = "exact",
         method: str = "basic",
         keep_log: bool = True,
     ) -> None:
         self.count = integer("shufflers", count, 1)
         self.epsilon = float(positive("epsilon", epsilon))
         self.delta = float(between("delta", delta, 0, 1, "[)"))
-        self.choices = one_of("choices", choices, CHOICES)
+        self.account = one_of("account", account, ACCOUNTS)
         Ledger(epsilon, delta, method=method)  # a budget that the method cannot hold is refused now
         self.method = method
         self.users = 0
@@ -139,9 +142,11 @@ class ConcurrentShufflers:
         integer("shuffler", shuffler, 0, self.count - 1)
         if shuffler in self.active:
             raise InvalidParameter("shuffler", shuffler, f"an idle one: {self.idle}")
+        if not isinstance(mechanism, Mechanism):
+            raise InvalidParameter("mechanism", mechanism, "a planned mechanism of croupier.protocols")
+        if self.account == "sums":
+            self._check([*(batch.mechanism for batch in self.open), mechanism])
         number = self._declare(mechanism)
-        if self.choices == "adaptive":
-            self._check((*self._present(), number))
         batch = Batch(self._batches, shuffler, mechanism, number, mechanism.users)
         self.active[shuffler] = batch
         self._batches += 1
@@ -153,9 +158,9 @@ class ConcurrentShufflers:
         integer("users", users, 1)
         if self.room is not None and users > self.room:
             raise InvalidParameter("users", users, f"at most {self.room}: then a batch is full and must be released")
-        present = self._present()
+        present = tuple(sorted([batch.kind for batch in self.active.values()]))
         if present and present not in self._taken:
-            self._check(present)
+            self._check([self.mechanisms[kind] for kind in present])
             self._taken.add(present)
         for batch in self.active.values():
             batch.missing -= users
@@ -169,6 +174,7 @@ class ConcurrentShufflers:
         found = self._find(batch)
         if found.missing:
             raise InvalidParameter("batch", batch, f"a full one: {found.missing} users are missing")
+        _check_decoded(found.mechanism, decoded)
         del self.active[found.shuffler]
         self._record(Released(batch, decoded))
         return Release(found.mechanism, decoded)
@@ -180,27 +186,28 @@ class ConcurrentShufflers:
         self._record(Abandoned(batch))
 
     def loss(self) -> Loss:
-        """The exact loss of the user who took part in most, as composed for a schedule fixed in advance."""
+        """The exact loss of the user who pays most ε at the budget's δ."""
         if not self._taken:
             raise InvalidParameter("users", self.users, "at least one who took part in something")
-        totals = [self._total(taken) for taken in self._taken]
-        return totals[0] if len(totals) == 1 else max(totals, key=lambda loss: loss.delta(self.epsilon))
+        totals = [composed(tuple(self.mechanisms[kind] for kind in taken)) for taken in sorted(self._taken)]
+        return totals[0] if len(totals) == 1 else max(totals, key=lambda loss: loss.epsilon(self.delta))
 
     @property
     def privacy(self) -> Guarantee:
-        """What every user is sure of: exact for fixed choices, the budget itself for adaptive ones."""
-        if self.choices == "adaptive":
-            return Guarantee("approximate", self.epsilon, self.delta)
-        return Guarantee("approximate", self.loss().epsilon(self.delta), self.delta)
+        """What every user is sure of: exact, or the budget itself where sums keep it."""
+        epsilon = self.epsilon if self.account == "sums" else self.loss().epsilon(self.delta)
+        return Guarantee("approximate", epsilon, self.delta)
 
     def transcript(self) -> str:
         """Everything needed to follow the run: the setting, each mechanism once, and a line an event."""
+        if not self.keep_log:
+            raise CroupierError("no log was kept, so there is no transcript")
         head = {
             "version": VERSION,
             "shufflers": self.count,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "choices": self.choices,
+            "account": self.account,
             "method": self.method,
         }
         lines = [canonical(head)]
@@ -217,7 +224,7 @@ class ConcurrentShufflers:
         """Do it all again from a transcript; what does not follow is refused."""
         lines = transcript.splitlines()
         try:
-            head = json.loads(lines[0])
+            head = _object(lines[0])
             if head.pop("version") != VERSION:
                 raise InvalidParameter("version", lines[0][:60], str(VERSION))
             shufflers = cls(head.pop("shufflers"), **head)
@@ -235,6 +242,7 @@ class ConcurrentShufflers:
     def apply(self, event: Event) -> None:
         """Do what a logged event says."""
         if isinstance(event, Activated):
+            integer("mechanism", event.mechanism, 0, len(self.mechanisms) - 1)
             batch = self.activate(event.shuffler, self.mechanisms[event.mechanism])
             if batch != event.batch:
                 raise CroupierError(f"batch {event.batch} does not follow: the next one is {batch}")
@@ -252,13 +260,7 @@ class ConcurrentShufflers:
     def _in_order(self) -> list[Batch]:
         return [self.active[number] for number in sorted(self.active)]
 
-    def _present(self) -> tuple[int, ...]:
-        """The mechanisms at work now, whatever shufflers they are in."""
-        return tuple(sorted([batch.kind for batch in self.active.values()]))
-
     def _declare(self, mechanism: Mechanism) -> int:
-        if not isinstance(mechanism, Mechanism):
-            raise InvalidParameter("mechanism", mechanism, "a planned mechanism of croupier.protocols")
         number = self._numbers.setdefault(mechanism, len(self.mechanisms))
         if number == len(self.mechanisms):
             self.mechanisms.append(mechanism)
@@ -270,13 +272,10 @@ class ConcurrentShufflers:
                 return found
         raise InvalidParameter("batch", batch, f"an active one: {[b.number for b in self._in_order()]}")
 
-    def _total(self, present: Iterable[int]) -> Loss:
-        return Loss.total(self.mechanisms[number].loss for number in present)
-
-    def _check(self, present: tuple[int, ...]) -> None:
+    def _check(self, present: Sequence[Mechanism]) -> None:
         """Refuse what one user could not pay."""
-        if self.choices == "fixed":
-            found = self._total(present).delta(self.epsilon)
+        if self.account == "exact":
+            found = composed(tuple(present)).delta(self.epsilon)
             if found > self.delta * (1.0 + 1e-9):
                 raise BudgetExceeded(
                     f"{len(present)} mechanisms at once cost δ = {found:.3g} at ε = {self.epsilon:g}, "
@@ -284,15 +283,39 @@ class ConcurrentShufflers:
                 )
             return
         ledger = Ledger(self.epsilon, self.delta, method=self.method)
-        for number in present:
-            mechanism = self.mechanisms[number]
-            ledger.charge(mechanism.loss, f"mechanism {number}", delta=mechanism.guarantee.delta)
+        for mechanism in present:
+            what = f"{mechanism.protocol} with {mechanism.users} users"
+            ledger.charge(mechanism.loss, what, delta=mechanism.guarantee.delta)
+
+
+@lru_cache(maxsize=256)
+def composed(mechanisms: tuple[Mechanism, ...]) -> Loss:
+    """The loss of one user who takes part in all of these; many servers ask for the same one."""
+    return Loss.total(mechanism.loss for mechanism in mechanisms)
+
+
+def _check_decoded(mechanism: Mechanism, decoded: object) -> None:
+    """One whole number, or one for each coordinate."""
+    numbers: tuple[object, ...] = (decoded,)
+    if mechanism.coordinates:
+        if not isinstance(decoded, tuple) or len(decoded) != mechanism.dimension:
+            raise InvalidParameter("decoded", decoded, f"a tuple of {mechanism.dimension} whole numbers")
+        numbers = decoded
+    for number in numbers:
+        integer("decoded", number, -(2**63), 2**63 - 1)
+
+
+def _object(line: str) -> dict[str, Any]:
+    body = json.loads(line)
+    if not isinstance(body, dict):
+        raise InvalidParameter("transcript", line[:60], "a JSON object in every line")
+    return body
 
 
 def read_events(lines: Iterable[str]) -> Iterator[Event | Mechanism]:
     """Events and declared mechanisms from the lines of a transcript."""
     for line in lines:
-        body = json.loads(line)
+        body = _object(line)
         kind = body.pop("event")
         if kind == "mechanism":
             yield Mechanism.from_json(canonical(body))

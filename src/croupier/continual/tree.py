@@ -77,7 +77,7 @@ def binary_tree(users: int, low: int = 2) -> Tree:
     >>> binary_tree(2**10).levels
     9
     """
-    integer("users", users, low)
+    integer("users", users, integer("low", low, 1))
     return Tree(users, low, 2, max(1, math.ceil(math.log2(users / low))))
 
 
@@ -91,7 +91,11 @@ def shuffler_tree(users: int, shufflers: int, low: int | None = None) -> Tree:
     integer("shufflers", shufflers, 1)
     if low is None:
         low = max(1, round(users ** (1.0 / (2 * shufflers + 1))))
+    integer("low", low, 1, users)
     degree = max(2, math.ceil((users / low) ** (1.0 / shufflers) - 1e-9))
+    if degree > 2 and low * degree ** (shufflers - 1) > users:
+        # A node of the top level must fill; with one child less it does, and the root has a few more.
+        degree -= 1
     if low * degree ** (shufflers - 1) > users:
         most = max(1, math.floor(math.log2(max(users / low, 1.0))) + 1)
         raise InvalidParameter("shufflers", shufflers, f"at most {most} for {users} users from batches of {low}")

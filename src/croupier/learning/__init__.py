@@ -1,1 +1,71 @@
 """User-level private learning: users vote with a shared seed, selection decides (004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from croupier.checks import CroupierError
+from croupier.learning.boxes import Boxes
+from croupier.learning.correlated import Stream, agreement, distance, race, rounding
+from croupier.learning.cube import DecisionLists, Parities
+from croupier.learning.election import BitElection, Decision, ListElection, Voting
+from croupier.learning.listed import Listed
+from croupier.learning.lower_bound import representation_from_learner
+from croupier.learning.points import HashedPoints, Points
+from croupier.learning.queries import QueryBallot
+from croupier.learning.query_lists import DecisionListQueries
+from croupier.learning.query_separators import SeparatorQueries
+from croupier.learning.representation import Family, Hypothesis, Representation
+from croupier.learning.samples import Samples
+from croupier.learning.seeds import Seed
+from croupier.learning.stable import Ballot, Stable, plurality
+from croupier.learning.thresholds import Thresholds
+
+_ESTIMATORS = ("PrivateClassifier", "RowsAsUsers", "TooFewUsers", "UnverifiedVote")
+
+
+def __getattr__(name: str) -> Any:
+    """The estimator and its warnings, which need scikit-learn, when they are asked for."""
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from croupier.learning import estimators
+    except ImportError as error:
+        raise CroupierError(f"{name} needs scikit-learn: install croupier[learning] ({error})") from None
+    return getattr(estimators, name)
+
+
+__all__ = [
+    "Ballot",
+    "BitElection",
+    "Boxes",
+    "Decision",
+    "DecisionListQueries",
+    "DecisionLists",
+    "Family",
+    "HashedPoints",
+    "Hypothesis",
+    "ListElection",
+    "Listed",
+    "Parities",
+    "Points",
+    "PrivateClassifier",
+    "QueryBallot",
+    "Representation",
+    "RowsAsUsers",
+    "Samples",
+    "Seed",
+    "SeparatorQueries",
+    "Stable",
+    "Stream",
+    "Thresholds",
+    "TooFewUsers",
+    "UnverifiedVote",
+    "Voting",
+    "agreement",
+    "distance",
+    "plurality",
+    "race",
+    "representation_from_learner",
+    "rounding",
+]

@@ -6,15 +6,18 @@ publishes a `Rule`. The user's side is `Rule.choose`, `statistics`, and `mechani
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from croupier.checks import integer
+from croupier.checks import InvalidParameter, integer
 from croupier.continual import (
     SMALLEST,
     Batch,
     Counter,
     CounterPlan,
+    Event,
+    Tree,
     Weights,
     binary_tree,
     counter,
@@ -27,6 +30,9 @@ from croupier.privacy import gaussian_scale
 
 SEQUENTIAL_POWER = 0.6
 """Chowdhury and Zhou's batches of n^{3/5} users for one shuffler."""
+
+SEQUENTIAL_LEAST = 136
+"""Fewer users would make batches too small for split-and-mix."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +103,20 @@ def linear_bandit(
 def balanced_batch(users: int, dimension: int, shufflers: int | None, *, epsilon: float, delta: float) -> int:
     """The least doubling of 32 users that is no less than Gaussian noise of the same privacy would do to Σxxᵀ."""
     level = (SCALE * DIAMETER * gaussian_scale(epsilon, delta)) ** 2
+
+    def grow(low: int) -> Tree:
+        return binary_tree(users, low) if shufflers is None else shuffler_tree(users, shufflers, low)
+
     low = SMALLEST
     while 8 * low <= users:
-        tree = binary_tree(users, low) if shufflers is None else shuffler_tree(users, shufflers, low)
+        tree = grow(low)
         noise = (tree.levels * level,) * tree.levels
         refined = Weights.best(tree.degree, noise).variances(tree.degree, noise)
-        if low >= gaussian_deviation(tree, refined, 1.0 / users, directions=9.0**dimension, strength=2.0):
+        if low >= gaussian_deviation(tree, refined, 1.0 / users, directions=9.0 ** min(dimension, 300), strength=2.0):
+            break
+        try:
+            grow(2 * low)
+        except InvalidParameter:  # so many shufflers do not fit above larger batches
             break
         low *= 2
     return low
@@ -110,7 +124,7 @@ def balanced_batch(users: int, dimension: int, shufflers: int | None, *, epsilon
 
 def sequential_linear_bandit(users: int, dimension: int, **options: Any) -> LinearPlan:
     """One shuffler with batches of n^{3/5} users (Chowdhury and Zhou 2022), otherwise as `linear_bandit`."""
-    batch = round(float(integer("users", users, 32)) ** SEQUENTIAL_POWER)
+    batch = round(float(integer("users", users, SEQUENTIAL_LEAST)) ** SEQUENTIAL_POWER)
     return linear_bandit(users, dimension, 1, low=batch, **options)
 
 
@@ -130,7 +144,7 @@ class LinearServer:
     @property
     def summed(self) -> int:
         """Users whose statistics are in the sums by now."""
-        return self.counter.users - self.counter.users % self.plan.counter.tree.low
+        return self.counter.summed
 
     @property
     def rule(self) -> Rule:
@@ -146,3 +160,10 @@ class LinearServer:
     def release(self, batch: int, decoded: tuple[int, ...]) -> None:
         """A full batch's view decodes to this."""
         self.counter.release(batch, decoded)
+
+    @classmethod
+    def resume(cls, plan: LinearPlan, log: Iterable[Event]) -> LinearServer:
+        """Go through a log again and be where it ends."""
+        server = cls(plan)
+        server.counter = Counter.resume(plan.counter, log)
+        return server

@@ -10,8 +10,8 @@ users came. Tight: on the same kind of event ‖N‖ <= B and ‖h - Nθ‖ <= b
 
     β = √κ·σ√(2 log(2/α) + log det(V + (B+1-λ)⁺I)) + (b + λ)/√μ,   κ = 1 + (B+1-λ)⁺/μ,
 
-since Σxxᵀ + I <= κV. It holds for every λ at once, so the best one may be chosen by the sums themselves; as users come
-in, μ grows and the price of privacy goes.
+since Σxxᵀ + I <= κV. (Where λ > B, √(λ+B) + ‖h‖/√(λ-B) may replace the last term.) It holds for every λ at once, so the
+best one may be chosen by the sums themselves; as users come in, μ grows and the price of privacy goes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import between, integer, positive
+from croupier.checks import InvalidParameter, between, integer, positive
 from croupier.linear.statistics import SCALE, check_features, moments, statistics_dimension
 
 Floats = NDArray[np.float64]
+
+
+LARGEST_NET = 700.0
+"""The logarithm of the largest net of directions: doubles hold no more."""
 
 
 class NoisySums(Protocol):
@@ -59,7 +63,11 @@ class NoiseBounds:
         1/(1 - 2ν) times the bound for a matrix (v and -v count once), and 1/(1 - ν) times for a vector.
         """
         part = failure / 3.0
-        nets: list[float] = np.geomspace(0.01, 0.45, 40).tolist()
+        nets: list[float] = [
+            net for net in np.geomspace(0.01, 0.45, 40).tolist() if dimension * math.log1p(2.0 / net) < LARGEST_NET
+        ]
+        if not nets:
+            return cls.by_entry(sums, dimension, failure)
 
         def of_vector(strength: float) -> float:
             bounds = [
@@ -117,15 +125,22 @@ class Confidence:
         lifted = np.maximum(self.noise.matrix + 1.0 - ridges, 0.0)
         growth = np.log(values + lifted[:, None]).sum(axis=1)
         heard = np.sqrt((1.0 + lifted / least) * (2.0 * math.log(2.0 / self.failure) + np.maximum(growth, 0.0)))
-        return np.asarray(self.reward_noise * heard + (self.noise.joint + ridges) / np.sqrt(least))
+        pushed = (self.noise.joint + ridges) / np.sqrt(least)
+        # A ridge above the noise allows the paper's own bound on that term too.
+        spare = ridges - self.noise.matrix
+        apart = np.sqrt(ridges + self.noise.matrix) + self.noise.vector / np.sqrt(np.maximum(spare, 1e-300))
+        return np.asarray(self.reward_noise * heard + np.where(spare > 0, np.minimum(pushed, apart), pushed))
 
     def rule(self, sums: Floats, users: int) -> Rule:
         """What users choose by after `users` of them were summed."""
         vector, matrix = moments(np.asarray(sums, dtype=np.float64), self.dimension)
         eigenvalues, axes = np.linalg.eigh(matrix)
-        ridge, radius = self.ridge, self.published_radius(users)
-        if not self.published:
-            ridge, radius = self._best_ridge(eigenvalues, radius)
+        if self.published:
+            ridge, radius = self.ridge, self.published_radius(users)
+        else:
+            certain = np.maximum(eigenvalues, -self.noise.matrix)
+            fixed = float(self.tight_radii(certain, np.asarray([self.ridge]))[0])
+            ridge, radius = self._best_ridge(eigenvalues, fixed)
         # Only noise beyond its bound could leave an eigenvalue below ρ_min; V stays positive definite whatever comes.
         values = np.maximum(eigenvalues + ridge, self.least if ridge == self.ridge else 0.0)
         theta = axes @ ((axes.T @ vector) / values)
@@ -170,7 +185,10 @@ class Rule:
 
     def choose(self, features: ArrayLike) -> NDArray[np.int64]:
         """The number of the best action (second to last axis), for one user or many, on their own devices."""
-        return np.asarray(np.argmax(self.scores(features), axis=-1), dtype=np.int64)
+        x = np.asarray(features, dtype=np.float64)
+        if x.ndim < 2 or not x.shape[-2]:
+            raise InvalidParameter("features", f"shape {x.shape}", "a list of at least one action's feature vector")
+        return np.asarray(np.argmax(self.scores(x), axis=-1), dtype=np.int64)
 
     def holds(self, theta: ArrayLike) -> bool:
         """Whether a parameter lies in the confidence set."""
@@ -192,6 +210,7 @@ def confidence(
     Published: λ = 2σ'd with σ' the bound on an entry. Tight: bounds along directions, and until the sums allow less the
     λ that makes √ρ_max + γ least.
     """
+    between("failure", failure, 0, 1)
     if sums is None:
         return Confidence(dimension, 1.0, NoiseBounds(0.0, 0.0, 0.0), failure, reward_noise, published, exploration)
     if published:

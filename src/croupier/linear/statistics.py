@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 SCALE = math.sqrt(2.0)
 """The norm of the largest vector: it is sent divided by this, to lie in the unit ball."""
 
-DIAMETER = math.sqrt(4.5) / SCALE
+DIAMETER = 1.5
 """The largest distance of two users' vectors, as sent."""
 
 
@@ -68,4 +68,5 @@ def check_features(features: ArrayLike, dimension: int | None = None) -> Floats:
     if not np.all(squares <= 1.0 + 1e-9):
         worst = float(np.sqrt(squares[~(squares <= 1.0 + 1e-9)].flat[0]))
         raise InvalidParameter("features", f"a vector of norm {worst:.6g}", "vectors of norm at most 1")
-    return x
+    # Rounding may leave a norm a hair above one: what is sent must lie in the ball.
+    return np.asarray(x / np.maximum(np.sqrt(squares), 1.0)[..., None])

@@ -208,7 +208,8 @@ def _polya(target: Target) -> Polya:
         return Polya(least_real(lambda r: target.met(Polya(r, beta)), mean * (1.0 - beta) / beta), beta)
 
     largest = math.exp(-0.05 * target.epsilon)
-    candidates = [shape(beta) for beta in np.geomspace(1e-3, largest, 24).tolist()]
+    # What counts is how far β is from one.
+    candidates = [shape(1.0 - gap) for gap in np.geomspace(0.999, 1.0 - largest, 24).tolist()]
     return min(candidates, key=lambda noise: (noise.tail_quantile(target.failure), noise.mean))
 
 

@@ -1,6 +1,6 @@
-"""Who says what to whom: private sums, each a privacy target planned for a batch size.
+"""Who says what to whom: private sums, histograms and selections, each a privacy target planned for a batch size.
 
-The table `ROWS` lists them. A new one is a small file with a `Row`, and its name here.
+The table `ROWS` lists the sums. A new one is a small file with a `Row`, and its name here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from croupier.protocols.audit import Audit, audit
 from croupier.protocols.bits import SHUFFLED_BITS, SHUFFLED_LEVELS
 from croupier.protocols.carriers import TamperedMessage
 from croupier.protocols.counted import COUNTED_MESSAGES
+from croupier.protocols.histogram import Histogram, HistogramMechanism, HistogramRelease, histogram
 from croupier.protocols.mechanism import Certificate, Mechanism, Release
 from croupier.protocols.mixing import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
 from croupier.protocols.protocol import DEFAULT_DELTA, Protocol, Row
 from croupier.protocols.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
+from croupier.protocols.selection import Selection, SelectionMechanism, selection
+from croupier.protocols.universe import Buckets, ItemOutside, Items, Numbers
 from croupier.protocols.values import Ball, Values
 
 ROWS: dict[str, Row] = {
@@ -136,20 +139,31 @@ __all__ = [
     "ROWS",
     "Audit",
     "Ball",
+    "Buckets",
     "Certificate",
+    "Histogram",
+    "HistogramMechanism",
+    "HistogramRelease",
+    "ItemOutside",
+    "Items",
     "Mechanism",
+    "Numbers",
     "Protocol",
     "Release",
     "Row",
+    "Selection",
+    "SelectionMechanism",
     "TamperedMessage",
     "Values",
     "audit",
     "central_laplace",
     "counted_messages",
     "discrete_gaussian",
+    "histogram",
     "laplace",
     "local_laplace",
     "protocol",
+    "selection",
     "shuffled_bits",
     "shuffled_laplace",
     "shuffled_levels",

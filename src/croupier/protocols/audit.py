@@ -12,7 +12,9 @@ from croupier.checks import integer
 from croupier.noise import Source
 from croupier.privacy import epsilon_lower_bound
 from croupier.protocols.carriers import Plain
+from croupier.protocols.exposure import FIRST, SECOND, exposed
 from croupier.protocols.mechanism import Mechanism
+from croupier.protocols.planned import Planned
 from croupier.protocols.values import Ball
 
 CHUNK = 2**20
@@ -36,7 +38,7 @@ class Audit:
 
 
 def audit(
-    mechanism: Mechanism,
+    mechanism: Mechanism | Planned,
     trials: int,
     source: Source,
     *,
@@ -45,10 +47,25 @@ def audit(
 ) -> Audit:
     """Run randomize, carrier and analyze `trials` times on each of two batches that differ in one user's value.
 
-    The other users hold the lowest value. A correct mechanism is found wanting with probability at most `failure`.
+    The other users hold the lowest value (of a histogram's or a selection's users every other one the same item as the
+    one audited). A correct mechanism is found wanting with probability at most `failure`.
     It has power where noise is tight, ε is at least about 0.5 and the batch small; elsewhere the exact value speaks.
     """
     trials = integer("trials", trials, 4)
+    if isinstance(mechanism, Planned):
+        samples = [exposed(mechanism, item, trials, source, progress) for item in (FIRST, SECOND)]
+    else:
+        samples = _sampled(mechanism, trials, source, progress)
+    claim = mechanism.guarantee
+    found = epsilon_lower_bound(samples[0], samples[1], delta=claim.delta, failure=failure)
+    exact = mechanism.loss.epsilon(claim.delta)
+    return Audit(claim.epsilon, claim.delta, exact, found.epsilon, trials, failure)
+
+
+def _sampled(
+    mechanism: Mechanism, trials: int, source: Source, progress: Callable[[int], None] | None
+) -> list[NDArray[np.int64]]:
+    """What the analyzer decodes, for the first user at either end of the range."""
     samples = []
     for value in (mechanism.values.low, mechanism.values.high):
         batch = _batch(mechanism, value)
@@ -60,10 +77,7 @@ def audit(
             if progress is not None:
                 progress(now)
         samples.append(np.concatenate(drawn))
-    claim = mechanism.guarantee
-    found = epsilon_lower_bound(samples[0], samples[1], delta=claim.delta, failure=failure)
-    exact = mechanism.loss.epsilon(claim.delta)
-    return Audit(claim.epsilon, claim.delta, exact, found.epsilon, trials, failure)
+    return samples
 
 
 def _batch(mechanism: Mechanism, value: float) -> NDArray[np.float64]:

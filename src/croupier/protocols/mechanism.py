@@ -59,7 +59,7 @@ class Mechanism:
         integer("precision", self.precision, 1)
         one_of("noise_from", self.noise_from, PARTIES)
         one_of("side", self.side, SIDES)
-        one_of("constants", self.constants, ("tight", "published"))
+        one_of("constants", self.constants, ("tight", "published", "proof"))
         if not isinstance(self.protocol, str):
             raise InvalidParameter("protocol", self.protocol, "a name")
         self.carrier.check_plan(self)

@@ -27,6 +27,8 @@ CHUNK = 2**20
 
 FIRST_EPOCH = 1024
 
+NUMBERS = (int, float, np.integer, np.floating, np.bool_)
+
 
 class RunningSum(ABC):
     """What every counter in a simulation offers: `update` for one value, `run` for an array, and its error bound."""
@@ -85,8 +87,13 @@ class TreeSum(RunningSum):
 
     def extend(self, block: ArrayLike) -> Any:
         """Take in the values of exactly one lowest node at once, and return the estimate after them."""
-        values = self.plan.mechanisms[0].values.unit(block)
-        if len(values) != self._low or self._pending or self._left < self._low:
+        values = self.plan.mechanisms[0].values.unit(as_numbers(block))
+        if (
+            values.ndim != 1 + self.plan.mechanisms[0].coordinates
+            or len(values) != self._low
+            or self._pending
+            or self._left < self._low
+        ):
             raise InvalidParameter("block", values.shape, f"the {self._low} users of one whole lowest node")
         self._left -= self._low
         self._close(values)
@@ -95,7 +102,8 @@ class TreeSum(RunningSum):
     def _close(self, values: Floats) -> None:
         """A lowest node is full: its users' reports to every level, and the releases that are due."""
         if values.ndim == 1 and self.plan.mechanisms[0].values.binary:
-            self._sums += int(values.sum())
+            # Bits are whole levels on every grid.
+            self._sums += [int(values.sum()) * mechanism.precision for mechanism in self.plan.mechanisms]
         else:
             for level, mechanism in enumerate(self.plan.mechanisms):
                 self._sums[level] += encode(values, mechanism.precision, self.source).sum(axis=0)
@@ -108,9 +116,9 @@ class TreeSum(RunningSum):
 
     def run(self, values: ArrayLike) -> Floats:
         plan = self.plan
-        array = np.asarray(values, dtype=np.float64)
+        array = as_numbers(values)
         if array.ndim != 1 + plan.mechanisms[0].coordinates or not 1 <= len(array) <= plan.users:
-            shape = "(t,)" if plan.dimension == 1 else f"(t, {plan.dimension})"
+            shape = f"(t, {plan.dimension})" if plan.mechanisms[0].coordinates else "(t,)"
             raise InvalidParameter("values", array.shape, f"an array {shape} with t at most {plan.users}, as planned")
         sums = self._level_sums(array)
         decoded = [m.estimate(m.noisy(s, self.source)) for m, s in zip(plan.mechanisms, sums, strict=True)]
@@ -131,14 +139,16 @@ class TreeSum(RunningSum):
             nodes = slice(start, min(start + step, counts[0]))
             unit = values.unit(array[nodes.start * tree.low : nodes.stop * tree.low])
             for level, sums in enumerate(lowest):
-                encoded = encode(unit, self.plan.mechanisms[level].precision, self.source)
+                precision = 1 if values.binary else self.plan.mechanisms[level].precision
+                encoded = encode(unit, precision, self.source)
                 sums[nodes] = encoded.reshape(-1, tree.low, *shape).sum(axis=1)
         values.unit(array[counts[0] * tree.low :])
         found = []
         for level, count in enumerate(counts):
             own = lowest[min(level, len(lowest) - 1)]
             width = tree.degree**level
-            found.append(own[: count * width].reshape(count, width, *shape).sum(axis=1))
+            scale = self.plan.mechanisms[level].precision if values.binary else 1
+            found.append(scale * own[: count * width].reshape(count, width, *shape).sum(axis=1))
         return found
 
 
@@ -154,7 +164,7 @@ class DoublingSum(RunningSum):
         self._plan, self.source, self._keep_log = plan, source, keep_log
         self._size = integer("first", first, 2)
         self._carried: Any = 0.0
-        self.epochs: list[TreeSum] = []
+        self._first = self._size
         self._seen = 0
         self._begin()
 
@@ -165,14 +175,14 @@ class DoublingSum(RunningSum):
 
     @property
     def memory_nodes(self) -> int:  # type: ignore[override]
-        return self.epochs[-1].memory_nodes + 1
+        return self.epoch.memory_nodes + 1
 
     def _begin(self) -> None:
-        self.epochs.append(TreeSum(self._plan(self._size), self.source, keep_log=self._keep_log))
+        self.epoch = TreeSum(self._plan(self._size), self.source, keep_log=self._keep_log)
         self._size *= 2
 
     def update(self, value: Any) -> Any:
-        last = self.epochs[-1]
+        last = self.epoch
         found = last.update(value) + self._carried
         self._seen += 1
         if not last._left:
@@ -181,11 +191,13 @@ class DoublingSum(RunningSum):
         return found
 
     def run(self, values: ArrayLike) -> Floats:
-        array = np.asarray(values, dtype=np.float64)
-        fresh = type(self)(self._plan, self.source, first=self.epochs[0].users)
+        array = as_numbers(values)
+        if not array.ndim:
+            raise InvalidParameter("values", array.shape, "an array with time on its first axis")
+        fresh = type(self)(self._plan, self.source, first=self._first)
         found, carried, start = [], np.zeros(array.shape[1:]), 0
         while True:
-            epoch = fresh.epochs[-1]
+            epoch = fresh.epoch
             part = array[start : start + epoch.users]
             found.append(epoch.run(part) + carried)
             start += len(part)
@@ -198,7 +210,7 @@ class DoublingSum(RunningSum):
         """For all estimates up to so many users (default: so far); epoch e has the share 6/(πe)² of the failure."""
         failure = float(between("failure", failure, 0, 1))
         bounds: list[float] = []
-        size, left = self.epochs[0].users, max(1, self._seen if users is None else users)
+        size, left = self._first, max(1, self._seen if users is None else users)
         while left > 0:
             share = failure * 6.0 / (math.pi * (len(bounds) + 1)) ** 2
             bounds.append(self._plan(size).bound(share))
@@ -206,16 +218,35 @@ class DoublingSum(RunningSum):
         return math.fsum(bounds)
 
 
+def as_numbers(values: Any) -> Floats:
+    """Numbers as an array, or a refusal."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            "value", values, "numbers: a vector of norm at most 1, or an array of one shape"
+        ) from None
+
+
 def _entrance(plan: CounterPlan) -> Callable[[Any], Any]:
     """A quick check of one value, where it enters."""
     values = plan.mechanisms[0].values
     if plan.mechanisms[0].coordinates or values.clip:
-        return lambda value: value if values.unit(value) is not None else None
+        wanted = (plan.dimension,) if plan.mechanisms[0].coordinates else ()
+
+        def check_shape(value: Any) -> Any:
+            if np.shape(value) != wanted:
+                allowed = f"a vector of {plan.dimension} coordinates" if wanted else "a number"
+                raise InvalidParameter("value", f"shape {np.shape(value)}", allowed)
+            values.unit(as_numbers(value))
+            return value
+
+        return check_shape
     low, high = float(values.low), float(values.high)
     allowed = f"{low:g} or {high:g}" if values.binary else f"a number in [{low:g}, {high:g}]"
 
     def check(value: Any) -> Any:
-        if not low <= value <= high or (values.binary and low != value != high):
+        if not isinstance(value, NUMBERS) or not low <= value <= high or (values.binary and low != value != high):
             raise InvalidParameter("value", value, allowed)
         return value
 

@@ -266,5 +266,5 @@ def exponent(users: NDArray[np.int64], regret: Floats, first: float = 0.01) -> f
     """The slope of log regret over log users, from the given share of the run on."""
     if not 0 < first < 1:
         raise InvalidParameter("first", first, "a number in (0, 1)")
-    late = users >= first * users[-1]
+    late = (users >= first * users[-1]) & (regret > 0.0)
     return float(np.polyfit(np.log(users[late]), np.log(regret[late]), 1)[0])

@@ -16,7 +16,7 @@ from croupier.checks import InvalidParameter, between, integer
 from croupier.continual import Tree, counter, prefixes
 from croupier.noise import SeededSource
 from croupier.privacy import gaussian_scale
-from croupier.simulation.counting import RunningSum, TreeSum
+from croupier.simulation.counting import RunningSum, TreeSum, as_numbers
 
 Floats = NDArray[np.float64]
 
@@ -44,9 +44,12 @@ class ReferenceSum(RunningSum):
         return self._sum + self.next_noise()
 
     def run(self, values: ArrayLike) -> Floats:
-        array = np.asarray(values, dtype=np.float64)
+        array = as_numbers(values)
         if array.ndim != 1 or not 1 <= len(array) <= self.users:
             raise InvalidParameter("values", array.shape, f"an array (t,) with t at most {self.users}, as planned")
+        outside = ~((array >= 0.0) & (array <= 1.0))
+        if outside.any():
+            raise InvalidParameter("value", float(array[outside][0]), "a number in [0, 1]")
         return np.cumsum(array) + self.noise(len(array))
 
     def bound(self, failure: float) -> float:

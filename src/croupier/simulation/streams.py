@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
+from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, positive
 
 Floats = NDArray[np.float64]
 
@@ -18,12 +18,13 @@ NAMES = "bernoulli:P, constant:P, hard, or a file with one number a line"
 def bernoulli_stream(users: int, rate: float, seed: int) -> Floats:
     """Independent ones with probability `rate`."""
     between("rate", rate, 0, 1, "[]")
-    return (np.random.default_rng(seed).random(integer("users", users, 1)) < rate).astype(np.float64)
+    generator = np.random.default_rng(integer("seed", seed, 0))
+    return (generator.random(integer("users", users, 1)) < rate).astype(np.float64)
 
 
 def repetitions(users: int, shufflers: int, epsilon: float) -> int:
     """How often a bit repeats (002 section 4): ½ n^{1/(2k+1)} c^{2k/(2k+1)} with c = e^ε/(e^{2ε} + 1)."""
-    secrecy = 1.0 / (math.exp(float(positive("epsilon", epsilon))) + math.exp(-epsilon))
+    secrecy = math.exp(-float(positive("epsilon", epsilon))) / (1.0 + math.exp(-2.0 * epsilon))
     power = 1.0 / (2 * integer("shufflers", shufflers, 1) + 1)
     return max(1, int(0.5 + 0.5 * float(integer("users", users, 1)) ** power * secrecy ** (2 * shufflers * power)))
 
@@ -39,7 +40,7 @@ def hard_stream(users: int, shufflers: int, epsilon: float, seed: int) -> Floats
     >>> hard_stream(10**6, 1, 1.0, seed=3).mean().round(1)
     np.float64(0.5)
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(integer("seed", seed, 0))
     repeat = repetitions(users, shufflers, epsilon)
     prefix = np.full(int(generator.integers(0, repeat + 1)), generator.integers(0, 2), dtype=np.float64)
     rounds = math.ceil(users / (1 + repeat))
@@ -59,7 +60,7 @@ def file_stream(path: str | Path) -> Floats:
         if not line.strip():
             continue
         try:
-            values.append(float(line))
+            values.append(float(finite("line", float(line))))
         except ValueError:
             raise CroupierError(f"{path}, line {number}: {line[:40]!r} is not a number") from None
     if not values:
@@ -77,7 +78,9 @@ def stream(text: str, *, users: int, shufflers: int, epsilon: float, seed: int) 
             rate = float(argument)
         except ValueError:
             raise InvalidParameter("stream", text, NAMES) from None
-        return bernoulli_stream(users, rate, seed) if kind == "bernoulli" else np.full(users, rate)
+        if kind == "bernoulli":
+            return bernoulli_stream(users, rate, seed)
+        return np.full(integer("users", users, 1), float(finite("rate", rate)))
     if not Path(text).is_file():
         raise InvalidParameter("stream", text, NAMES)
     values = file_stream(text)

@@ -10,11 +10,24 @@ from pathlib import Path
 
 from croupier import __version__
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.simulation.figures import ours, paper001, paper003
+from croupier.simulation.figures import (
+    histograms004,
+    learners004,
+    linear002,
+    ours,
+    paper001,
+    paper002,
+    paper003,
+    shufflers002,
+)
 from croupier.simulation.figures.experiment import Body, Figure, Task
 from croupier.simulation.plots import save
 
-FIGURES: dict[str, Figure] = {figure.name: figure for figure in (*paper003.FIGURES, *paper001.FIGURES, *ours.FIGURES)}
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for module in (paper003, paper001, paper002, shufflers002, linear002, ours, histograms004, learners004)
+    for figure in module.FIGURES
+}
 """Every figure by name."""
 
 

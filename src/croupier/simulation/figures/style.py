@@ -34,6 +34,20 @@ STYLES: dict[str, Style] = {
     "DP-KLUCB": (VERMILION, "-", "^"),
     "DP-IMED": (GREEN, (0, (6, 1.5, 1.5, 1.5)), "D"),
     "KL-UCB": (BLACK, (0, (1.5, 1.5)), "o"),
+    "k = 1": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
+    "k = 2": (GREEN, (0, (3, 1.5)), "D"),
+    "k = 3": (PURPLE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "v"),
+    "binary tree": (BLUE, "-", "s"),
+    "central square root": (BLACK, (0, (1.5, 1.5)), "o"),
+    "local": (ORANGE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "<"),
+    "LinUCB, no privacy": (BLACK, (0, (1.5, 1.5)), "o"),
+    "central tree": (SKY, (0, (6, 2)), "P"),
+    "concurrent, binary tree": (BLUE, "-", "s"),
+    "concurrent, k = 2": (GREEN, (0, (3, 1.5)), "D"),
+    "sequential": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
+    "published, shuffled bits": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
+    "tight, shuffled bits": (BLUE, "-", "s"),
+    "tight, shuffled Laplace": (GREEN, (0, (3, 1.5)), "D"),
 }
 """Colour, line and marker of each curve; no two in one figure share any of the three."""
 

@@ -1,0 +1,235 @@
+"""`croupier histogram`: how many users hold each item of a public universe, released privately from a file."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.cli.options import print_json
+from croupier.cli.progress import progress
+from croupier.cli.tables import number, table
+from croupier.noise import secure, seeded
+from croupier.protocols import Buckets, HistogramMechanism, HistogramRelease, ItemOutside, Items, histogram
+from croupier.protocols.target import CONSTANTS, MODELS, SIDES, WISHES
+
+NAME = "histogram"
+SUMMARY = "count the items of a file, one a user, and release the counts privately"
+
+STEPS = 1000
+
+TRUST = {
+    "shuffle": "the shuffler, to permute the messages and to keep their senders to itself; not the analyzer",
+    "local": "nobody: each report is private by itself",
+    "central": "the analyzer, with every user's item",
+    "central-pure": "the analyzer, with every user's item",
+}
+
+UNBIASED = ("labelled-messages", "coins", "projective-response", "noisy-counts")
+"""Tallies whose counts may be negative."""
+
+CERTAIN = {
+    "over": "'at most' is certain; 'at least' holds for all items with probability {share}",
+    "under": "'at least' is certain, and 0 for an item that nobody holds; 'at most' holds with probability {share}",
+    "coins": "they hold with probability {share}; with certainty no count is off by more than its {coins} coins",
+    "bounded-stable": "certain, all of them; a count too small to show is given as 0",
+    "neither": "they hold for all items at once with probability {share}",
+}
+"""Which bounds cannot fail, by side or by tally."""
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """The file, what it may hold, and the privacy target."""
+    command.add_argument("file", metavar="FILE", help="one item a line, one line a user (- reads standard input)")
+    command.add_argument("--column", metavar="NAME", help="FILE is CSV with a header: the column that holds the items")
+    command.add_argument(
+        "--universe", metavar="FILE", help="the items there may be, one a line: public, never taken from FILE itself"
+    )
+    command.add_argument("--buckets", type=int, metavar="B", help="count any text in the 2^B buckets of a public hash")
+    command.add_argument("--salt", default="", metavar="TEXT", help="of the hash (default: none)")
+    command.add_argument("--candidates", metavar="FILE", help="items to look up among the buckets, one a line")
+    command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
+    command.add_argument("--delta", type=float, metavar="D", help="δ (default: 1e-6 where the model needs one)")
+    command.add_argument("--model", choices=MODELS, default="shuffle", help="who adds the noise (default: shuffle)")
+    command.add_argument(
+        "--side", choices=SIDES, help="shuffle: where counts may err (default: over, never below the truth)"
+    )
+    command.add_argument("--minimise", choices=WISHES, default="error", help="shuffle: error or messages (error)")
+    command.add_argument("--constants", choices=CONSTANTS, default="tight", help="exact or a paper's (default: tight)")
+    command.add_argument(
+        "--honest-fraction", type=float, default=1.0, metavar="G", help="share of users counted on (default: 1)"
+    )
+    command.add_argument("--top", type=int, default=10, metavar="K", help="items to show (default: 10)")
+    command.add_argument(
+        "--failure", type=float, default=0.05, metavar="P", help="chance that any bound fails (default: 0.05)"
+    )
+    command.add_argument("--seed", type=int, metavar="S", help="a repeatable demonstration (default: secure noise)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, plan, let every user's device report, and show what the analyzer learns."""
+    integer("top", options.top, 1)
+    universe = _universe(options)
+    lines = _items(options.file, options.column)
+    recipe = histogram(
+        epsilon=options.epsilon,
+        delta=options.delta,
+        universe=universe,
+        model=options.model,
+        constants=options.constants,
+        side=options.side,
+        honest_fraction=options.honest_fraction,
+        minimise=options.minimise,
+    )
+    source = secure() if options.seed is None else seeded(options.seed)
+    mechanism = recipe.plan(users=len(lines))
+    with progress("users", STEPS) as advance:
+        try:
+            release = mechanism.run([item for _, item in lines], source, lambda part: advance(round(STEPS * part)))
+        except ItemOutside as refused:
+            place = f"{_named(options.file)}, line {lines[refused.place][0]}"
+            raise CroupierError(f"{place}: {refused.value!r} is not in the universe ({options.universe})") from None
+    body = _summary(release, options)
+    if options.json:
+        print_json(body)
+    else:
+        _show(body, release, options)
+    return 0
+
+
+def _universe(options: argparse.Namespace) -> Items | Buckets:
+    if options.buckets is None:
+        if options.universe is None:
+            raise InvalidParameter("universe", None, "given, or --buckets: what may be counted must be public")
+        if options.candidates is not None:
+            raise InvalidParameter("candidates", options.candidates, "left out without --buckets")
+        return Items(tuple(item for _, item in _items(options.universe, None)))
+    paths = [path for path in (options.universe, options.candidates) if path is not None]
+    candidates = tuple(item for path in paths for _, item in _items(path, None))
+    return Buckets(options.buckets, options.salt, candidates)
+
+
+def _items(path: str, column: str | None) -> list[tuple[int, str]]:
+    """The items of a file with the numbers of their lines."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise CroupierError(f"{path}: could not be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise CroupierError(f"{_named(path)}: is not UTF-8 text") from None
+    found = _column(path, text, column) if column is not None else _lines(text)
+    while found and not found[-1][1]:
+        found.pop()
+    if not found:
+        raise CroupierError(f"{_named(path)}: holds no item")
+    empty = next((line for line, item in found if not item), None)
+    if empty is not None:
+        raise CroupierError(f"{_named(path)}, line {empty}: no item where one was due")
+    return found
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(place, line.strip()) for place, line in enumerate(text.split("\n"), 1)]
+
+
+def _column(path: str, text: str, column: str) -> list[tuple[int, str]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        names = reader.fieldnames or []
+        if column not in names:
+            raise CroupierError(
+                f"{_named(path)}: no column {column!r}; it has " + (", ".join(map(repr, names)) or "none")
+            )
+        return [(reader.line_num, (row[column] or "").strip()) for row in reader]
+    except csv.Error as error:
+        raise CroupierError(f"{_named(path)}, line {reader.line_num}: is not CSV ({error})") from None
+
+
+def _named(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _summary(release: HistogramRelease, options: argparse.Namespace) -> dict[str, Any]:
+    """The release as plain data."""
+    mechanism = release.mechanism
+    certificate = mechanism.certificate()
+    return {
+        "users": mechanism.users,
+        "items": mechanism.size,
+        "model": mechanism.model,
+        "constants": mechanism.constants,
+        "tally": mechanism.ballot.to_dict(),
+        "epsilon": mechanism.guarantee.epsilon,
+        "delta": mechanism.guarantee.delta,
+        "exact_epsilon": certificate.epsilon,
+        "exact_delta": certificate.delta,
+        "failure": options.failure,
+        "radius": mechanism.radius(options.failure),
+        "messages_per_user": mechanism.messages_per_user,
+        "bits_per_user": mechanism.bits_per_user,
+        "simulation_only": mechanism.simulation_only,
+        "trusts": mechanism.ballot.trusted,
+        "seed": options.seed,
+        "top": [
+            {"item": e.name, "index": e.index, "count": e.count, "lower": e.lower, "upper": e.upper}
+            for e in release.top(options.top, options.failure)
+        ],
+    }
+
+
+def _show(body: dict[str, Any], release: HistogramRelease, options: argparse.Namespace) -> None:
+    mechanism = release.mechanism
+    universe = mechanism.universe
+    buckets = isinstance(universe, Buckets)
+    what = "buckets" if buckets else "items"
+    print(f"{mechanism.users:,} users, {mechanism.size:,} {what}; the {len(body['top']):,} largest counts:")
+    table(
+        ["bucket of" if buckets else "item", "count", "at least", "at most"],
+        [[e["item"], f"{e['count']:,.0f}", f"{e['lower']:,.0f}", f"{e['upper']:,.0f}"] for e in body["top"]],
+        right={1, 2, 3},
+    )
+    for word, text in _facts(body, release, options):
+        print(f"{word:<9} {text}")
+    if isinstance(universe, Buckets):
+        for line in _read_back(universe):
+            print(line)
+
+
+def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Namespace) -> list[tuple[str, str]]:
+    """What a reader must know to use the numbers."""
+    mechanism = release.mechanism
+    share = f"{1 - options.failure:g}"
+    exact = f"δ = {number(body['exact_delta'])} at that ε" if body["delta"] else f"ε = {number(body['exact_epsilon'])}"
+    counts = "every count (cut to 0 where negative)" if mechanism.ballot.kind in UNBIASED else "every count"
+    messages = f"{number(body['messages_per_user'])} a user on average, {mechanism.message_bits} bits each"
+    if body["simulation_only"]:
+        messages += ": more than a device would send, so this can only be simulated"
+    demonstration = f"seed {options.seed}: a demonstration, not a release"
+    return [
+        ("privacy", f"{mechanism.guarantee} for every user's item, recomputed: {exact}; the number of users is public"),
+        ("trusts", TRUST[mechanism.model]),
+        ("error", f"{counts} is within {number(body['radius'])} of the truth, all at once, with probability {share}"),
+        ("bounds", CERTAIN[_side(mechanism)].format(share=share, coins=getattr(mechanism.ballot, "coins", ""))),
+        ("messages", messages),
+        ("noise", "a cryptographic source, exact laws" if options.seed is None else demonstration),
+    ]
+
+
+def _side(mechanism: HistogramMechanism) -> str:
+    found = str(getattr(mechanism.ballot, "side", mechanism.ballot.kind))
+    return found if found in CERTAIN else "neither"
+
+
+def _read_back(universe: Buckets) -> list[str]:
+    """How a bucket's number becomes an item again, and where it cannot."""
+    rule = f"the first {universe.bits} bits of SHA-256(salt, zero byte, item), salt {universe.salt!r}"
+    lines = [f"An item's bucket is {rule}; it counts every item there, candidates or not."]
+    if not universe.candidates:
+        lines.append("To read buckets back, name items to look for with --candidates FILE, one a line.")
+    elif universe.collisions:
+        lines.append(f"{len(universe.collisions):,} buckets hold several candidates, counted together (a + b).")
+    return lines

@@ -1,0 +1,185 @@
+"""Histograms through a shuffler: one message for each item held and for each unit of noise (004 Lemmas 36 and 37).
+
+Every user adds a share of one-sided noise to every bucket, so the shuffled labels show each count plus noise. `over`
+sends the item held: no count is below the truth. `under` sends every item that is *not* held and subtracts: no count
+is above it, an item that nobody holds is exactly 0, and a user sends nearly as many messages as there are items.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from croupier.checks import InvalidParameter, one_of
+from croupier.noise import Noise, Poisson, Polya, Source
+from croupier.noise.source import residues
+from croupier.privacy import Loss
+from croupier.protocols.least import move
+from croupier.protocols.tally import Floats, Integers, Reports, Tally, chances, check_batch, check_failure, least_error
+
+SIDES = ("over", "under")
+
+
+@dataclass(frozen=True)
+class LabelledMessages(Tally):
+    """Counts plus (`over`) or minus (`under`) noise whose share, for each bucket, every user draws."""
+
+    kind: ClassVar[str] = "labelled-messages"
+    trusted: ClassVar[str] = "the shuffler"
+    size: int
+    users: int
+    counted_on: int
+    share: Noise
+    side: str = "over"
+
+    def __post_init__(self) -> None:
+        check_batch(self.size, self.users, self.counted_on)
+        one_of("side", self.side, SIDES)
+        if not isinstance(self.share, Poisson | Polya):
+            raise InvalidParameter("share", self.share, "Poisson or Polya noise: only those are sent as messages")
+
+    @property
+    def honest(self) -> int:
+        return self.counted_on
+
+    @cached_property
+    def noise(self) -> Noise:
+        """All the noise in one count, when every user adds theirs."""
+        return self.share.times(self.users)
+
+    @cached_property
+    def loss(self) -> Loss:
+        return move(self.share.times(self.counted_on))
+
+    @property
+    def messages_per_user(self) -> float:
+        return (1 if self.side == "over" else self.size - 1) + self.size * self.share.mean
+
+    @property
+    def std(self) -> float:
+        return self.noise.std
+
+    def report(self, indices: Integers, source: Source, seats: Integers) -> Reports:
+        """Own messages and noise, in rising order, so that the order says nothing."""
+        labels, lengths = self._noise(len(indices), source)
+        if self.side == "over":
+            own = indices[:, None]
+        else:
+            every = np.broadcast_to(np.arange(self.size - 1), (len(indices), self.size - 1))
+            own = every + (every >= indices[:, None])
+        owner = np.repeat(np.arange(len(indices)), lengths)
+        owners = np.concatenate((owner, np.repeat(np.arange(len(indices)), own.shape[1])))
+        # One sort by user and label: both fit one word together.
+        keys = np.sort(owners * self.size + np.concatenate((labels, own.ravel())))
+        return Reports(keys % self.size, lengths + own.shape[1])
+
+    def _counted(self, indices: Integers, source: Source, seats: Integers) -> Integers:
+        """The same count without listing the messages that are not random."""
+        noise = np.bincount(self._noise(len(indices), source)[0], minlength=self.size)
+        return noise + self._certain(np.bincount(indices, minlength=self.size))
+
+    @property
+    def _drawn_per_user(self) -> float:
+        return 1.0 + self.size * self.share.mean
+
+    def _certain(self, counts: Integers) -> Integers:
+        return counts if self.side == "over" else counts.sum() - counts
+
+    def _noise(self, users: int, source: Source) -> tuple[Integers, Integers]:
+        """Labels of every user's noise, user after user, and how many each has.
+
+        Independent draws for all buckets have the law of one draw of their total, spread: uniformly for Poisson, by
+        Pólya's urn for negative binomial noise.
+        """
+        total = self.share.times(self.size)
+        lengths = total.sample(users, source)
+        labels = residues(self.size, (int(lengths.sum()),), source)
+        if isinstance(total, Polya):
+            labels = _urn(labels, lengths, Fraction(total.r), source)
+        return labels, lengths
+
+    def law(self, counts: Integers, source: Source) -> Integers:
+        return self._certain(counts) + self.noise.sample(self.size, source)
+
+    def decode(self, view: Integers, source: Source | None) -> Integers:
+        least = self.users * (1 if self.side == "over" else self.size - 1)
+        counts = self.check_view(view, least)
+        return counts if self.side == "over" else self.users - counts
+
+    def estimate(self, decoded: Integers) -> Floats:
+        shift = -self.noise.mean if self.side == "over" else self.noise.mean
+        return np.asarray(decoded + shift, dtype=np.float64)
+
+    @property
+    def _held(self) -> int:
+        """At most so many items are held by anyone."""
+        return min(self.users, self.size)
+
+    def bounds(self, decoded: Integers, failure: float) -> tuple[Floats, Floats]:
+        """One side is certain. On the other an item held by nobody cannot fail when counting under."""
+        failure = check_failure(failure)
+        value = decoded.astype(np.float64)
+        if self.side == "over":
+            reach = self.noise.tail_quantile(failure / self.size) if failure else math.inf
+            return np.clip(value - reach, 0.0, self.users), np.clip(value, 0.0, self.users)
+        reach = self.noise.tail_quantile(failure / self._held) if failure else math.inf
+        return np.clip(value, 0.0, self.users), np.clip(value + reach, 0.0, self.users)
+
+    def radius(self, failure: float) -> float:
+        """Exact quantiles of both tails. An item that nobody holds cannot come out below 0, so errors downward have
+        only the items held to fail in: counting under, the long tail of the noise is there, whatever the universe.
+        """
+        half = check_failure(failure, certain=False) / 2.0
+        long, short = (self.size, self._held) if self.side == "over" else (self._held, self.size)
+        mean = self.noise.mean
+        reach = max(self.noise.tail_quantile(half / long) - mean, mean - self.noise.quantile(half / short))
+        return min(reach, float(self.users))
+
+    def winner_error(self, failure: float) -> float:
+        """Sum over the noise of the best item: any of the others may have more noise (over), or less (under)."""
+        failure = check_failure(failure, certain=False)
+        window = self.noise.window()
+        x = np.arange(window.start, window.stop)
+        others = self.size - 1
+
+        def exceeds(error: int) -> float:
+            beaten = self.noise.tail(x + error) if self.side == "over" else self.noise.cdf(x - error - 1)
+            return float(np.dot(window.pmf, np.minimum(1.0, others * beaten))) + window.below + window.above
+
+        return min(least_error(exceeds, failure, window.stop - window.start), float(self.users))
+
+
+def _urn(labels: Integers, lengths: Integers, strength: Fraction, source: Source) -> Integers:
+    """Turn each user's independent labels into a Pólya urn's.
+
+    A user's message number k keeps its own label with probability R/(R + k), and else repeats one of the k before it:
+    given their number, negative binomial counts of total shape R have this law.
+    """
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    place = np.arange(len(labels)) - starts
+    a, b = strength.numerator, strength.denominator
+    kept = [(a << 64) // (a + k * b) for k in range(int(lengths.max(initial=0)))]
+    fresh = chances(kept, place, lambda k: Fraction((a << 64) % (a + k * b), a + k * b), source)
+    repeats = np.flatnonzero(~fresh)
+    origin = np.arange(len(labels))
+    origin[repeats] = starts[repeats] + _each_below(place[repeats], source)
+    # A message may repeat one that repeats another: follow them all to their first.
+    while not np.array_equal(further := origin[origin], origin):
+        origin = further
+    return labels[origin]
+
+
+def _each_below(bounds: Integers, source: Source) -> Integers:
+    """Uniform whole numbers, each below its own bound, exactly (words past the last multiple are redrawn)."""
+    ends = bounds.astype(np.uint64)
+    words = source.words(len(ends))
+    # 2^64 mod b, which does not fit a word, is (2^64 - b) mod b.
+    excess = (~ends + np.uint64(1)) % ends
+    while (late := np.flatnonzero(words < excess)).size:
+        words[late] = source.words(late.size)
+    return (words % ends).astype(np.int64)

@@ -1,0 +1,170 @@
+"""Elections: the common vote wins as surely as is said, from a list or bit by bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from croupier.checks import InvalidParameter
+from croupier.learning import BitElection, ListElection, Seed, Voting
+from croupier.noise import seeded
+
+MODELS = ("shuffle", "local", "central", "central-pure")
+
+
+class Blank:
+    """A ballot that is only counted, not voted on by samples."""
+
+    def __init__(self, size: int | None, bits: int) -> None:
+        self.size, self.bits = size, bits
+
+
+LIST, BITS = Blank(50, 6), Blank(None, 6)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_common_vote_wins_from_a_list(model: str) -> None:
+    voting = Voting(1.0, model=model)
+    users = voting.users_needed(LIST, agreement=0.9, failure=1e-4)
+    election = voting.plan(LIST, users, Seed.of(1))
+    assert isinstance(election, ListElection)
+    votes = np.where(np.arange(users) % 10 == 0, 7, 31)
+    # Nine in ten agree, and the bound for this very count is below 1e-4 a run.
+    assert all(election.run(votes, seeded(run)) == 31 for run in range(10))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_common_vote_wins_bit_by_bit(model: str) -> None:
+    voting = Voting(1.0, model=model)
+    users = voting.users_needed(BITS, agreement=0.9, failure=1e-4)
+    election = voting.plan(BITS, users, Seed.of(1))
+    assert isinstance(election, BitElection)
+    marks = np.tile(np.asarray([1, 0, 0, 1, 1, 0], dtype=np.uint8), (users, 1))
+    strange = np.random.default_rng(0).random(users) < 0.05
+    marks[strange] = 1 - marks[strange]
+    for run in range(5):
+        bits, verified = election.run(marks, seeded(run))
+        assert bits.tolist() == [1, 0, 0, 1, 1, 0]
+        assert verified
+
+
+@pytest.mark.parametrize("ballot", [LIST, BITS], ids=["list", "bits"])
+@pytest.mark.parametrize("model", MODELS)
+def test_privacy_is_certified(model: str, ballot: Any) -> None:
+    election = Voting(0.8, model=model).plan(ballot, 300, Seed.of(1))
+    assert election.certificate().holds
+    assert election.privacy.epsilon == 0.8
+    pure = model in ("local", "central-pure") or (model == "central" and election.privacy.delta == 0)
+    assert (election.privacy.delta == 0) == pure
+
+
+def test_every_user_is_in_one_group_and_groups_are_even() -> None:
+    election = Voting(1.0).plan(BITS, 1000, Seed.of(2))
+    assert isinstance(election, BitElection)
+    sizes = np.bincount(election.positions, minlength=election.parts)
+    assert sizes.sum() == 1000
+    assert sizes.tolist() == [election.mechanism(j).users for j in range(election.parts)]
+    assert (election.positions == Voting(1.0).plan(BITS, 1000, Seed.of(2)).positions).all()  # type: ignore[union-attr]
+
+
+def test_a_user_moves_nothing_but_the_bit_of_their_group() -> None:
+    election = Voting(1.0, check_bits=0).plan(BITS, 120, Seed.of(2))
+    assert isinstance(election, BitElection)
+    marks = np.random.default_rng(1).integers(0, 2, (120, 6)).astype(np.uint8)
+    other = np.random.default_rng(2).integers(0, 2, (120, 6)).astype(np.uint8)
+    everyone = np.arange(120)
+    other[everyone, election.positions] = marks[everyone, election.positions]
+    for run in range(20):
+        assert (election.run(marks, seeded(run))[0] == election.run(other, seeded(run))[0]).all()
+
+
+def test_check_bits_tell_a_mixture_from_a_vote() -> None:
+    election = Voting(5.0, model="central-pure", check_bits=16).plan(BITS, 22 * 200, Seed.of(3))
+    assert isinstance(election, BitElection)
+    marks = np.zeros((election.users, 6), dtype=np.uint8)
+    # Those who elect the first three bits say 1, everyone else 0: nobody's vote wins, and the check bits are of zeros.
+    marks[election.positions < 3] = 1
+    bits, verified = election.run(marks, seeded(1))
+    assert bits.tolist() == [1, 1, 1, 0, 0, 0]
+    assert not verified
+
+
+@pytest.mark.parametrize("ballot", [LIST, BITS], ids=["list", "bits"])
+@pytest.mark.parametrize("model", ["shuffle", "local", "central-pure"])
+def test_the_failure_bound_holds_in_measured_elections(model: str, ballot: Any) -> None:
+    # A bound of about one in five, against 300 elections; an exceedance has a probability below 1e-9.
+    voting = Voting(1.0, model=model, check_bits=0)
+    users = voting.users_needed(ballot, agreement=0.8, failure=0.2)
+    election = voting.plan(ballot, users, Seed.of(4))
+    bound = election.failure(0.8)
+    rng, source = np.random.default_rng(5), seeded(5)
+    failed = 0
+    for _ in range(300):
+        # The worst case: whoever does not hold the common vote holds one and the same other.
+        agree = rng.random(users) < 0.8
+        if isinstance(election, ListElection):
+            failed += election.run(np.where(agree, 3, 17), source) != 3
+        else:
+            marks = np.where(agree[:, None], 1, 0).astype(np.uint8) * np.ones((1, 6), dtype=np.uint8)
+            failed += not election.run(marks, source)[0].all()
+    assert binom.sf(failed - 1, 300, bound) > 1e-10
+
+
+@pytest.mark.parametrize("ballot", [LIST, BITS], ids=["list", "bits"])
+@pytest.mark.parametrize("model", MODELS)
+def test_as_many_users_as_needed_are_enough_and_not_many_too_many(model: str, ballot: Any) -> None:
+    voting = Voting(1.0, model=model)
+    users = voting.users_needed(ballot, agreement=0.9, failure=0.03)
+    bounds = [voting.plan(ballot, n, Seed.of(0)).failure(0.9) for n in range(users, users + 40)]
+    assert max(bounds) <= 0.03, "and so are all larger numbers"
+    fewer = [voting.plan(ballot, n, Seed.of(0)).failure(0.9) for n in (users - 1, users)]
+    assert max(fewer) > 0.03
+
+
+def test_users_needed_grow_as_they_must() -> None:
+    def needed(epsilon: float = 1.0, size: int = 50, model: str = "shuffle", agreement: float = 0.9) -> int:
+        return Voting(epsilon, model=model).users_needed(Blank(size, 6), agreement=agreement, failure=0.03)
+
+    assert needed(epsilon=0.25) > 2.5 * needed()
+    assert needed(epsilon=0.25, model="local") > 10 * needed(model="local")
+    assert needed(agreement=0.6) > 4 * needed()
+    assert needed(size=2**20) < 1.6 * needed()
+    assert needed(model="central-pure") < needed() < needed(model="local")
+
+
+def test_the_central_model_takes_the_better_of_its_two_selections() -> None:
+    few, many = (Voting(1.0, model="central").choice(size, 1000) for size in (2, 2**26))
+    assert (few.model, many.model) == ("central-pure", "central")
+    assert few.error(0.01) <= many.error(0.01)
+
+
+def test_the_route_is_chosen_by_the_list() -> None:
+    assert Voting(1.0).takes_list(LIST)
+    assert not Voting(1.0, route="bits").takes_list(LIST)
+    assert not Voting(1.0).takes_list(BITS)
+    assert not Voting(1.0).takes_list(Blank(2**21, 21))
+    assert Voting(1.0, route="list").takes_list(Blank(2**21, 21))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Voting(0.0),
+        lambda: Voting(1.0, model="none"),
+        lambda: Voting(1.0, route="post"),
+        lambda: Voting(1.0, check_bits=-1),
+        lambda: Voting(1.0, constants="published"),
+        lambda: Voting(1.0, model="local", delta=0.1),
+        lambda: Voting(1.0, route="list").plan(BITS, 100, Seed.of(0)),
+        lambda: Voting(1.0).plan(BITS, 13, Seed.of(0)),
+        lambda: Voting(1.0).users_needed(LIST, agreement=0.5, failure=0.1),
+        lambda: Voting(1.0).users_needed(LIST, agreement=0.9, failure=0.0),
+        lambda: Voting(1.0).plan(BITS, 20, Seed.of(0)).run(np.zeros((19, 6), dtype=np.uint8), seeded(0)),
+    ],
+)
+def test_elections_refuse_what_they_cannot_do(make: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        make()

@@ -1,0 +1,219 @@
+"""The statistical-query route: rounding that most users share, and programs that learn from rounded answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learning_worlds import WORLDS
+
+from croupier.checks import InvalidParameter
+from croupier.learning import DecisionListQueries, QueryBallot, Samples, Seed, SeparatorQueries, agreement
+from croupier.learning.cube import decision_tables
+from croupier.learning.queries import rounded, steps
+from croupier.learning.query_lists import DecisionList, ListProgram
+from croupier.learning.query_separators import Separator, SeparatorProgram
+
+MEANS = np.asarray([-1.0, -0.999, -0.5, -0.03, 0.0, 0.01, 0.2, 1 / 3, 0.77, 1.0])
+OFFSETS = (np.arange(10_000) + 0.5) / 10_000
+
+
+def law(mean: float, count: int, rounding: Callable[..., np.ndarray] = rounded) -> dict[int, float]:
+    """The distribution of a rounded answer over the shared offset, to 1e-4."""
+    values, counts = np.unique(rounding(np.full(len(OFFSETS), mean), count, OFFSETS), return_counts=True)
+    return {int(value): part / len(OFFSETS) for value, part in zip(values, counts, strict=True)}
+
+
+def is_unbiased_and_near(rounding: Callable[..., np.ndarray], count: int) -> bool:
+    """An answer is one of the two nearest points of the grid, and right on average."""
+    for mean in MEANS.tolist():
+        found = law(mean, count, rounding)
+        if abs(sum(step * part for step, part in found.items()) / count - mean) > 1e-4:
+            return False
+        if any(abs(step / count - mean) >= 1 / count for step in found if step / count != mean):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("count", [3, 7, 30])
+def test_answers_are_rounded_without_bias_on_the_whole_range(count: int) -> None:
+    assert is_unbiased_and_near(rounded, count)
+    assert law(1.0, count) == {count: 1.0}
+    assert law(-1.0, count) == {-count: 1.0}
+    assert law(0.0, count) == {0: 1.0}
+
+
+def test_the_printed_formula_is_caught() -> None:
+    def as_printed(means: np.ndarray, count: int, offsets: np.ndarray) -> np.ndarray:
+        return (np.floor(means) + (offsets < means - np.floor(means))).astype(int)
+
+    def on_the_printed_grid(means: np.ndarray, count: int, offsets: np.ndarray) -> np.ndarray:
+        return np.clip(np.floor(count * means + offsets), 0, count).astype(int)
+
+    assert not is_unbiased_and_near(as_printed, 7)
+    assert not is_unbiased_and_near(on_the_printed_grid, 7)
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(first=st.floats(-1, 1), gap=st.floats(-0.2, 0.2), count=st.integers(3, 40))
+def test_users_differ_no_more_than_correlated_sampling_allows(first: float, gap: float, count: int) -> None:
+    second = float(np.clip(first + gap, -1, 1))
+    answers = [rounded(np.full(len(OFFSETS), mean), count, OFFSETS) for mean in (first, second)]
+    differ = float(np.mean(answers[0] != answers[1]))
+    laws = [law(mean, count) for mean in (first, second)]
+    keys = sorted(set(laws[0]) | set(laws[1]))
+    p, q = (np.asarray([found.get(key, 0.0) for key in keys]) for found in laws)
+    apart = 0.5 * np.abs(p - q).sum()
+    assert differ <= 2 * apart + 1e-3
+    if np.floor(count * first) == np.floor(count * second):
+        assert differ == pytest.approx(apart, abs=1e-3), "within a cell no strategy is better"
+        assert differ <= 1 - agreement(p, q) + 1e-3
+
+
+def test_the_number_of_steps_is_that_of_the_paper() -> None:
+    assert [steps(tolerance) for tolerance in (1.0, 0.1, 0.3, 0.07)] == [3, 30, 10, 43]
+    with pytest.raises(InvalidParameter, match="tolerance"):
+        steps(0.0)
+
+
+CORNERS = (np.arange(8)[:, None] >> np.arange(3)) & 1
+
+
+@pytest.mark.parametrize("word", decision_tables(3).tolist())
+def test_every_decision_list_is_learnt_from_true_means(word: int) -> None:
+    labels = (np.asarray(word) >> np.arange(8)) & 1 == 1
+    everything = Samples.equal(CORNERS, labels, 1)
+    ballot = DecisionListQueries(tolerance=0.05).ballot(columns=3, seed=Seed.of(word), alpha=0.1, beta=0.1)
+    rule = ballot.read(ballot.marks(everything)[0])
+    assert (rule.predict(CORNERS) == labels).all()
+
+
+def test_a_noisy_list_is_learnt_within_its_noise() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (20_000, 6))
+    clean = (rows[:, 0] == 1) | (rows[:, 1] == 0)
+    noisy = clean ^ (rng.random(len(rows)) < 0.02)
+    ballot = DecisionListQueries().ballot(columns=6, seed=Seed.of(1), alpha=0.1, beta=0.1)
+    rule = ballot.read(ballot.marks(Samples.equal(rows, noisy, 1))[0])
+    assert np.mean(rule.predict(rows) != clean) <= 0.05
+
+
+def test_the_worst_case_of_a_list_is_stated_and_held() -> None:
+    queries = DecisionListQueries(tolerance=0.001, length=20)
+    assert queries.error_bound(columns=5, rules=5) == pytest.approx(2 * 5 * (5 * 4 / 3000 + 0.002) + 16 / 3000)
+    rng = np.random.default_rng(1)
+    for seed in range(5):
+        # Rare literals first: the case that the bound is about.
+        chance = rng.uniform(0.002, 0.6, 5)
+        rows = (rng.random((50_000, 5)) < chance).astype(int)
+        labels = np.select([rows[:, j] == 1 for j in range(5)], [j % 2 == 0 for j in range(5)], default=True)
+        ballot = queries.ballot(columns=5, seed=Seed.of(seed), alpha=0.1, beta=0.1)
+        rule = ballot.read(ballot.marks(Samples.equal(rows, labels, 1))[0])
+        assert np.mean(rule.predict(rows) != labels) <= queries.error_bound(5, 5)
+
+
+SIGNS = 2.0 * ((np.arange(32)[:, None] >> np.arange(5)) & 1) - 1.0
+
+
+@pytest.mark.parametrize(
+    "weights", [(1, 1, 1, 1, 1), (3, 2, 2, 1, 1), (2, 2, 1, 0, 0), (1, -1, 1, 0, 0), (5, 1, 1, 1, 1)]
+)
+def test_separators_are_learnt_within_their_bound(weights: tuple[int, ...]) -> None:
+    values = SIGNS @ np.asarray(weights)
+    margin = np.abs(values).min() / np.abs(weights).sum()
+    labels = values >= 0
+    queries = SeparatorQueries(tolerance=0.02, edge=0.03, scale=0.2, rounds=400, largest=63)
+    rows = (SIGNS > 0).astype(int)
+    ballot = queries.ballot(columns=5, seed=Seed.of(1), alpha=0.1, beta=0.1)
+    assert isinstance(ballot.program, SeparatorProgram)
+    (state,) = ballot.states(Samples.equal(rows, labels, 1))
+    wrong = np.mean(ballot.read(ballot.program.write(state)).predict(rows) != labels)
+    assert wrong <= min(queries.error_bound(margin), 0.07)
+
+
+def test_every_move_of_a_separator_lowers_the_loss() -> None:
+    labels = SIGNS @ np.asarray([3, 2, 2, 1, 1]) >= 0
+    program = SeparatorProgram(5, SeparatorQueries(tolerance=0.01, edge=0.2, scale=0.5))
+    rows, state, losses = (SIGNS > 0).astype(int), program.start(), []
+    while not program.finished(state):
+        margins = np.where(labels, 1, -1) * (SIGNS @ np.asarray(state[1][:-1]) + state[1][-1]) * 0.5
+        losses.append(np.log1p(np.exp(-margins)).mean())
+        means = program.query(state, rows, labels).mean(axis=0)
+        state = program.step(state, rounded(means, steps(0.01), np.full(6, 0.5)))
+    assert losses[0] == pytest.approx(np.log(2))
+    assert (np.diff(losses) <= -(0.5 * 0.19 - 0.5**2 / 8)).all()
+
+
+def test_a_separator_stops_at_the_largest_weight() -> None:
+    program = SeparatorProgram(2, SeparatorQueries(largest=1))
+    state = program.step((5, (1, 0, 0)), np.asarray([9, -8, 0]))
+    assert state == (4, (1, -1, 0))
+    assert program.step(state, np.asarray([9, -8, 1])) == (0, (1, -1, 0))
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(1, 8), st.booleans()), max_size=4, unique_by=lambda rule: rule[0]), st.booleans())
+def test_a_list_survives_being_written_in_bits(rules: list[tuple[int, bool]], last: bool) -> None:
+    program = ListProgram(columns=4, tolerance=0.1, length=5)
+    state = (*rules, (0, last))
+    assert program.read(program.write(state)) == DecisionList(state)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(st.integers(-7, 7), min_size=4, max_size=4))
+def test_a_separator_survives_being_written_in_bits(weights: list[int]) -> None:
+    program = SeparatorProgram(3, SeparatorQueries())
+    assert program.read(program.write((0, tuple(weights)))) == Separator(tuple(weights))
+
+
+@pytest.mark.parametrize("name", ["decision lists, queries", "separators, queries"])
+def test_any_bits_are_some_rule(name: str) -> None:
+    ballot = WORLDS[name].ballot(0)
+    rows = WORLDS[name].draw(np.random.default_rng(0), 50)
+    for seed in range(200):
+        bits = np.random.default_rng(seed).integers(0, 2, ballot.bits).astype(np.uint8)
+        assert ballot.read(bits).predict(rows).shape == (50,)
+
+
+@pytest.mark.parametrize("name", ["decision lists, queries", "separators, queries"])
+def test_a_users_answers_are_theirs_alone(name: str) -> None:
+    world = WORLDS[name]
+    samples = world.users(np.random.default_rng(1), 8)
+    ballot = world.ballot(3)
+    together = ballot.states(samples)
+    alone = [ballot.states(samples.only(user, user + 1))[0] for user in range(8)]
+    assert together == alone
+
+
+def test_users_who_moved_in_another_order_meet_again() -> None:
+    program = SeparatorProgram(2, SeparatorQueries())
+    one = program.step(program.step(program.start(), np.asarray([9, 8, 0])), np.asarray([1, 8, 0]))
+    other = program.step(program.step(program.start(), np.asarray([8, 9, 0])), np.asarray([8, 1, 0]))
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DecisionListQueries(tolerance=0),
+        lambda: DecisionListQueries(length=0),
+        lambda: SeparatorQueries(edge=0),
+        lambda: SeparatorQueries(rounds=0),
+        lambda: SeparatorQueries().error_bound(0),
+        lambda: WORLDS["separators, queries"].ballot(0).marks(Samples.of([[0, 1, 2, 0, 0]], [True])),
+    ],
+)
+def test_programs_refuse_what_they_cannot_use(make: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        make()
+
+
+def test_a_query_ballot_is_a_plain_value() -> None:
+    made = [WORLDS["decision lists, queries"].ballot(1) for _ in range(2)]
+    assert made[0] == made[1]
+    assert isinstance(made[0], QueryBallot)
+    assert made[0].bits == 6 * 8, "⌈log2(2·21)⌉ bits for each of eight rules"

@@ -1,0 +1,119 @@
+"""The audit on the real path of histograms and selections: right ones pass, broken ones are caught."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from croupier.noise import DiscreteLaplace, Noise, seeded
+from croupier.protocols import Numbers, audit, histogram, selection
+from croupier.protocols.bounded import BoundedLaplace
+from croupier.protocols.choice import PermuteAndFlip
+from croupier.protocols.coins import Coins
+from croupier.protocols.labelled import LabelledMessages
+from croupier.protocols.oracle import ProjectiveResponse
+from croupier.protocols.planned import Planned
+from croupier.protocols.stable import BoundedStable, NoisyCounts
+
+# Twelve audits of right mechanisms, each with this false-alarm rate: below 1e-9 in all.
+FAILURE = 1e-11
+# To catch a mutant a bolder audit will do.
+BOLD = 1e-3
+
+RIGHT: list[tuple[dict[str, Any], int, int]] = [
+    ({"side": "over"}, 20, 40_000),
+    ({"side": "under"}, 20, 40_000),
+    ({"side": "both"}, 300, 3_000),
+    ({"model": "local"}, 5, 40_000),
+    ({"model": "central"}, 201, 10_000),
+    ({"model": "central-pure"}, 21, 10_000),
+]
+
+
+def planned(kind: str, options: dict[str, Any], users: int) -> Planned:
+    """A histogram or a selection of three items at ε = 1."""
+    if kind == "histogram":
+        return histogram(epsilon=1.0, universe=Numbers(3), **options).plan(users)
+    return selection(epsilon=1.0, size=3, **options).plan(users)
+
+
+@pytest.mark.parametrize("kind", ["histogram", "selection"])
+@pytest.mark.parametrize(("options", "users", "trials"), RIGHT)
+def test_a_right_mechanism_passes(kind: str, options: dict[str, Any], users: int, trials: int) -> None:
+    found = audit(planned(kind, options, users), trials, seeded(1), failure=FAILURE)
+    assert found.passed
+    assert found.lower_bound <= found.exact_epsilon
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "users", "least"),
+    [
+        ("histogram", {"model": "local"}, 5, 0.9),
+        ("histogram", {"model": "central"}, 201, 0.8),
+        ("histogram", {"model": "central-pure"}, 21, 0.8),
+        ("selection", {"model": "central-pure"}, 21, 0.7),
+    ],
+)
+def test_it_has_power_where_noise_is_tight(kind: str, options: dict[str, Any], users: int, least: float) -> None:
+    found = audit(planned(kind, options, users), 20_000, seeded(2), failure=BOLD)
+    assert found.lower_bound > least * found.exact_epsilon
+
+
+def broken(mechanism: Planned, ballot: Any) -> Planned:
+    """The same claim over another ballot."""
+    mutant = type(mechanism)(**vars(mechanism))
+    object.__setattr__(mutant, "ballot", ballot)
+    return mutant
+
+
+def fraction_of_the_noise(ballot: Any) -> Any:
+    """A ballot of the same kind with far too little noise."""
+    if isinstance(ballot, LabelledMessages):
+        return LabelledMessages(3, ballot.users, ballot.users, ballot.share.share(6), ballot.side)
+    if isinstance(ballot, Coins):
+        return Coins(3, ballot.users, ballot.users, 20, 20)
+    if isinstance(ballot, ProjectiveResponse):
+        return ProjectiveResponse(3, ballot.users, ballot.field, (1 + ballot.keep) / 2)
+    if isinstance(ballot, BoundedStable):
+        return BoundedStable(3, ballot.users, BoundedLaplace(Fraction(ballot.noise.scale) / 2, ballot.noise.bound))
+    if isinstance(ballot, NoisyCounts):
+        return NoisyCounts(3, ballot.users, DiscreteLaplace(Fraction(ballot.noise.scale) / 2))
+    return PermuteAndFlip(3, ballot.users, Fraction(ballot.scale) / 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "users", "trials"),
+    [
+        ("histogram", {"side": "over"}, 20, 200_000),
+        ("selection", {"side": "under"}, 20, 200_000),
+        ("histogram", {"side": "both"}, 300, 40_000),
+        ("histogram", {"model": "local"}, 5, 20_000),
+        ("histogram", {"model": "central"}, 201, 10_000),
+        ("histogram", {"model": "central-pure"}, 21, 10_000),
+        ("selection", {"model": "central-pure"}, 21, 20_000),
+    ],
+)
+def test_too_little_noise_is_caught(kind: str, options: dict[str, Any], users: int, trials: int) -> None:
+    mechanism = planned(kind, options, users)
+    mutant = broken(mechanism, fraction_of_the_noise(mechanism.ballot))
+    assert not mutant.certificate().holds, "the sum says so"
+    found = audit(mutant, trials, seeded(3), failure=BOLD)
+    assert not found.passed, f"the audit saw only {found.lower_bound}"
+
+
+def test_noise_that_all_users_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism, sample = planned("histogram", {"side": "over"}, 20), Noise.sample
+
+    def shared(self: Noise, size: int, source: Any) -> np.ndarray:
+        return np.repeat(sample(self, size // 20, source), 20)
+
+    monkeypatch.setattr(Noise, "sample", shared)
+    monkeypatch.setattr("croupier.protocols.labelled.residues", lambda bound, shape, source: np.zeros(shape, int))
+    assert not audit(mechanism, 4_000, seeded(4), failure=BOLD).passed
+
+
+def test_a_device_that_sends_no_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = planned("histogram", {"side": "over"}, 20)
+    monkeypatch.setattr(Noise, "sample", lambda self, size, source: np.zeros(size, dtype=np.int64))
+    assert not audit(mechanism, 1_000, seeded(5)).passed

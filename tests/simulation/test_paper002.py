@@ -1,0 +1,198 @@
+"""002's figures: what they claim follows from the plans by other roads, and their pictures from their numbers."""
+
+import json
+import math
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import binom
+
+from croupier.checks import InvalidParameter
+from croupier.continual import CounterPlan, counter
+from croupier.linear import DIAMETER, linear_bandit, sequential_linear_bandit, statistics_dimension
+from croupier.noise import seeded
+from croupier.privacy import gaussian_scale
+from croupier.simulation.counting import CountingError, TreeSum
+from croupier.simulation.figures import FIGURES, Task, compute, linear002, paper002, shufflers002, write
+from croupier.simulation.figures.measured002 import measure_central, measure_counter, worst_moment
+from croupier.simulation.figures.noise002 import Budget, stays_below
+from croupier.simulation.linear_runner import simulate_linear
+from croupier.simulation.linear_worlds import Sphere
+from croupier.simulation.streams import bernoulli_stream
+
+TINY: dict[str, Any] = {
+    "002-error-scaling": paper002.Setting((7, 8, 9), tuple(range(10, 18)), runs=2, most_runs=4),
+    "002-shufflers-tradeoff": shufflers002.Setting(2**12, (1, 2), runs=8),
+    "002-linucb-regret": linear002.Setting((1_000, 2_000), runs=(2, 1), published=(), steps=20),
+}
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6, dimension=5)
+
+
+@pytest.fixture(scope="module")
+def bodies() -> dict[str, Any]:
+    """Every figure's numbers, as small as they can be, and how much progress was told."""
+    found = {}
+    for name, setting in TINY.items():
+        parts: list[float] = []
+        found[name] = FIGURES[name].compute(setting, Task(5, progress=parts.append))
+        assert math.fsum(parts) == pytest.approx(1.0)
+    return found
+
+
+def plans() -> list[CounterPlan]:
+    published = partial(counter, epsilon=0.9, constants="published", over="shuffled-bits", binary=True)
+    tight = partial(counter, epsilon=0.9, over="shuffled-laplace", binary=True)
+    return [published(1000, 1), published(1000, 3), published(777), tight(3000, 2), tight(3000)]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_figure_of_002_is_drawn_from_its_json_alone(name: str, bodies: dict[str, Any], tmp_path: Path) -> None:
+    body = {"figure": name} | bodies[name]
+    text = json.dumps(body, allow_nan=False)
+    first, numbers = write(body, tmp_path / "first")
+    again, _ = write(json.loads(text), tmp_path / "again")
+    assert json.loads(numbers.read_text(encoding="utf-8")) == json.loads(text)
+    assert first.read_bytes() == again.read_bytes()
+    table = FIGURES[name].table
+    assert table is not None
+    headings, rows = table(body)
+    assert {len(row) for row in rows} == {len(headings)}
+
+
+def test_the_seed_repeats_a_figure_of_002(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "002-error-scaling"
+    monkeypatch.setitem(FIGURES, name, replace(FIGURES[name], quick=TINY[name]))
+    first, second, other = (compute(name, Task(seed), quick=True) for seed in (1, 1, 2))
+    assert first == second
+    assert first["results"] != other["results"]
+
+
+@pytest.mark.parametrize("plan", plans(), ids=lambda plan: f"{plan.users}-{plan.shufflers}-{plan.centred}")
+def test_the_worst_moment_is_the_worst_of_all_moments(plan: CounterPlan) -> None:
+    values = bernoulli_stream(plan.users, 0.5, 4)
+    low = plan.tree.low
+    squares = []
+    for t in range(1, plan.users + 1):
+        noise = math.fsum(n * v for n, v in zip(plan.tree.siblings(t // low), plan.variances, strict=True))
+        unseen = values[t - t % low : t].sum() - t % low * (0.5 if plan.centred else 0.0)
+        squares.append(noise + unseen**2)
+    moment, error = worst_moment(plan, values)
+    assert error == pytest.approx(math.sqrt(max(squares)))
+    assert squares[moment - 1] == pytest.approx(max(squares))
+
+
+def test_the_measured_error_is_the_exact_one_and_shows_a_weaker_noise() -> None:
+    # 2,000 squares of nearly Gaussian errors: their mean has deviation √(2/2000) = 3.2 %, so 20 % is 6.3 of them.
+    runs, allowed = 2000, 0.2
+    values = bernoulli_stream(1024, 0.5, 4)
+    plan, weaker = (
+        counter(1024, 2, epsilon=epsilon, constants="published", over="shuffled-bits", binary=True)
+        for epsilon in (0.45, 0.9)
+    )
+    found = measure_counter(plan, values, runs, 8, lambda: None)
+    assert found["rms_error"] ** 2 == pytest.approx(found["exact"] ** 2, rel=allowed)
+    assert found["rms_error"] <= found["rms_error_largest_over_time"]
+    moment, exact = worst_moment(plan, values)
+    source = seeded(9)
+    error = CountingError.measure(lambda run: TreeSum(weaker, source), values[:moment], runs)
+    assert error.rms_error_last**2 < (1.0 - allowed) * exact**2
+
+
+def test_the_central_reference_is_the_square_root_of_the_triangle_of_ones() -> None:
+    n = 60
+    factors = np.asarray([(-1) ** j * binom(-0.5, j) for j in range(n)])
+    root = np.asarray([[factors[i - j] if i >= j else 0.0 for j in range(n)] for i in range(n)])
+    assert np.allclose(root @ root, np.tril(np.ones((n, n))))
+    exact = np.linalg.norm(root, axis=0).max() * np.linalg.norm(root, axis=1).max() * gaussian_scale(0.9, 1e-6)
+    # 2,000 squares of Gaussians, as above.
+    found = measure_central(np.ones(n), 2000, 3, lambda: None, epsilon=0.9, delta=1e-6)
+    assert found["exact"] == pytest.approx(exact)
+    assert found["rms_error"] ** 2 == pytest.approx(exact**2, rel=0.2)
+
+
+def test_the_exact_error_grows_with_002s_exponents_and_the_trees_slower_and_slower() -> None:
+    setting = FIGURES["002-error-scaling"].full
+    users = 2.0 ** np.asarray(setting.powers)
+    assert users[0] == 2**10
+    assert users[-1] == 2**20
+    for label, shufflers in paper002.SHUFFLERS.items():
+        std = np.asarray([setting.plan(power, shufflers, "published").noise_std for power in setting.powers])
+        if shufflers is not None:
+            slope = paper002.power_law(users, std)[0]
+            assert slope == pytest.approx(1.0 / (2 * shufflers + 1), abs=0.03), label
+            continue
+        thirds = [paper002.power_law(users[part], std[part])[0] for part in (slice(0, 4), slice(4, 8), slice(7, 11))]
+        assert thirds[0] > thirds[1] > thirds[2]
+        # (log n)^{3/2}, times the slow growth of √log(log n/δ).
+        assert 1.5 < paper002.power_law(np.log(users), std)[0] < 1.65
+
+
+def test_exact_composition_divides_a_published_trees_error_by_ten_or_more(bodies: dict[str, Any]) -> None:
+    found = bodies["002-shufflers-tradeoff"]["results"]
+    assert all(ratio >= 10.0 for ratio in found["ratios"]["published_to_tight_at_tree"].values())
+    for family, rows in found["families"].items():
+        assert found["best"][family]["exact"] == min(row["exact"] for row in rows)
+        assert [row["tree"] for row in rows] == [False, False, True]
+    assert all(1.0 < ratio < 3.0 for ratio in found["ratios"]["tight_to_central_at_tree"].values())
+
+
+def test_only_an_impossible_number_of_shufflers_is_left_out() -> None:
+    setting = TINY["002-shufflers-tradeoff"]
+    assert setting.plan("published, shuffled bits", 500) is None
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        replace(setting, epsilon=-1.0).plan("published, shuffled bits", 2)
+
+
+def test_published_constants_say_nothing_to_a_few_users_and_their_closed_form_is_the_plans() -> None:
+    users = 500
+    run = simulate_linear("sequential", Sphere(5, 20, 1), users, seed=1, constants="published")
+    assert run.vacuous == 1.0
+    assert run.held
+    options: dict[str, Any] = {"dimension": statistics_dimension(5), "diameter": DIAMETER}
+    plan = counter(users, 1, epsilon=1.0, constants="published", low=round(users**0.6), **options)
+    closed = BUDGET.sums(users, concurrent=False, published=True)
+    assert closed.tree == plan.tree
+    assert closed.noise_std == pytest.approx(plan.noise_std, rel=1e-3)
+
+
+def test_the_tight_closed_form_is_a_little_below_the_plans() -> None:
+    for many, planner in ((True, linear_bandit), (False, sequential_linear_bandit)):
+        plan = planner(2_000, 5, epsilon=1.0).counter
+        closed = BUDGET.sums(2_000, concurrent=many, published=False)
+        assert closed.tree == plan.tree
+        # Rounding and Rényi composition cost what Gaussian noise does not.
+        assert 1.0 < plan.noise_std / closed.noise_std < 1.25
+
+
+def test_concurrent_must_win_from_about_a_million_million_users_on_and_if_tight_at_once() -> None:
+    grid = [round(2 ** (power / 2)) for power in range(20, 101)]
+    std = {
+        (published, many): [BUDGET.sums(n, concurrent=many, published=published).noise_std for n in grid]
+        for published in (True, False)
+        for many in (True, False)
+    }
+    crossing = stays_below(grid, std[True, True], std[True, False])
+    assert crossing is not None
+    assert 10**11 < crossing < 10**13
+    assert stays_below(grid, std[False, True], std[False, False]) == grid[0]
+    assert stays_below(grid, std[True, False], std[True, True]) is None
+    # The sequential model's noise grows as n^{1/5}: that is why it must lose.
+    slope = paper002.power_law(np.asarray(grid, dtype=float), np.asarray(std[True, False]))[0]
+    assert slope == pytest.approx(0.2, abs=0.005)
+    for many in (True, False):
+        least = BUDGET.meaningful(grid, concurrent=many)
+        assert least is not None
+        assert least > 10**7
+
+
+def test_the_confidence_sets_hold_and_privacy_costs_regret(bodies: dict[str, Any]) -> None:
+    models = bodies["002-linucb-regret"]["results"]["models"]
+    assert all(held == 1.0 for model in models.values() for held in model["held"])
+    free = models["LinUCB, no privacy"]["regret"][-1]
+    assert all(model["regret"][-1] > free for label, model in models.items() if "no privacy" not in label)
+    assert models["local"]["vacuous"][-1] == 1.0

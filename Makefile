@@ -38,10 +38,10 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up croupier and its tests in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[dev,figures,learning]'
+	$(PIP) install -c constraints.txt -e '.[dev,figures,learning,service]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up croupier and the peers it is measured against in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[dev,figures,learning,bench]'
+	$(PIP) install -c constraints.txt -e '.[dev,figures,learning,service,bench]'
 	@touch $@ $(VENV)/.run $(VENV)/.test

@@ -145,3 +145,14 @@ def test_importing_stays_light(module: str) -> None:
     program = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_missing_extra_is_one_line_that_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("httpx", "croupier.service"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    status, out, err = run(capsys, "crowd", "--users", "3")
+    assert (status, out) == (2, "")
+    assert err == "croupier crowd: httpx is missing: pip install 'croupier[service]'\n"

@@ -130,6 +130,9 @@ class Session:
         for event in self._waiting:
             if event.operation == "add":
                 self.policy.add_arm()
+            elif event.operation == "retire" and self.policy.active.sum() <= 1:
+                # Since it was asked for, the others were eliminated: the last arm in play stays.
+                continue
             elif event.arm is not None:
                 getattr(self.policy, event.operation)(event.arm)
         self._waiting.clear()

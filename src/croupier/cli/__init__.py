@@ -8,13 +8,28 @@ from collections.abc import Sequence
 
 from croupier import __version__
 from croupier.checks import CroupierError
-from croupier.cli import audit, count, histogram, plan, policies, price, protocols, reproduce, simulate, sweep
+from croupier.cli import (
+    audit,
+    count,
+    crowd,
+    histogram,
+    plan,
+    policies,
+    price,
+    protocols,
+    reproduce,
+    serve,
+    simulate,
+    sweep,
+    up,
+    verify,
+)
 
 GROUPS = {
     "try it": (simulate, count, sweep, policies),
     "plan an experiment": (plan, protocols, price),
-    "run it": (histogram,),
-    "check the privacy": (audit,),
+    "run it": (up, serve, crowd, histogram),
+    "check the privacy": (audit, verify),
     "reproduce a paper": (reproduce,),
 }
 """Commands by what a person wants."""

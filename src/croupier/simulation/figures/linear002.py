@@ -152,9 +152,7 @@ def _noise(setting: Setting) -> Body:
         "concurrent_overtakes_at": {
             constants: stays_below(grid, found[TREE], found[SEQUENTIAL]) for constants, found in curves.items()
         },
-        "published_may_say_something_from": {
-            label: budget.meaningful(grid, concurrent=many) for label, many in kinds.items()
-        },
+        "published_silent_until": {label: budget.silent_until(grid, concurrent=many) for label, many in kinds.items()},
     }
 
 
@@ -177,7 +175,7 @@ def _described(setting: Setting) -> Body:
         "theory": "002's exponents bound the worst case; published radii never shrink, tight ones do",
         "noise": "standard deviation of an entry in the worst prefix, by closed forms (Gaussian); `planned`: of plans; "
         "regret grows with its square root, so where the tree carries less it must win",
-        "published_may_say_something_from": "the least n at which β/√(n + ρ_max) <= 1, of the same closed forms",
+        "published_silent_until": "the largest n with β/√(n + ρ_max) > 1 up to there, of the same closed forms",
     }
 
 
@@ -197,10 +195,9 @@ def draw(body: Body) -> Any:
         drawn.set_label(f"{label}: $n^{{{model['exponent']:.2f}}}$ (002: ≤ $n^{{{model['theory']:.2g}}}$)")
         handles.append(drawn)
         axes[1].plot(horizons, model["factor"] * horizons ** model["exponent"], color=colour, linestyle=line)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "markerfacecolor": "white"}
         bars = 1.96 * np.asarray(model["standard_error"])
-        axes[1].errorbar(horizons, model["regret"], bars, color=colour, marker=marker, linestyle="none").lines[0].set(
-            markersize=4.5, markerfacecolor="white"
-        )
+        axes[1].errorbar(horizons, model["regret"], bars, linestyle="none", **look)
     _draw_noise(axes[2], found["noise"], horizons)
     names = (f"over users, planned for {horizons[-1]:,}", "in the end, a plan for each n", "what decides in the end")
     for panel, name in zip(axes, names, strict=True):
@@ -246,7 +243,7 @@ def _caption(setup: Body, found: Body) -> str:
     )
     held = min(min(model["held"]) for model in models.values())
     blind = 100 * models["local"]["vacuous"][-1]
-    start = min(noise["published_may_say_something_from"].values())
+    silent = min(noise["published_silent_until"].values())
     wins = {
         constants: "everywhere shown" if users == noise["users"][0] else f"from n\u00a0=\u00a0{_scientific(users)} on"
         for constants, users in noise["concurrent_overtakes_at"].items()
@@ -255,8 +252,8 @@ def _caption(setup: Body, found: Body) -> str:
         f"δ\u00a0=\u00a0{power_of_ten(setup['delta'])}, exactly calibrated; means ± 1.96 standard errors over "
         f"{'/'.join(map(str, setup['runs']))} runs. 002's exponents bound the worst case. The true parameter was "
         f"always in the confidence set in {100 * held:.0f}\u00a0% of the runs. The local model's intervals are wider "
-        f"than all rewards during {blind:.0f}\u00a0% of the longest run; those of published "
-        f"constants always{f' ({runs})' if runs else ''}, for certain until n\u00a0=\u00a0{_scientific(start)}. Right: "
+        f"than all rewards during {blind:.0f}\u00a0% of the longest run; those of published constants always"
+        f"{f' ({runs})' if runs else ''}, for certain until n\u00a0=\u00a0{_scientific(silent)}. Right: "
         "curves by closed forms, marks from plans; the tree of sums carries less noise than one shuffler "
         f"{wins['published']} as published, {wins['tight']} if tight."
     )
@@ -276,16 +273,16 @@ def table(body: Body) -> tuple[list[str], list[list[str]]]:
         rows.append([label, f"published, n = {run['users']:,}", "", "", f"{run['regret']:,.0f}", *blank, *shares])
     for constants, users in found["noise"]["concurrent_overtakes_at"].items():
         word = f"from n = {users:.2g}" if users else "not on the grid"
-        rows.append(["the tree's sums carry less noise than one shuffler's", constants, "", "", word, *blank, "", ""])
-    headings = ["model", "constants", "002: exponent of n", "measured"]
-    return [*headings, *(f"regret, n = {n:,}" for n in setup["horizons"]), "θ* held", "says nothing"], rows
+        rows.append(["tree's noise < one shuffler's", constants, "", "", word, *blank, "", ""])
+    headings = ["model", "constants", "002: n to the", "fitted", *(f"n = {n:,}" for n in setup["horizons"])]
+    return [*headings, "θ* held", "says nothing"], rows
 
 
 FIGURES = (
     Figure(
         "002-linucb-regret",
         "002 Thm 5.1",
-        "regret of linear bandits in every trust model, with exponents, and where concurrent shufflers must win",
+        "regret of linear bandits in every trust model, its exponents, and where concurrent shufflers must win",
         8,
         Setting(
             horizons=(10_000, 31_623, 100_000, 316_228, 1_000_000),
@@ -293,7 +290,7 @@ FIGURES = (
             published=((SEQUENTIAL, 10_000), (TWO, 2_000)),
             steps=160,
         ),
-        Setting(horizons=(3_000, 30_000), runs=(1, 1), published=(), steps=40),
+        Setting(horizons=(1_000, 10_000), runs=(1, 1), published=(), steps=20),
         compute,
         draw,
         table,

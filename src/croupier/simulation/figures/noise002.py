@@ -73,17 +73,19 @@ class Budget:
     def _batches(self, users: int) -> Tree:
         return shuffler_tree(users, 1, round(users**SEQUENTIAL_POWER))
 
-    def meaningful(self, grid: Sequence[int], *, concurrent: bool) -> int | None:
-        """The least n of a grid at which a published interval could be narrower than all rewards.
+    def silent_until(self, grid: Sequence[int], *, concurrent: bool) -> int | None:
+        """The largest n of a grid up to which published intervals are wider than all rewards; None if there is none.
 
         An interval is never narrower than β/√(n + ρ_max), since no direction of V is longer than n + ρ_max.
         """
+        found = None
         for users in grid:
             sums = self.sums(users, concurrent=concurrent, published=True)
             level = confidence(sums, self.dimension, failure=1.0 / users, published=True)
             if level.published_radius(users) ** 2 <= users + level.most:
-                return users
-        return None
+                break
+            found = users
+        return found
 
 
 def stays_below(grid: Sequence[int], curve: Sequence[float], other: Sequence[float]) -> int | None:

@@ -1,0 +1,109 @@
+"""`croupier crowd`: simulated users who use the real client over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.cli.options import print_json
+from croupier.cli.progress import progress
+from croupier.cli.serve import require_service
+from croupier.cli.tables import number, table
+
+NAME = "crowd"
+SUMMARY = "send simulated users through a running service, with the real client"
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """How many, where to, and what they are like."""
+    command.add_argument("--users", type=int, required=True, metavar="N", help="how many users take a turn")
+    command.add_argument("--analyzer", default="http://127.0.0.1:8400", metavar="URL")
+    command.add_argument("--experiment", metavar="NAME", help="default: the first one that is not finished")
+    command.add_argument("--means", metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)")
+    command.add_argument("--silent", type=float, default=0.0, metavar="SHARE", help="share that never reports")
+    command.add_argument("--late", type=float, default=0.0, metavar="SHARE", help="share that reports late")
+    command.add_argument("--lying", type=float, default=0.0, metavar="SHARE", help="share that reports the opposite")
+    command.add_argument("--late-seconds", type=float, default=2.0, metavar="S", help="how late (default: 2)")
+    command.add_argument("--processes", type=int, default=1, metavar="P", help="processes that play users (default: 1)")
+    command.add_argument(
+        "--at-once", type=int, default=32, metavar="C", help="users at a time, a process (default: 32)"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="of who they are; noise is always secret")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Send them, then say what came of it."""
+    require_service()
+    from croupier.service import crowd
+
+    experiment = options.experiment or _first(options.analyzer)
+    state = crowd.wait_finished(options.analyzer, experiment, 0)
+    means = _means(options.means, len(state["arms"]) or 1)
+    population = crowd.Crowd(
+        options.analyzer,
+        experiment,
+        options.users,
+        means,
+        options.silent,
+        options.late,
+        options.lying,
+        options.late_seconds,
+        options.at_once,
+        options.seed,
+    )
+    with progress("users", options.users) as advance:
+        outcomes = crowd.run(population, options.processes, advance)
+    state = crowd.wait_finished(options.analyzer, experiment, 1.0)
+    if options.json:
+        print_json({"experiment": experiment, "outcomes": outcomes, "state": state})
+        return 0
+    table(["users", "how many"], sorted(outcomes.items()), right={1}, title=f"what became of the users of {experiment}")
+    _show(state)
+    return 0
+
+
+def _show(state: dict[str, Any]) -> None:
+    program = state["program"]
+    if state["kind"] != "bandit":
+        estimate = program.get("estimate")
+        print(f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else ""))
+        return
+    rows = [
+        [
+            state["arms"][arm["arm"]] + (" *" if arm["arm"] == program["best_arm"] else ""),
+            f"{arm['users']:,}",
+            number(arm["mean"]),
+            f"[{arm['lower']:.3f}, {arm['upper']:.3f}]",
+            "in play" if arm["active"] else "out",
+        ]
+        for arm in program["arms"]
+    ]
+    end = "finished" if state["finished"] else "still running"
+    table(
+        ["arm (* best)", "users", "mean", "95 % at all times", ""],
+        rows,
+        right={1, 2},
+        title=f"{state['title']} ({end})",
+    )
+
+
+def _first(analyzer: str) -> str:
+    import httpx
+
+    try:
+        found = httpx.get(f"{analyzer}/experiments", timeout=10.0).json()["experiments"]
+    except (httpx.HTTPError, ValueError, KeyError) as error:
+        raise CroupierError(f"the analyzer at {analyzer} does not answer: {error}") from None
+    for one in sorted(found, key=lambda one: bool(one["finished"])):
+        return str(one["name"])
+    raise CroupierError(f"the analyzer at {analyzer} has no experiment")
+
+
+def _means(text: str | None, arms: int) -> tuple[float, ...]:
+    if text is None:
+        return tuple(0.3 + 0.3 * arm / max(1, arms - 1) for arm in range(arms))
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidParameter("means", text, "numbers in [0, 1], separated by commas") from None

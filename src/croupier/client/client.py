@@ -1,0 +1,176 @@
+"""The client that an app embeds: join an experiment, play an arm, report what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from croupier.client.account import Account
+from croupier.client.limits import Limits
+from croupier.client.steps import Device, Joined, Pause, Request, Response, Steps, Turn
+from croupier.noise import Source, secure
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT = 30.0
+
+
+class _Base:
+    """What both clients are made of; see `Client`."""
+
+    def __init__(
+        self,
+        analyzer: str,
+        *,
+        account: str | PathLike[str] | None = None,
+        limits: Limits | None = None,
+        trust: dict[str, bytes] | None = None,
+        http: Any = None,
+        source: Source | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        limits = limits or Limits()
+        kept = Account(None if account is None else Path(account), limits, clock)
+        self.device = Device(analyzer.rstrip("/"), kept, limits, source or secure(), trust, clock)
+        self._http, self._own_http = http, http is None
+
+    @property
+    def left(self) -> float:
+        """How much ε the device's ledger still has for this period."""
+        return self.device.account.left
+
+    def _request(self, request: Request) -> dict[str, Any]:
+        return {
+            "method": request.method,
+            "url": request.url,
+            "content": request.content or None,
+            "headers": request.headers,
+        }
+
+
+class Client(_Base):
+    """A device's client: every call waits for its answer.
+
+    `account` is the file that keeps the personal ledger; without it the ledger lasts as long as the object. `trust`
+    pins the two servers' signing keys; without it those first seen are kept. `limits` are the device's own.
+
+        with Client("https://analyzer.example", account="croupier.json") as client:
+            turn = client.play("homepage")
+            client.report(turn, reward=show(turn.arm_name))
+    """
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def join(self, experiment: str) -> Joined:
+        """Fetch an experiment and check that both servers signed it and that it is within the device's limits."""
+        joined: Joined = self._run(self.device.join(experiment))
+        return joined
+
+    def play(self, experiment: str, *, patience: float = 0.0, ticket: bytes | None = None) -> Turn:
+        """Take a turn; when nothing is open, wait for at most `patience` seconds.
+
+        A shuffler may admit only those who show a `ticket` of an issuer that knows them.
+        """
+        turn: Turn = self._run(self.device.play(experiment, patience, ticket))
+        return turn
+
+    def report(self, turn: Turn, reward: object) -> None:
+        """Report what came of a turn, privately. Refused when the ledger is spent or the batch has closed."""
+        self._run(self.device.report(turn, reward))
+
+    def resume(self) -> int:
+        """Send again what a crash may have left unsent."""
+        return int(self._run(self.device.resume()))
+
+    def close(self) -> None:
+        """Close the connection and give the account's file back."""
+        self.device.account.close()
+        if self._own_http and self._http is not None:
+            self._http.close()
+
+    def _run(self, steps: Steps) -> Any:
+        import httpx
+
+        if self._http is None:
+            self._http = httpx.Client(timeout=TIMEOUT)
+        answer: Response | None = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as done:
+                return done.value
+            answer = None
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                continue
+            try:
+                answer = _response(self._http.request(**self._request(step)))
+            except httpx.TransportError:
+                answer = None
+
+
+class AsyncClient(_Base):
+    """The same for apps that run an event loop: every call is awaited."""
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def join(self, experiment: str) -> Joined:
+        """See `Client.join`."""
+        joined: Joined = await self._run(self.device.join(experiment))
+        return joined
+
+    async def play(self, experiment: str, *, patience: float = 0.0, ticket: bytes | None = None) -> Turn:
+        """See `Client.play`."""
+        turn: Turn = await self._run(self.device.play(experiment, patience, ticket))
+        return turn
+
+    async def report(self, turn: Turn, reward: object) -> None:
+        """See `Client.report`."""
+        await self._run(self.device.report(turn, reward))
+
+    async def resume(self) -> int:
+        """See `Client.resume`."""
+        return int(await self._run(self.device.resume()))
+
+    async def close(self) -> None:
+        """See `Client.close`."""
+        self.device.account.close()
+        if self._own_http and self._http is not None:
+            await self._http.aclose()
+
+    async def _run(self, steps: Steps) -> Any:
+        import httpx
+
+        if self._http is None:
+            self._http = httpx.AsyncClient(timeout=TIMEOUT)
+        answer: Response | None = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as done:
+                return done.value
+            answer = None
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+                continue
+            try:
+                answer = _response(await self._http.request(**self._request(step)))
+            except httpx.TransportError:
+                answer = None
+
+
+def _response(answer: httpx.Response) -> Response:
+    return Response(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.content)

@@ -1,0 +1,309 @@
+"""What an experiment says of itself in public, signed by both servers, and what it may ask of anyone who believes it.
+
+A `Configuration` is the whole promise: arms, program, mechanism, privacy, keys, addresses. An `Offer` is one turn that
+a user can take: an arm, and the batches that the report goes to. Both are checked where they enter; an offer that the
+configuration does not cover is refused by the shuffler, by the client and by whoever verifies the transcript.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.client.sealing import SUITES, check_public
+from croupier.client.signing import SERVERS, Statement, from_text, to_text
+from croupier.client.wire import Reporting, Shape, capped_loss, shape
+from croupier.privacy import Loss
+from croupier.protocols import HistogramMechanism, Mechanism
+
+VERSION = 1
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+PROGRAMS = ("bandit", "counter", "histogram")
+LONGEST = 2**20
+"""No configuration or offer is longer than this."""
+
+
+class NotCovered(CroupierError):
+    """An offer that goes beyond what the signed configuration promises."""
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The promise to one user for one turn, and for whom and how long it is counted.
+
+    `unit` says in words who "a user" is; `period` is how many seconds the user's own ledger covers before it renews.
+    """
+
+    epsilon: float
+    delta: float
+    honest_fraction: float
+    unit: str
+    period: int
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, "[)")
+        between("honest_fraction", self.honest_fraction, 0, 1, "(]")
+        integer("period", self.period, 1)
+        if not isinstance(self.unit, str):
+            raise InvalidParameter("unit", self.unit, "words that say who a user is")
+
+
+@dataclass(frozen=True)
+class ServerKeys:
+    """One server's public keys: what is sealed to it, and what checks its signatures."""
+
+    seal: bytes
+    verify: bytes
+
+    def to_dict(self) -> dict[str, str]:
+        return {"seal": to_text(self.seal), "verify": to_text(self.verify)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ServerKeys:
+        keys = cls(from_text("seal", data["seal"]), from_text("verify", data["verify"]))
+        if len(keys.verify) != 32:
+            raise InvalidParameter("verify", data["verify"], "an Ed25519 public key of 32 bytes")
+        return keys
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One revision of an experiment's public configuration.
+
+    `recipe` says what every mechanism must be: its protocol, constants and values, and the smallest batch.
+    """
+
+    experiment: str
+    revision: int
+    title: str
+    arms: tuple[str, ...]
+    program: dict[str, Any]
+    recipe: dict[str, Any]
+    privacy: Privacy
+    suite: str
+    keys: dict[str, ServerKeys]
+    urls: dict[str, str]
+
+    def __post_init__(self) -> None:
+        check_name(self.experiment)
+        integer("revision", self.revision, 0)
+        one_of("program", str(self.program.get("kind")), PROGRAMS)
+        one_of("suite", self.suite, tuple(SUITES))
+        for server in SERVERS:
+            check_public(self.suite, self.keys[server].seal)
+            if not isinstance(self.urls[server], str) or not re.match(r"https?://", self.urls[server]):
+                raise InvalidParameter(f"{server} url", self.urls[server], "an http or https address")
+        if not isinstance(self.title, str) or not all(isinstance(arm, str) for arm in self.arms):
+            raise InvalidParameter("arms", self.arms, "names")
+        integer("smallest", self.recipe["smallest"], 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "experiment": self.experiment,
+            "revision": self.revision,
+            "title": self.title,
+            "arms": list(self.arms),
+            "program": self.program,
+            "recipe": self.recipe,
+            "privacy": asdict(self.privacy),
+            "suite": self.suite,
+            "keys": {server: self.keys[server].to_dict() for server in SERVERS},
+            "urls": {server: self.urls[server] for server in SERVERS},
+        }
+
+    def statement(self) -> Statement:
+        """The configuration as a statement to be signed."""
+        return Statement.of("configuration", self.to_dict())
+
+    @property
+    def verify_keys(self) -> dict[str, bytes]:
+        return {server: keys.verify for server, keys in self.keys.items()}
+
+    @classmethod
+    def from_text(cls, text: str) -> Configuration:
+        """Read a configuration's body; anything unknown, missing or inconsistent is refused."""
+        return _read_configuration(text)
+
+    def check(self, offer: Offer) -> None:
+        """Refuse an offer that goes beyond this configuration: an active server must not get more than was signed."""
+        if offer.experiment != self.experiment:
+            raise NotCovered(f"an offer of {offer.experiment!r} under the configuration of {self.experiment!r}")
+        if self.arms and (offer.arm is None or not 0 <= offer.arm < len(self.arms)):
+            raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
+        for batch in offer.batches:
+            self._check_mechanism(batch.mechanism)
+        found = offer.delta(self.privacy.epsilon)
+        if found > self.privacy.delta * (1.0 + 1e-8):
+            raise NotCovered(
+                f"a turn would cost δ = {found:.3g} at ε = {self.privacy.epsilon:g}, "
+                f"and {self.privacy.delta:.3g} is promised"
+            )
+
+    def _check_mechanism(self, mechanism: Reporting) -> None:
+        for key, found in recipe_of(mechanism).items():
+            if found != self.recipe.get(key):
+                raise NotCovered(f"{key} of the batch is {found}, and {self.recipe.get(key)} was signed")
+        if mechanism.users < self.recipe["smallest"]:
+            raise NotCovered(f"a batch of {mechanism.users}, and the smallest is {self.recipe['smallest']}")
+        most = math.ceil(self.privacy.honest_fraction * mechanism.users - 1e-9)
+        if mechanism.honest > max(1, most):
+            raise NotCovered(f"privacy would rest on {mechanism.honest} honest users of {mechanism.users}")
+        shape(mechanism)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of an offer: its number, and how its reports are made, as text that nobody has to make again."""
+
+    number: int
+    text: str
+
+    @classmethod
+    def of(cls, number: int, mechanism: Reporting) -> Batch:
+        return cls(number, mechanism.to_json())
+
+    @cached_property
+    def mechanism(self) -> Reporting:
+        return _mechanism(self.text)
+
+    @property
+    def shape(self) -> Shape:
+        return shape(self.mechanism)
+
+    @cached_property
+    def hash(self) -> bytes:
+        """What messages to this batch are bound to: SHA-256 of the number, four bytes, and the mechanism's text."""
+        return hashlib.sha256(self.number.to_bytes(4, "big") + self.text.encode()).digest()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"number": self.number, "mechanism": self.text}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One turn: what to play, and the batches that the report goes to, all of them or none."""
+
+    experiment: str
+    configuration: bytes
+    number: int
+    arm: int | None
+    batches: tuple[Batch, ...]
+
+    def __post_init__(self) -> None:
+        integer("offer", self.number, 0, 2**32 - 1)
+        if not 1 <= len(self.batches) <= 64:
+            raise InvalidParameter("batches", len(self.batches), "1 to 64 batches")
+        for batch in self.batches:
+            integer("batch", batch.number, 0, 2**32 - 1)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The exact loss of a turn: the batches' mechanisms composed, as they are sent."""
+        return Loss.total(capped_loss(batch.mechanism) for batch in self.batches)
+
+    def delta(self, epsilon: float) -> float:
+        """The exact δ of a turn at this ε; computed once, since many devices in a process may ask."""
+        if epsilon not in self._deltas:
+            self._deltas[epsilon] = self.loss.delta(epsilon)
+        return self._deltas[epsilon]
+
+    @cached_property
+    def _deltas(self) -> dict[float, float]:
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "experiment": self.experiment,
+            "configuration": to_text(self.configuration),
+            "offer": self.number,
+            "arm": self.arm,
+            "batches": [batch.to_dict() for batch in self.batches],
+        }
+
+    def statement(self) -> Statement:
+        """The offer as a statement to be signed."""
+        return Statement.of("offer", self.to_dict())
+
+    @classmethod
+    def from_text(cls, text: str) -> Offer:
+        """Read an offer's body, or refuse it."""
+        return _read_offer(text)
+
+
+def recipe_of(mechanism: Reporting) -> dict[str, Any]:
+    """What all mechanisms of an experiment have in common, whatever the size of their batch."""
+    body = mechanism.to_dict()
+    if isinstance(mechanism, Mechanism):
+        return {key: body[key] for key in ("protocol", "constants", "values", "side")}
+    ballot = {key: body["ballot"].get(key) for key in ("kind", "side")}
+    return {key: body[key] for key in ("kind", "model", "constants", "universe")} | {"ballot": ballot}
+
+
+def check_name(name: object) -> str:
+    """An experiment's name: short, lower case, safe in an address."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidParameter("experiment", name, "1 to 63 small letters, digits and hyphens")
+    return name
+
+
+@lru_cache(maxsize=256)
+def _read_configuration(text: str) -> Configuration:
+    body = _body("configuration", text)
+    try:
+        return Configuration(
+            **body
+            | {
+                "arms": tuple(body["arms"]),
+                "privacy": Privacy(**body["privacy"]),
+                "keys": {server: ServerKeys.from_dict(body["keys"][server]) for server in SERVERS},
+            }
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidParameter("configuration", text[:60], f"version {VERSION} of one ({error!r})") from None
+
+
+@lru_cache(maxsize=1024)
+def _read_offer(text: str) -> Offer:
+    body = _body("offer", text)
+    try:
+        batches = tuple(Batch(one["number"], one["mechanism"]) for one in body["batches"])
+        for batch in batches:
+            shape(batch.mechanism)
+        return Offer(body["experiment"], from_text("hash", body["configuration"]), body["offer"], body["arm"], batches)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidParameter("offer", text[:60], f"version {VERSION} of one ({error!r})") from None
+
+
+@lru_cache(maxsize=1024)
+def _mechanism(text: str) -> Reporting:
+    # One object a mechanism, so that its loss is computed once however many offers name it.
+    kind = _json("mechanism", text).get("kind")
+    return HistogramMechanism.from_json(text) if kind == "HistogramMechanism" else Mechanism.from_json(text)
+
+
+def _body(kind: str, text: str) -> dict[str, Any]:
+    body = _json(kind, text)
+    if body.pop("version", None) != VERSION:
+        raise InvalidParameter(kind, text[:60], f"version {VERSION} of one")
+    return body
+
+
+def _json(kind: str, text: object) -> dict[str, Any]:
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise InvalidParameter(kind, str(text)[:60], f"a text of at most {LONGEST} characters")
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise InvalidParameter(kind, text[:60], "a JSON object")
+    return body

@@ -1,0 +1,257 @@
+"""What a client does, step by step, without a network: each function yields requests and is sent their responses.
+
+`Client` and `AsyncClient` are two small drivers of these, so that there is one way of joining, playing and reporting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.client.account import Account, Pending
+from croupier.client.configuration import Configuration, Offer, check_name
+from croupier.client.limits import Limits
+from croupier.client.sealing import SUITES, key_id, seal
+from croupier.client.signing import Statement, from_text, to_text
+from croupier.client.wire import Envelope, Part, Report, message_info, report_info, slots
+from croupier.noise import Source
+
+URN = "urn:croupier:error:"
+REPORT_TYPE = "application/vnd.croupier.report"
+ATTEMPTS = 8
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+LONGEST_HOLD = 10
+PASSING = (408, 429, 500, 502, 503, 504)
+"""Answers that say nothing about the request itself: try again."""
+
+
+class Refused(CroupierError):
+    """A server's refusal: `problem` is its token, as `batch-closed`; `retry_after` is in seconds where it is given."""
+
+    def __init__(self, problem: str, detail: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{problem}: {detail}" if detail else problem)
+        self.problem, self.detail, self.retry_after = problem, detail, retry_after
+
+
+class Unreachable(CroupierError):
+    """No answer, after all attempts."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request."""
+
+    method: str
+    url: str
+    content: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Response:
+    """Its answer."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait so many seconds."""
+
+    seconds: float
+
+
+Steps = Generator["Request | Pause", "Response | None", Any]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """An experiment that this device has checked: its configuration, and where its servers are."""
+
+    configuration: Configuration
+    statement: Statement
+
+    @property
+    def name(self) -> str:
+        return self.configuration.experiment
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One play: show this arm, then report what came of it, before `expires` (seconds of Unix time)."""
+
+    joined: Joined
+    offer: Offer
+    token: bytes
+    expires: int
+
+    @property
+    def arm(self) -> int | None:
+        """The arm's number; None where an experiment has no arms."""
+        return self.offer.arm
+
+    @property
+    def arm_name(self) -> str:
+        return "" if self.offer.arm is None else self.joined.configuration.arms[self.offer.arm]
+
+
+@dataclass
+class Device:
+    """What the steps need: the account, the limits, randomness and a clock."""
+
+    analyzer: str
+    account: Account
+    limits: Limits
+    source: Source
+    trust: dict[str, bytes] | None = None
+    clock: Callable[[], float] = time.time
+    joined: dict[str, Joined] = field(default_factory=dict)
+
+    def join(self, experiment: str) -> Steps:
+        """Fetch the experiment, check its signatures and this device's limits, and remember whom it trusts."""
+        address = f"{self.analyzer}/experiments/{quote(check_name(experiment))}"
+        joined = self._checked(experiment, (yield from _fetch(Request("GET", address))))
+        self.joined[experiment] = joined
+        return joined
+
+    def play(self, experiment: str, patience: float = 0.0, ticket: bytes | None = None) -> Steps:
+        """Take a turn: an arm, the batches, and a one-time token. Waits for one at most `patience` seconds."""
+        joined = self.joined.get(experiment) or (yield from self.join(experiment))
+        self.limits.check(joined.configuration)
+        waited = 0.0
+        address = f"{joined.configuration.urls['shuffler']}/experiments/{quote(experiment)}/assignments"
+        while True:
+            # The shuffler may hold the request until there is a turn (RFC 7240).
+            hold = min(int(patience - waited), LONGEST_HOLD)
+            headers = {"prefer": f"wait={hold}"} if hold > 0 else {}
+            headers |= {} if ticket is None else {"croupier-ticket": to_text(ticket)}
+            began = self.clock()
+            try:
+                body = _json((yield from _fetch(Request("POST", address, headers=headers))))
+                break
+            except Refused as refusal:
+                if refusal.problem != "nothing-open" or waited >= patience:
+                    raise
+                pause = min(refusal.retry_after or 1.0, max(patience - waited, 0.01))
+            yield Pause(pause)
+            waited += pause + max(0.0, self.clock() - began - pause)
+        statement = Statement.from_dict("offer", body.get("offer"))
+        offer = Offer.from_text(statement.text)
+        if offer.configuration != joined.statement.hash:
+            joined = yield from self._other_revision(experiment, joined, offer.configuration)
+        statement.check_both(joined.configuration.verify_keys)
+        joined.configuration.check(offer)
+        self.limits.check_offer(offer)
+        token, expires = from_text("token", body.get("token")), body.get("expires")
+        if len(token) != 56 or not isinstance(expires, int):
+            raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
+        return Turn(joined, offer, token, expires)
+
+    def report(self, turn: Turn, value: object) -> Steps:
+        """Randomize, seal, charge, keep, send: in this order. Returns the report's id."""
+        pending = self.sealed(turn, value)
+        privacy = turn.joined.configuration.privacy
+        self.account.charge(privacy.epsilon, privacy.delta, pending)
+        yield from self._send(pending)
+        return pending.report
+
+    def resume(self) -> Steps:
+        """Send again what a crash may have left unsent; returns how many reports were accepted."""
+        accepted = 0
+        for pending in list(self.account.pending.values()):
+            try:
+                yield from self._send(pending)
+                accepted += 1
+            except Refused:
+                continue
+        return accepted
+
+    def _checked(self, experiment: str, answer: Response) -> Joined:
+        statement = Statement.from_dict("configuration", _json(answer))
+        configuration = Configuration.from_text(statement.text)
+        if configuration.experiment != experiment:
+            raise InvalidParameter("experiment", configuration.experiment, f"{experiment!r}, which was asked for")
+        self.account.trust(configuration, statement, self.trust)
+        self.limits.check(configuration)
+        return Joined(configuration, statement)
+
+    def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
+        base = f"{joined.configuration.urls['shuffler']}/experiments/{quote(experiment)}"
+        answer = yield from _fetch(Request("GET", f"{base}/configurations/{to_text(wanted)}"))
+        found = self._checked(experiment, answer)
+        if found.statement.hash != wanted:
+            raise InvalidParameter("configuration", to_text(found.statement.hash), f"{to_text(wanted)}, as offered")
+        if found.configuration.revision > joined.configuration.revision:
+            self.joined[experiment] = found
+        return found
+
+    def sealed(self, turn: Turn, value: object) -> Pending:
+        """A report as bytes, fit to be sent any number of times."""
+        configuration, offer = turn.joined.configuration, turn.offer
+        name, report = configuration.experiment, os.urandom(16)
+        analyzer, shuffler = configuration.keys["analyzer"].seal, configuration.keys["shuffler"].seal
+        parts = []
+        for batch in offer.batches:
+            info = message_info(name, offer.configuration, batch.hash)
+            opened = slots(batch.mechanism, value, self.source)
+            parts.append(Part(batch.number, tuple(seal(configuration.suite, analyzer, slot, info) for slot in opened)))
+        bundle = Report(report, turn.token, offer.number, tuple(parts)).to_bytes()
+        sealed = seal(configuration.suite, shuffler, bundle, report_info(name, offer.configuration))
+        body = Envelope(SUITES[configuration.suite].number, key_id(shuffler), offer.configuration, sealed).to_bytes()
+        url = f"{configuration.urls['shuffler']}/experiments/{quote(name)}/reports"
+        return Pending(name, url, to_text(report), to_text(body), turn.expires)
+
+    def _send(self, pending: Pending) -> Steps:
+        body = from_text("body", pending.body)
+        try:
+            yield from _fetch(Request("POST", pending.url, body, {"content-type": REPORT_TYPE}))
+        except Refused:
+            self.account.settle(pending.report)
+            raise
+        self.account.settle(pending.report)
+
+
+def _fetch(request: Request) -> Steps:
+    """Send until there is an answer that says something; a problem document becomes `Refused`."""
+    pause, last = FIRST_PAUSE, "no answer"
+    for _ in range(ATTEMPTS):
+        answer = yield request
+        if answer is not None and answer.status < 400:
+            return answer
+        if answer is not None:
+            problem = _problem(answer)
+            if answer.status not in PASSING:
+                raise problem
+            last = str(problem)
+            pause = max(pause, problem.retry_after or 0.0)
+        yield Pause(min(pause, LONGEST_PAUSE))
+        pause *= 2
+    raise Unreachable(f"{request.method} {request.url}: {last}")
+
+
+def _problem(answer: Response) -> Refused:
+    try:
+        body = json.loads(answer.content)
+        kind, detail = str(body["type"]), str(body.get("detail") or body.get("title") or "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        kind, detail = f"{URN}http-{answer.status}", ""
+    wait = answer.headers.get("retry-after", "")
+    return Refused(kind.removeprefix(URN), detail, float(wait) if wait.replace(".", "", 1).isdigit() else None)
+
+
+def _json(answer: Response) -> dict[str, Any]:
+    try:
+        body = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise InvalidParameter("answer", answer.content[:60], "a JSON object")
+    return body

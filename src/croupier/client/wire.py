@@ -1,0 +1,227 @@
+"""The report as bytes, from a user's numbers to the body of an upload; `docs/wire.md` gives every byte.
+
+A report holds the same number of messages whatever the value: what a mechanism sends more or less of is filled up with
+dummies that only the analyzer can tell, and a count of noise that knows no limit gets one, charged to δ.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+
+from croupier.checks import CroupierError
+from croupier.client.sealing import KEY_ID
+from croupier.noise import Noise, Poisson, Polya, Source, SparseBits
+from croupier.privacy import Loss
+from croupier.protocols import HistogramMechanism, Mechanism
+from croupier.protocols.carriers import ShuffledMessages, SplitAndMix, TamperedMessage
+from croupier.protocols.labelled import LabelledMessages
+from croupier.protocols.wire import message_bytes, pack
+
+Reporting = Mechanism | HistogramMechanism
+"""What can be reported on: a sum, or a histogram."""
+
+VERSION = 1
+REAL = b"\x01"
+REPORT_ID, TOKEN, HASH = 16, 56, 32
+CAP_SHARE = 0.01
+"""A limit on the noise count may cost this share of a mechanism's δ."""
+
+LONGEST_UPLOAD = 2**20
+"""No upload is longer than this."""
+
+MOST_SLOTS = 4096
+"""A report of more messages than this is not worth sending."""
+
+_HEADER = struct.Struct(f">BB{KEY_ID}s{HASH}s")
+_BUNDLE = struct.Struct(f">{REPORT_ID}s{TOKEN}sIB")
+_PART = struct.Struct(">IHH")
+
+
+class Malformed(CroupierError):
+    """Bytes that are no report."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What every report of a mechanism looks like: how many messages, how long each, and the limit on its noise."""
+
+    slots: int
+    length: int
+    cap: int | None
+    distance: float
+    """How far the limit on the noise can move the view of a batch: n·P(Z > cap)."""
+
+
+@lru_cache(maxsize=1024)
+def shape(mechanism: Reporting) -> Shape:
+    """The shape of a mechanism's reports, or a refusal when no shuffler can carry it.
+
+    >>> from croupier.protocols import counted_messages, shuffled_laplace
+    >>> shape(shuffled_laplace(epsilon=1.0, binary=True).plan(users=1000)).slots
+    13
+    >>> shape(counted_messages(epsilon=1.0).plan(users=1000)).cap
+    5
+    """
+    if isinstance(mechanism, HistogramMechanism):
+        return _labelled_shape(mechanism)
+    carrier, share = mechanism.carrier, mechanism.share
+    length = 1 + message_bytes(mechanism)
+    if isinstance(carrier, SplitAndMix):
+        return Shape(_few(carrier.pieces), length, None, 0.0)
+    if not isinstance(carrier, ShuffledMessages):
+        raise CroupierError(f"{mechanism.protocol} does not go through a shuffler ({carrier.kind})")
+    if isinstance(share, Poisson | Polya):
+        return _capped_shape(mechanism, share, mechanism.precision, length)
+    noise = share.slots if isinstance(share, SparseBits) else share.trials  # type: ignore[attr-defined]
+    return Shape(_few(mechanism.dimension * (carrier.value_messages + noise)), length, None, 0.0)
+
+
+def _labelled_shape(mechanism: HistogramMechanism) -> Shape:
+    ballot = mechanism.ballot
+    if not isinstance(ballot, LabelledMessages):
+        raise CroupierError(f"a histogram by {ballot.kind} does not go through this shuffler")
+    own = 1 if ballot.side == "over" else ballot.size - 1
+    noise = ballot.share.times(ballot.size)
+    return _capped_shape(mechanism, noise, own, 1 + -(-mechanism.message_bits // 8))
+
+
+def _capped_shape(mechanism: Reporting, noise: Noise, own: int, length: int) -> Shape:
+    """The least limit on one user's noise whose cost n·P(Z > cap)(1 + e^ε) stays below its share of δ."""
+    claim = mechanism.guarantee
+    spare = CAP_SHARE * claim.delta / (1.0 + math.exp(claim.epsilon)) / mechanism.users
+    cap = max(1, noise.tail_quantile(spare))
+    return Shape(_few(own + cap), length, cap, mechanism.users * float(noise.tail(cap)) * (1.0 + 1e-9))
+
+
+def capped_loss(mechanism: Reporting) -> Loss:
+    """The exact loss of a mechanism as it is sent: with its noise limited."""
+    loss = mechanism.loss
+    return Loss(loss.releases, float(loss.distance) + shape(mechanism).distance)
+
+
+def slots(mechanism: Reporting, value: object, source: Source) -> tuple[bytes, ...]:
+    """One user's randomized report as padded messages and dummies: always as many, always as long."""
+    form = shape(mechanism)
+    real = [REAL + message for message in _messages(mechanism, value, source, form)]
+    return (*real, *(bytes(form.length) for _ in range(form.slots - len(real))))
+
+
+def _messages(mechanism: Reporting, value: object, source: Source, form: Shape) -> tuple[bytes, ...]:
+    """The messages of a report; one whose noise exceeds the limit is drawn again, whatever its value."""
+    if isinstance(mechanism, HistogramMechanism):
+        labels = mechanism.randomize(value, source)
+        while len(labels) > form.slots:
+            labels = mechanism.randomize(value, source)
+        return mechanism.pack(labels)
+    report = mechanism.randomize(value, source)  # type: ignore[arg-type]
+    if form.cap is not None:
+        # A counted value is zero or one, so the noise is what is left of it.
+        own = round(float(mechanism.values.unit(value)) * mechanism.precision)  # type: ignore[arg-type]
+        own = mechanism.precision - own if mechanism.side == "under" else own
+        while report[1] - own > form.cap:
+            report = mechanism.randomize(value, source)  # type: ignore[arg-type]
+    return pack(mechanism, report)
+
+
+def read_slot(mechanism: Reporting, slot: bytes) -> bytes | None:
+    """The message in an opened slot, None for a dummy; anything else is refused."""
+    form = shape(mechanism)
+    if len(slot) != form.length:
+        raise TamperedMessage(f"a slot has {form.length} bytes here")
+    if slot[:1] == REAL:
+        return slot[1:]
+    if slot != bytes(form.length):
+        raise TamperedMessage("a slot is neither a message nor a dummy")
+    return None
+
+
+def message_info(experiment: str, configuration: bytes, batch: bytes) -> bytes:
+    """What a message sealed to the analyzer is bound to: experiment, configuration and batch, the latter by hash."""
+    return b"croupier/1 message\0" + experiment.encode() + b"\0" + configuration + batch
+
+
+def report_info(experiment: str, configuration: bytes) -> bytes:
+    """What a report sealed to the shuffler is bound to."""
+    return b"croupier/1 report\0" + experiment.encode() + b"\0" + configuration
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The body of an upload: which key opens it, under which configuration, and the sealed report."""
+
+    suite: int
+    key: bytes
+    configuration: bytes
+    sealed: bytes
+
+    def to_bytes(self) -> bytes:
+        return _HEADER.pack(VERSION, self.suite, self.key, self.configuration) + self.sealed
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Envelope:
+        if len(data) <= _HEADER.size:
+            raise Malformed(f"an upload has more than {_HEADER.size} bytes, and this one has {len(data)}")
+        version, suite, key, configuration = _HEADER.unpack_from(data)
+        if version != VERSION:
+            raise Malformed(f"an upload of version {version}, where {VERSION} is known")
+        return cls(suite, key, configuration, data[_HEADER.size :])
+
+
+@dataclass(frozen=True)
+class Part:
+    """The sealed messages that a report adds to one batch."""
+
+    batch: int
+    messages: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the shuffler reads: its own token, the report's name, the offer, and sealed messages for each batch."""
+
+    report: bytes
+    token: bytes
+    offer: int
+    parts: tuple[Part, ...]
+
+    def to_bytes(self) -> bytes:
+        pieces = [_BUNDLE.pack(self.report, self.token, self.offer, len(self.parts))]
+        for part in self.parts:
+            pieces.append(_PART.pack(part.batch, len(part.messages), len(part.messages[0])))
+            pieces += part.messages
+        return b"".join(pieces)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Report:
+        """Read a report; every byte must have its place."""
+        try:
+            report, token, offer, count = _BUNDLE.unpack_from(data)
+            at, parts = _BUNDLE.size, []
+            for _ in range(count):
+                batch, number, length = _PART.unpack_from(data, at)
+                at += _PART.size
+                end = at + number * length
+                if not number or not length or end > len(data):
+                    raise Malformed("a report is shorter than it says")
+                parts.append(Part(batch, tuple(data[i : i + length] for i in range(at, end, length))))
+                at = end
+        except struct.error:
+            raise Malformed("a report is shorter than its header") from None
+        if at != len(data) or not parts:
+            raise Malformed("a report has bytes that belong to nothing")
+        return cls(report, token, offer, tuple(parts))
+
+
+def upload_bytes(shapes: tuple[Shape, ...], overhead: int) -> int:
+    """The length of every upload of an offer, whatever is in it."""
+    inner = sum(_PART.size + shape.slots * (shape.length + overhead) for shape in shapes)
+    return _HEADER.size + _BUNDLE.size + inner + overhead
+
+
+def _few(slots: int) -> int:
+    if slots > MOST_SLOTS:
+        raise CroupierError(f"a report would hold {slots} messages, and {MOST_SLOTS} is the most that is sent")
+    return slots

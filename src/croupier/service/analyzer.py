@@ -1,0 +1,327 @@
+"""The analyzer: it runs programs on released batches, and its state is a log of what happened.
+
+It learns arms and noisy sums, never who sent what. Each experiment has a log of records (configured, opened, released,
+refused, expired, operated); a restart reads the log again, and the public transcript is the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.client.configuration import Batch, Configuration, Offer, ServerKeys
+from croupier.client.sealing import key_id
+from croupier.client.signing import BadSignature, Statement, from_text, to_text
+from croupier.client.wire import message_info
+from croupier.protocols.carriers import TamperedMessage
+from croupier.protocols.mechanism import canonical
+from croupier.service.decoding import Decoded, decode
+from croupier.service.experiment import Plan
+from croupier.service.keys import Keys
+from croupier.service.link import ShufflerAway, ShufflerLink
+from croupier.service.opening import Opener
+from croupier.service.problems import Problem
+from croupier.service.programs import Program, Wanted
+from croupier.service.receipts import BadRelease, check_receipt
+from croupier.service.store import AnalyzerStore
+
+log = logging.getLogger("croupier")
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What an experiment's configuration says of the servers: the suite, their keys and their addresses."""
+
+    suite: str
+    keys: dict[str, ServerKeys]
+    urls: dict[str, str]
+
+
+@dataclass
+class Live:
+    """One experiment that runs: its plan, its program, its log, and what is open."""
+
+    plan: Plan
+    store: AnalyzerStore
+    keys: Keys
+    clock: Callable[[], float]
+    records: list[Record] = field(default_factory=list)
+    program: Program = field(init=False)
+    configured: Statement | None = None
+    arms: tuple[str, ...] = ()
+    offers: dict[int, Offer] = field(default_factory=dict)
+    signed: dict[int, Statement] = field(default_factory=dict)
+    open: dict[int, Batch] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+    standings: dict[str, Any] = field(default_factory=dict)
+    trouble: str = ""
+    registered: bool = False
+    caught_up: bool = False
+    version: int = 0
+    """Counts up whenever there is something new to show."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.restore()
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    def restore(self) -> None:
+        """Be where the log ends."""
+        self.records = []
+        self.configured, self.arms = None, self.plan.arms
+        self.offers, self.signed, self.open, self.done = {}, {}, {}, set()
+        self.program = self.plan.program()
+        for record in self.store.read(self.name):
+            if not self.records:
+                self._check_begun(Configuration.from_text(record["configuration"]["body"]))
+            self._apply(record)
+            self.records.append(record)
+
+    def _check_begun(self, begun: Configuration) -> None:
+        """What was promised stays: only keys, addresses and new arms may differ from what was first signed."""
+        if (begun.program, begun.recipe, begun.privacy) != (self.plan.parameters, self.plan.recipe, self.plan.privacy):
+            raise InvalidParameter("experiment", self.name, "as it was when it began: its log has other parameters")
+
+    def record(self, event: str, **body: Any) -> None:
+        """Take an event in and put it in the log; one that does not fit is refused and leaves no trace."""
+        at = datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="seconds")
+        record: Record = {"event": event, "at": at} | body
+        try:
+            self._apply(record)
+            self.store.append(self.name, len(self.records), record)
+        except BaseException:
+            self.restore()
+            raise
+        self.records.append(record)
+        self.version += 1
+        log.info(event, extra={"fields": {"experiment": self.name, "record": len(self.records) - 1}})
+
+    def _apply(self, record: Record) -> None:
+        kind = record["event"]
+        if kind == "configured":
+            self.configured = Statement.from_dict("configuration", record["configuration"])
+        elif kind == "opened":
+            statement = Statement.from_dict("offer", record["offer"])
+            offer = Offer.from_text(statement.text)
+            self.offers[offer.number], self.signed[offer.number] = offer, statement
+            self.open |= {batch.number: batch for batch in offer.batches if batch.number not in self.done}
+        elif kind == "released":
+            decoded = record["decoded"]
+            self._over(record["batch"])
+            self.program.released(record["batch"], decoded)
+        elif kind in ("expired", "refused"):
+            self._over(record["batch"])
+            self.program.expired(record["batch"])
+        elif kind == "operated":
+            self.program.operate(record["operation"], record.get("arm"))
+            if record["operation"] == "add":
+                self.arms = (*self.arms, record["name"])
+            elif record["operation"] == "stop":
+                self.done |= set(self.open)
+                self.open.clear()
+        else:
+            raise InvalidParameter("event", kind, "a record of this version")
+
+    def _over(self, batch: int) -> None:
+        if batch not in self.open:
+            raise InvalidParameter("batch", batch, f"an open batch: {sorted(self.open)}")
+        del self.open[batch]
+        self.done.add(batch)
+
+    def operate(self, operation: str, arm: int | None, name: str | None) -> None:
+        """What an operator asks, as an event."""
+        body: dict[str, Any] = {"operation": operation}
+        if operation == "add":
+            if not name or name in self.arms:
+                raise InvalidParameter("name", name, "a new arm's name")
+            body["name"] = name
+        elif operation != "stop":
+            body["arm"] = arm
+        self.record("operated", **body)
+
+    def offer_of(self, turn: Wanted) -> Offer:
+        """A wanted turn as an offer under the current configuration."""
+        assert self.configured is not None
+        batches = tuple(Batch.of(number, mechanism) for number, mechanism in turn.batches)
+        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches)
+
+    def transcript(self) -> str:
+        """The log as text: everything needed to check the run."""
+        return "".join(canonical(record) + "\n" for record in self.records)
+
+
+class Analyzer:
+    """Drives live experiments: publishes turns, takes released batches in, keeps the log."""
+
+    def __init__(
+        self,
+        plans: list[Plan],
+        store: AnalyzerStore,
+        keys: Keys,
+        link: ShufflerLink,
+        opener: Opener,
+        urls: dict[str, str],
+        suite: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self.keys, self.link, self.opener, self.urls, self.suite = keys, link, opener, urls, suite
+        self.live = {plan.name: Live(plan, store, keys, clock) for plan in plans}
+        self._site: Site | None = None
+
+    async def run(self, name: str, poll: float) -> None:
+        """Drive one experiment until it is finished or this is cancelled."""
+        live = self.live[name]
+        published: set[int] = set()
+        while True:
+            pause = poll
+            try:
+                async with live.lock:
+                    await self.step(live, published)
+                live.trouble = ""
+            except ShufflerAway as error:
+                self._trouble(live, error)
+                self._site, pause = None, max(poll, 0.5)
+                published.clear()
+            except CroupierError as error:
+                self._trouble(live, error)
+                pause = max(poll, 2.0)
+                published.clear()
+            if live.program.finished and not live.open and not live.trouble:
+                pause = max(poll, 5.0)
+            await asyncio.sleep(pause)
+
+    def _trouble(self, live: Live, error: CroupierError) -> None:
+        live.caught_up = False
+        if live.trouble != str(error):
+            live.trouble = str(error)
+            live.version += 1
+            log.warning("trouble", extra={"fields": {"experiment": live.name, "what": str(error)}})
+
+    async def step(self, live: Live, published: set[int]) -> None:
+        """One round: configuration, turns, releases. Whatever was begun before a crash is taken up again."""
+        await self._configure(live)
+        await self._publish(live, published)
+        # Everything when there may be something left from before a crash; later only what can still change.
+        since = 0 if not live.caught_up else min(live.open, default=max(live.done, default=0))
+        standings = await self.link.standings(live.name, since)
+        if standings != live.standings:
+            live.standings = standings
+            live.version += 1
+        states = {one["batch"]: one["state"] for one in standings["batches"]}
+        for number, state in sorted(states.items()):
+            if number in live.open and state == "ready":
+                await self._take(live, number)
+            elif number in live.open and state in ("expired", "cancelled"):
+                live.record("expired", batch=number)
+            elif number in live.done and state == "ready":
+                await self.link.acknowledge(live.name, number)
+            elif number in live.done and state == "open":
+                await self.link.cancel(live.name, number)
+        live.caught_up = True
+        if live.program.finished and not live.open and not standings["finished"]:
+            await self.link.finish(live.name)
+        else:
+            await self._publish(live, published)
+
+    async def _configure(self, live: Live) -> None:
+        """Have the current configuration signed by both; a changed one is a new revision."""
+        if self._site is None:
+            found = await self.link.keys()
+            if self.suite not in found["seal"]:
+                raise CroupierError(f"the shuffler has no key for {self.suite}")
+            shuffler = ServerKeys.from_dict({"seal": found["seal"][self.suite], "verify": found["verify"]})
+            self._site = Site(self.suite, {"analyzer": self.keys.public(self.suite), "shuffler": shuffler}, self.urls)
+            for one in self.live.values():
+                one.registered = False
+        if live.registered:
+            return
+        known = None if live.configured is None else Configuration.from_text(live.configured.text)
+        wanted = live.plan.configuration(
+            0 if known is None else known.revision, live.arms, self._site.suite, self._site.keys, self._site.urls
+        )
+        if known is not None and wanted != known:
+            wanted = live.plan.configuration(
+                known.revision + 1, live.arms, self._site.suite, self._site.keys, self._site.urls
+            )
+        signed = await self.link.register(live.name, wanted.statement().signed("analyzer", self.keys.sign))
+        signed.check_both(wanted.verify_keys)
+        if wanted != known:
+            live.record("configured", configuration=signed.to_dict())
+        live.registered = True
+
+    async def _publish(self, live: Live, published: set[int]) -> None:
+        """Open the turns that the program wants; each is in the log before the shuffler hears of it."""
+        for turn in live.program.wanted:
+            if turn.number in published:
+                continue
+            if turn.number not in live.signed:
+                if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
+                    live.registered = False
+                    return
+                statement = live.offer_of(turn).statement().signed("analyzer", self.keys.sign)
+                live.record("opened", offer=statement.to_dict())
+            await self.link.open_offer(live.name, turn.number, live.signed[turn.number], live.plan.deadline)
+            published.add(turn.number)
+
+    async def _take(self, live: Live, number: int) -> None:
+        """Pull a released batch, check it, decode it, log it, and only then let the shuffler delete it."""
+        batch = live.open[number]
+        try:
+            receipt, found = await self._decoded(live, batch)
+        except (BadRelease, BadSignature, TamperedMessage) as error:
+            log.warning("refused", extra={"fields": {"experiment": live.name, "batch": number, "why": str(error)}})
+            live.record("refused", batch=number, reason=str(error))
+        else:
+            decoded = list(found.decoded) if isinstance(found.decoded, tuple) else found.decoded
+            live.record("released", batch=number, decoded=decoded, damaged=found.damaged, receipt=receipt.to_dict())
+        await self.link.acknowledge(live.name, number)
+
+    async def _decoded(self, live: Live, batch: Batch) -> tuple[Statement, Decoded]:
+        offer = next(offer for offer in live.offers.values() if batch in offer.batches)
+        configuration = self._configuration(live, offer.configuration)
+        receipt = await self.link.receipt(live.name, batch.number)
+        body = check_receipt(receipt, configuration, offer.configuration, batch)
+        digest, messages = hashlib.sha256(), []
+        for part in range(body["parts"]):
+            payload = await self.link.messages(live.name, batch.number, part)
+            digest.update(payload)
+            if len(payload) % body["length"]:
+                raise BadRelease("a part of the release is cut")
+            messages += [payload[i : i + body["length"]] for i in range(0, len(payload), body["length"])]
+        if digest.digest() != from_text("sha256", body["sha256"]):
+            raise BadRelease("the messages are not those of the receipt")
+        if len(messages) != body["messages"]:
+            raise BadRelease(f"{len(messages)} messages came where {body['messages']} were announced")
+        if len(set(messages)) != len(messages):
+            raise BadRelease("a message came twice")
+        key = self.keys.by_id(key_id(configuration.keys["analyzer"].seal))
+        if key is None:
+            raise CroupierError("the key that this batch was sealed to is missing here")
+        info = message_info(live.name, offer.configuration, batch.hash)
+        opened = await self.opener.open([(key.suite, key.private, info, message) for message in messages])
+        return receipt, decode(batch.mechanism, opened)
+
+    def _configuration(self, live: Live, digest: bytes) -> Configuration:
+        for record in live.records:
+            if record["event"] == "configured":
+                statement = Statement.from_dict("configuration", record["configuration"])
+                if statement.hash == digest:
+                    return Configuration.from_text(statement.text)
+        raise CroupierError(f"the configuration {to_text(digest)} is not in the log")
+
+    def find(self, name: str) -> Live:
+        """A live experiment by name."""
+        if name not in self.live:
+            raise Problem("unknown-experiment")
+        return self.live[name]

@@ -1,0 +1,167 @@
+"""A simulated population: every user is a real client over HTTP, and some never report, report late, or lie."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable
+from croupier.service.lean_http import LeanHTTP
+
+OVER = ("experiment-finished",)
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Who they are: what each arm is worth to them, and how many behave how.
+
+    `silent` take a turn and never report; `late` report only after `late_seconds`; `lying` report the opposite.
+    """
+
+    analyzer: str
+    experiment: str
+    users: int
+    means: tuple[float, ...]
+    silent: float = 0.0
+    late: float = 0.0
+    lying: float = 0.0
+    late_seconds: float = 2.0
+    at_once: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        integer("users", self.users, 1)
+        integer("at_once", self.at_once, 1)
+        for name in ("silent", "late", "lying"):
+            between(name, getattr(self, name), 0, 1, "[]")
+        if self.silent + self.late + self.lying > 1:
+            raise InvalidParameter("silent", self.silent, "such that silent, late and lying users are not over all")
+        for mean in self.means:
+            between("mean", mean, 0, 1, "[]")
+
+
+def run(crowd: Crowd, processes: int = 1, progress: Callable[[int], None] | None = None) -> dict[str, int]:
+    """Let all users take their turn; returns how many ended how."""
+    if processes == 1:
+        return dict(asyncio.run(_play(crowd, progress)))
+    parts = [
+        replace(crowd, users=len(range(i, crowd.users, processes)), seed=crowd.seed * 1000 + i)
+        for i in range(processes)
+        if range(i, crowd.users, processes)
+    ]
+    total: Counter[str] = Counter()
+    with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
+        for found in pool.map(run, parts):
+            total.update(found)
+            if progress is not None:
+                progress(sum(found.values()))
+    return dict(total)
+
+
+async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter[str]:
+    rng = random.Random(crowd.seed)
+    outcomes: Counter[str] = Counter()
+    left = crowd.users
+    over = asyncio.Event()
+    late: set[asyncio.Task[None]] = set()
+    async with LeanHTTP() as http:
+        # All devices are the same here, so what the first one checked of the experiment is shared.
+        first = AsyncClient(crowd.analyzer, http=http, limits=_limits())
+        joined = await first.join(crowd.experiment)
+        arms = len(joined.configuration.arms)
+        if arms and arms != len(crowd.means):
+            raise InvalidParameter("means", crowd.means, f"{arms} of them, one an arm")
+
+        async def one() -> None:
+            client = AsyncClient(crowd.analyzer, http=http, limits=_limits())
+            client.device.joined = {crowd.experiment: joined}
+            kind = rng.random()
+            try:
+                turn = await client.play(crowd.experiment, patience=PATIENCE)
+            except Refused as refusal:
+                outcomes[refusal.problem] += 1
+                if refusal.problem in OVER:
+                    over.set()
+                return
+            reward, opposite = _outcomes(joined, crowd.means[turn.arm or 0], rng)
+            if kind < crowd.silent:
+                outcomes["silent"] += 1
+                return
+            if kind < crowd.silent + crowd.late:
+                task = asyncio.create_task(delayed(client, turn, reward))
+                late.add(task)
+                task.add_done_callback(late.discard)
+                return
+            if kind < crowd.silent + crowd.late + crowd.lying:
+                reward = opposite
+            await reported(client, turn, reward)
+
+        async def reported(client: AsyncClient, turn: Turn, reward: object) -> None:
+            try:
+                await client.report(turn, reward)
+                outcomes["accepted"] += 1
+            except Refused as refusal:
+                outcomes[refusal.problem] += 1
+
+        async def delayed(client: AsyncClient, turn: Turn, reward: object) -> None:
+            await asyncio.sleep(crowd.late_seconds)
+            await reported(client, turn, reward)
+
+        async def worker() -> None:
+            nonlocal left
+            while left > 0 and not over.is_set():
+                left -= 1
+                try:
+                    await one()
+                except Unreachable:
+                    outcomes["unreachable"] += 1
+                if progress is not None:
+                    progress(1)
+
+        await asyncio.gather(*(worker() for _ in range(min(crowd.at_once, crowd.users))))
+        if late:
+            await asyncio.gather(*late)
+    return outcomes
+
+
+def _limits() -> Limits:
+    """Simulated users refuse nothing that a real experiment may ask."""
+    return Limits(epsilon=500.0, delta=0.5, users=2, epsilon_per_period=1e6, delta_per_period=0.99)
+
+
+def _outcomes(joined: Joined, mean: float, rng: random.Random) -> tuple[object, object]:
+    """What came of a turn, and what a liar makes of it."""
+    recipe = joined.configuration.recipe
+    if "universe" in recipe:
+        names = recipe["universe"]["names"]
+        # A few items are held by many, many by few: item k with a chance in proportion to 1/k.
+        held = rng.choices(range(len(names)), [1.0 / (place + 1) for place in range(len(names))])[0]
+        return names[held], names[-1 - held]
+    low, high = float(recipe["values"]["low"]), float(recipe["values"]["high"])
+    return (high, low) if rng.random() < mean else (low, high)
+
+
+def wait_finished(analyzer: str, experiment: str, seconds: float) -> dict[str, Any]:
+    """Wait until the experiment has ended or the time is over, and return its state."""
+    import httpx
+
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            answer = httpx.get(f"{analyzer}/experiments/{experiment}/state", timeout=30.0)
+            answer.raise_for_status()
+        except httpx.HTTPError as error:
+            raise CroupierError(f"the analyzer at {analyzer} does not answer: {error}") from None
+        state: dict[str, Any] = answer.json()
+        if state["finished"] or time.monotonic() > end:
+            return state
+        time.sleep(0.2)

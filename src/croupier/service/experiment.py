@@ -1,0 +1,207 @@
+"""An experiment as its owner writes it down: a TOML file, read into a plan that everything else follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of, positive
+from croupier.client.configuration import Configuration, Privacy, ServerKeys, check_name, recipe_of
+from croupier.client.sealing import SUITES
+from croupier.client.wire import CAP_SHARE, LONGEST_UPLOAD, Reporting, capped_loss, shape, upload_bytes
+from croupier.privacy import Loss
+from croupier.protocols import ROWS
+from croupier.protocols.protocol import DEFAULT_DELTA
+from croupier.service.programs import CounterProgram, Program, program
+from croupier.service.settings import read_toml
+
+UNIT = "one installation of the app"
+PERIOD = 86_400
+HONEST = 0.9
+DEADLINE = 3600.0
+
+Section = dict[str, Any]
+
+SECTIONS: dict[str, tuple[str, ...] | None] = {
+    "program": None,
+    "privacy": ("epsilon", "delta", "honest_fraction", "unit", "period"),
+    "reward": ("protocol", "constants", "low", "high", "binary", "clip", "side"),
+    "batches": ("smallest", "deadline"),
+}
+"""What each section of the file may hold; a program takes what its room takes."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment that is known to work: its program starts, and a shuffler can carry its reports."""
+
+    name: str
+    title: str
+    arms: tuple[str, ...]
+    parameters: dict[str, Any]
+    recipe: dict[str, Any]
+    privacy: Privacy
+    deadline: float | None
+
+    def program(self) -> Program:
+        """A fresh run of the program."""
+        return program(self.parameters)
+
+    def configuration(
+        self, revision: int, arms: tuple[str, ...], suite: str, keys: dict[str, ServerKeys], urls: dict[str, str]
+    ) -> Configuration:
+        """The public configuration, to be signed."""
+        return Configuration(
+            self.name, revision, self.title, arms, self.parameters, self.recipe, self.privacy, suite, keys, urls
+        )
+
+
+def read_plan(path: str) -> Plan:
+    """Read an experiment's file; whatever is wrong with it is said in one line that names the file."""
+    body = read_toml(path)
+    try:
+        return plan(body)
+    except CroupierError as error:
+        raise CroupierError(f"{path}: {error}") from None
+
+
+def plan(body: dict[str, Any]) -> Plan:
+    """Make a plan of a file's contents.
+
+    >>> five = plan({"name": "colours", "arms": ["red", "green"], "program": {"horizon": 1000}})
+    >>> five.recipe["protocol"], five.recipe["smallest"], five.privacy.epsilon
+    ('shuffled-laplace', 32, 1.0)
+    """
+    body = dict(body)
+    sections = {name: _section(body, name) for name in SECTIONS}
+    name, title, arms = check_name(body.pop("name", None)), body.pop("title", ""), body.pop("arms", [])
+    if body:
+        raise InvalidParameter("key", next(iter(body)), "one of name, title, arms, " + ", ".join(SECTIONS))
+    if not isinstance(title, str):
+        raise InvalidParameter("title", title, "a text")
+    if not isinstance(arms, list) or not all(isinstance(arm, str) and arm for arm in arms) or len({*arms}) < len(arms):
+        raise InvalidParameter("arms", arms, "a list of different names")
+    kind = one_of("kind", sections["program"].pop("kind", "bandit"), tuple(BUILDERS))
+    parameters = {"kind": kind} | BUILDERS[kind](sections, arms)
+    running = program(parameters)
+    mechanisms = [mechanism for turn in running.wanted for _, mechanism in turn.batches]
+    if not mechanisms:
+        raise CroupierError("the program wants no batch at all: is the horizon shorter than the smallest batch?")
+    recipe = recipe_of(mechanisms[0]) | {"smallest": min(mechanism.users for mechanism in mechanisms)}
+    deadline = sections["batches"].get("deadline", None if kind == "counter" else DEADLINE)
+    if kind == "counter" and deadline is not None:
+        raise InvalidParameter("deadline", deadline, "left out: a counter's levels must have the same users")
+    privacy = _privacy(sections["privacy"], parameters, running, mechanisms)
+    seconds = None if deadline is None else float(positive("deadline", deadline))
+    return Plan(name, title or name, tuple(arms), parameters, recipe, privacy, seconds)
+
+
+def check_length(found: Plan, suite: str) -> None:
+    """Refuse an experiment whose uploads would be longer than a shuffler takes."""
+    for turn in found.program().wanted:
+        shapes = tuple(shape(mechanism) for _, mechanism in turn.batches)
+        length = upload_bytes(shapes, SUITES[suite].overhead)
+        if length > LONGEST_UPLOAD:
+            raise CroupierError(f"{found.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
+
+
+def _section(body: dict[str, Any], name: str) -> Section:
+    found = body.pop(name, {})
+    if not isinstance(found, dict):
+        raise InvalidParameter(name, found, "a section")
+    allowed = SECTIONS[name]
+    for key in found:
+        if allowed is not None and key not in allowed:
+            raise InvalidParameter(f"{name}.{key}", found[key], "one of " + ", ".join(allowed))
+    return dict(found)
+
+
+def _privacy(given: Section, parameters: Section, running: Program, mechanisms: list[Reporting]) -> Privacy:
+    """The promise for one turn, checked against what the mechanisms, as they are sent, really cost."""
+    epsilon = float(parameters["epsilon"])
+    if isinstance(running, CounterProgram):
+        delta = running.plan.delta
+        loss = Loss.total(capped_loss(mechanism) for mechanism in mechanisms)
+    else:
+        delta, loss = max(mechanism.guarantee.delta for mechanism in mechanisms), capped_loss(mechanisms[0])
+    if any(shape(mechanism).cap is not None for mechanism in mechanisms):
+        # The share that was kept back for the limit on the noise.
+        delta *= 1.0 + CAP_SHARE
+    found = loss.delta(epsilon)
+    if found > delta * (1.0 + 1e-8):
+        raise CroupierError(f"a turn costs δ = {found:.3g} at ε = {epsilon:g}, and {delta:.3g} can be promised")
+    return Privacy(
+        epsilon,
+        float(delta),
+        float(parameters["honest_fraction"]),
+        str(given.get("unit", UNIT)),
+        integer("period", given.get("period", PERIOD), 1),
+    )
+
+
+def _target(sections: dict[str, Section], *, counted: bool) -> Section:
+    """ε, δ and γ as a program takes them; of a counted message's δ a share is kept back for the limit on its noise."""
+    given = sections["privacy"]
+    target: Section = {
+        "epsilon": float(positive("epsilon", given.get("epsilon", 1.0))),
+        "honest_fraction": given.get("honest_fraction", HONEST),
+    }
+    if counted:
+        target["delta"] = float(positive("delta", given.get("delta", DEFAULT_DELTA))) / (1.0 + CAP_SHARE)
+    elif "delta" in given:
+        target["delta"] = float(positive("delta", given["delta"]))
+    return target
+
+
+def _sum(sections: dict[str, Section]) -> tuple[str, Section]:
+    """The protocol that sums a batch, and its options."""
+    reward = sections["reward"]
+    name = one_of("protocol", reward.pop("protocol", "shuffled-laplace"), tuple(ROWS))
+    row = ROWS[name]
+    if row.trust != "shuffler" or row.vectors:
+        carried = [one.name for one in ROWS.values() if one.trust == "shuffler" and not one.vectors]
+        raise InvalidParameter("protocol", name, "one that a shuffler carries: " + ", ".join(carried))
+    binary = reward.pop("binary", True)
+    return name, _target(sections, counted=name == "counted-messages") | reward | (
+        {} if row.binary_only else {"binary": binary}
+    )
+
+
+def _bandit(sections: dict[str, Section], arms: list[str]) -> Section:
+    given = sections["program"]
+    if len(arms) < 2:
+        raise InvalidParameter("arms", arms, "at least two names")
+    if "horizon" not in given:
+        raise InvalidParameter("program.horizon", None, "given: how many users at most")
+    name, options = _sum(sections)
+    smallest = {key: value for key, value in sections["batches"].items() if key == "smallest"}
+    return (
+        {"name": given.pop("policy", "dp-klucb"), "arms": len(arms), "protocol_name": name} | given | options | smallest
+    )
+
+
+def _counter(sections: dict[str, Section], arms: list[str]) -> Section:
+    if arms:
+        raise InvalidParameter("arms", arms, "left out: a counter has none")
+    name, options = _sum(sections)
+    smallest = {"low": sections["batches"]["smallest"]} if "smallest" in sections["batches"] else {}
+    return {"over": name} | sections["program"] | options | smallest
+
+
+def _histogram(sections: dict[str, Section], arms: list[str]) -> Section:
+    if arms or sections["reward"]:
+        raise InvalidParameter("arms", arms, "left out, as rewards are: a histogram counts items")
+    given = sections["program"]
+    if "users" not in given or ("items" in given) == ("universe" in given):
+        raise InvalidParameter("program", sorted(given), "users, and either items or a universe")
+    universe = given.pop("universe", None) or {"kind": "items", "names": given.pop("items")}
+    return {"universe": universe} | given | _target(sections, counted=True)
+
+
+BUILDERS: dict[str, Callable[[dict[str, Section], list[str]], Section]] = {
+    "bandit": _bandit,
+    "counter": _counter,
+    "histogram": _histogram,
+}
+"""How each kind of experiment is turned into its program's parameters."""

@@ -1,0 +1,158 @@
+"""A server's secret keys on disk: made on first use, readable by their owner alone, replaced without losing the old.
+
+One directory a server: `sign` (Ed25519), `token` (the shuffler's key for one-time tokens) and `seal-NUMBER.json` (one
+sealing key a suite and rotation). Bearer secrets, which one party shows another, are files of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from croupier.checks import CroupierError
+from croupier.client.account import write_atomically
+from croupier.client.configuration import ServerKeys
+from croupier.client.sealing import DEFAULT_SUITE, key_id, suite
+from croupier.client.signing import from_text, to_text
+
+
+class KeyProblem(CroupierError):
+    """A key that is missing, unreadable, or readable by others."""
+
+
+@dataclass(frozen=True)
+class SealingKey:
+    """One private sealing key."""
+
+    number: int
+    suite: str
+    private: bytes
+
+    @cached_property
+    def public(self) -> bytes:
+        return suite(self.suite).public_of(self.private)
+
+    @cached_property
+    def id(self) -> bytes:
+        return key_id(self.public)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """All secret keys of one server; the newest sealing key of a suite is the one in use."""
+
+    sign: Ed25519PrivateKey
+    token: bytes
+    sealing: tuple[SealingKey, ...]
+
+    def newest(self, suite_name: str) -> SealingKey:
+        found = [key for key in self.sealing if key.suite == suite_name]
+        if not found:
+            raise KeyProblem(f"there is no sealing key for {suite_name}")
+        return found[-1]
+
+    def by_id(self, wanted: bytes) -> SealingKey | None:
+        return next((key for key in self.sealing if key.id == wanted), None)
+
+    @property
+    def verify(self) -> bytes:
+        return self.sign.public_key().public_bytes_raw()
+
+    def public(self, suite_name: str) -> ServerKeys:
+        return ServerKeys(self.newest(suite_name).public, self.verify)
+
+
+def load(directory: Path) -> Keys:
+    """Read a server's keys; a missing one is an error, since a server must not start as somebody else."""
+    if not directory.is_dir():
+        raise KeyProblem(f"there are no keys in {directory}: make them with `croupier serve keys {directory}`")
+    sign = Ed25519PrivateKey.from_private_bytes(_read(directory / "sign"))
+    return Keys(sign, _read(directory / "token"), tuple(_sealing(directory)))
+
+
+def make(directory: Path, *, suites: tuple[str, ...] = (DEFAULT_SUITE,)) -> Keys:
+    """Make whatever keys are missing, and read them all."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in ("sign", "token"):
+        if not (directory / name).exists():
+            _write(directory / name, secrets.token_bytes(32))
+    for name in suites:
+        if not any(key.suite == name for key in _sealing(directory)):
+            rotate(directory, name)
+    return load(directory)
+
+
+def rotate(directory: Path, suite_name: str = DEFAULT_SUITE) -> SealingKey:
+    """Add a new sealing key; the old ones stay, for the batches that were begun with them."""
+    kept = _sealing(directory)
+    number = 1 + max((key.number for key in kept), default=0)
+    key = SealingKey(number, suite_name, suite(suite_name).generate())
+    body = json.dumps({"suite": key.suite, "private": to_text(key.private)}).encode()
+    write_atomically(directory / f"seal-{number:04d}.json", body)
+    return key
+
+
+def make_bearer(path: Path) -> str:
+    """The secret that one party shows another; made when it is missing."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write(path, secrets.token_bytes(32))
+    return bearer(path)
+
+
+def bearer(path: Path) -> str:
+    """The secret in a file, as it is shown."""
+    return to_text(_read(path))
+
+
+def bearer_hash(token: str) -> str:
+    """What is kept of a bearer token where it is checked."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def bearer_matches(token: str, known: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(bearer_hash(token), known)
+
+
+def _sealing(directory: Path) -> list[SealingKey]:
+    found = []
+    for path in sorted(directory.glob("seal-*.json")):
+        _check_mode(path)
+        try:
+            body = json.loads(path.read_text(encoding="utf-8"))
+            key = SealingKey(int(path.stem.removeprefix("seal-")), body["suite"], from_text("private", body["private"]))
+            suite(key.suite).read_private(key.private)
+        except (ValueError, KeyError, TypeError) as error:
+            raise KeyProblem(f"{path} holds no sealing key ({error})") from None
+        found.append(key)
+    return sorted(found, key=lambda key: key.number)
+
+
+def _read(path: Path) -> bytes:
+    if not path.exists():
+        raise KeyProblem(f"the key {path} is missing")
+    _check_mode(path)
+    data = path.read_bytes()
+    if len(data) != 32:
+        raise KeyProblem(f"the key {path} has {len(data)} bytes where 32 are due")
+    return data
+
+
+def _write(path: Path, data: bytes) -> None:
+    write_atomically(path, data)
+
+
+def _check_mode(path: Path) -> None:
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if os.name == "posix" and mode & 0o077:
+        raise KeyProblem(f"{path} may be read by others (mode {mode:o}): make it 600")

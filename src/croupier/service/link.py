@@ -1,0 +1,110 @@
+"""The analyzer's way to the shuffler: one method a request, with retries, and problems as they were named there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from croupier.checks import CroupierError
+from croupier.client.signing import Statement
+from croupier.client.steps import URN
+
+TIMEOUT = 60.0
+
+
+class ShufflerAway(CroupierError):
+    """The shuffler does not answer."""
+
+
+class ShufflerRefused(CroupierError):
+    """The shuffler answered with a problem."""
+
+    def __init__(self, problem: str, detail: str) -> None:
+        super().__init__(f"the shuffler refused: {problem}{': ' + detail if detail else ''}")
+        self.problem = problem
+
+
+class ShufflerLink:
+    """A shuffler's address and the secret that it knows this analyzer by."""
+
+    def __init__(self, url: str, bearer: str, http: httpx.AsyncClient | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._http = http or httpx.AsyncClient(timeout=TIMEOUT)
+        self._headers = {"authorization": f"Bearer {bearer}"}
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def keys(self) -> dict[str, Any]:
+        return await self._json("GET", "/keys")
+
+    async def register(self, name: str, statement: Statement) -> Statement:
+        return Statement.from_dict(
+            "configuration", await self._json("PUT", f"/experiments/{quote(name)}", statement.to_dict())
+        )
+
+    async def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> None:
+        body = {"offer": statement.to_dict(), "deadline": deadline}
+        await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body)
+
+    async def standings(self, name: str, since: int = 0) -> dict[str, Any]:
+        return await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+
+    async def receipt(self, name: str, batch: int) -> Statement:
+        return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/receipt"))
+
+    async def messages(self, name: str, batch: int, part: int) -> bytes:
+        return (await self._send("GET", f"{_batch(name, batch)}/messages/{part}")).content
+
+    async def acknowledge(self, name: str, batch: int) -> None:
+        await self._send("DELETE", f"{_batch(name, batch)}/messages")
+
+    async def cancel(self, name: str, batch: int) -> None:
+        await self._send("DELETE", _batch(name, batch))
+
+    async def finish(self, name: str) -> None:
+        await self._send("POST", f"/experiments/{quote(name)}/finish")
+
+    async def wait_ready(self, seconds: float) -> None:
+        """Wait until the shuffler answers."""
+        for _ in range(max(1, int(seconds / 0.1))):
+            try:
+                await self.keys()
+                return
+            except ShufflerAway:
+                await asyncio.sleep(0.1)
+        raise ShufflerAway(f"the shuffler at {self.url} does not answer")
+
+    async def _json(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer = await self._send(method, path, body)
+        try:
+            found = answer.json()
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise ShufflerRefused("no-json", f"{method} {path}")
+        return found
+
+    async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        try:
+            answer = await self._http.request(method, self.url + path, json=body, headers=self._headers)
+        except httpx.TransportError as error:
+            raise ShufflerAway(f"the shuffler at {self.url} does not answer ({type(error).__name__})") from None
+        if answer.status_code >= 500 or answer.status_code == 429:
+            raise ShufflerAway(f"the shuffler at {self.url} answers {answer.status_code}")
+        if answer.status_code >= 400:
+            try:
+                problem = json.loads(answer.content)
+                token, detail = str(problem["type"]).removeprefix(URN), str(problem.get("detail", ""))
+            except (ValueError, KeyError, TypeError):
+                token, detail = f"http-{answer.status_code}", ""
+            raise ShufflerRefused(token, detail)
+        return answer
+
+
+def _batch(name: str, batch: int) -> str:
+    return f"/experiments/{quote(name)}/batches/{batch}"

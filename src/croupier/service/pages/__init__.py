@@ -1,0 +1,1 @@
+"""The pages that the analyzer serves: plain HTML and JavaScript, driven by its JSON alone."""

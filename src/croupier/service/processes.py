@@ -1,0 +1,199 @@
+"""Servers as processes: one server in this process, several workers of it, or both servers as children of this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from croupier.checks import CroupierError
+from croupier.service import keys as key_files
+from croupier.service import logs
+from croupier.service.experiment import read_plan
+from croupier.service.settings import AnalyzerSettings, ShufflerSettings, address
+
+HANDED_ON = "CROUPIER_WORKER_SETTINGS"
+GRACE = 10
+COMMAND = (sys.executable, "-c", "import sys; from croupier.cli import main; sys.exit(main())")
+
+
+def serve_shuffler(settings: ShufflerSettings) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what was begun."""
+    from croupier.service.shuffler_app import ShufflerApp
+
+    logs.set_up()
+    if settings.workers == 1:
+        _run(ShufflerApp(settings).app, settings)
+        return
+    # Everything that can be wrong is found here, once, before workers are started.
+    ShufflerApp(settings).shuffler.store.close()
+    os.environ[HANDED_ON] = json.dumps(asdict(settings))
+    _run("croupier.service.processes:shuffler_worker", settings, settings.workers)
+
+
+def shuffler_worker() -> Any:
+    """The application of one of several workers; its settings are handed on in the environment."""
+    from croupier.service.shuffler_app import ShufflerApp
+
+    logs.set_up()
+    return ShufflerApp(ShufflerSettings(**json.loads(os.environ[HANDED_ON]))).app
+
+
+def serve_analyzer(settings: AnalyzerSettings, experiments: list[str]) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    from croupier.service.analyzer_app import AnalyzerApp
+
+    logs.set_up()
+    _run(AnalyzerApp(settings, [read_plan(path) for path in experiments]).app, settings)
+
+
+def _run(app: Any, settings: ShufflerSettings | AnalyzerSettings, workers: int = 1) -> None:
+    import uvicorn
+
+    host, port = address(settings.listen)
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        raise CroupierError(f"{settings.listen} cannot be listened on: {error.strerror}") from None
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "date_header": False,
+        "timeout_graceful_shutdown": GRACE,
+        "ssl_certfile": settings.certificate or None,
+        "ssl_keyfile": settings.certificate_key or None,
+    }
+    if workers > 1:
+        uvicorn.run(app, factory=True, workers=workers, **options)
+        return
+    server = uvicorn.Server(uvicorn.Config(app, **options))
+    # Requests that are held open end when the server is told to.
+    app.state.stopping = lambda: server.should_exit
+    server.run()
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Home:
+    """Both servers' files under one directory, for trying things out: separate stores, separate keys."""
+
+    directory: Path
+    analyzer_port: int
+    shuffler_port: int
+
+    @property
+    def analyzer_url(self) -> str:
+        return f"http://127.0.0.1:{self.analyzer_port}"
+
+    @property
+    def shuffler_url(self) -> str:
+        return f"http://127.0.0.1:{self.shuffler_port}"
+
+    @property
+    def admin(self) -> Path:
+        return self.directory / "analyzer" / "admin"
+
+    def prepare(self) -> None:
+        """Make what keys are missing; the one secret that both know is made by the analyzer."""
+        for server in ("analyzer", "shuffler"):
+            key_files.make(self.directory / server / "keys")
+        secret = key_files.make_bearer(self.directory / "analyzer" / "bearer")
+        known = self.directory / "shuffler" / "analyzer.sha256"
+        known.write_text("sha256:" + key_files.bearer_hash(secret))
+        key_files.make_bearer(self.admin)
+
+    def command(self, server: str, experiments: list[str], **settings: Any) -> list[str]:
+        """The command line that starts one of the servers."""
+        home = self.directory / server
+        given: dict[str, Any] = {"keys": home / "keys", "store": home / f"{server}.db"} | settings
+        if server == "shuffler":
+            known = (home / "analyzer.sha256").read_text()
+            given = {"listen": f"127.0.0.1:{self.shuffler_port}", "analyzer": known} | given
+        else:
+            given = {
+                "listen": f"127.0.0.1:{self.analyzer_port}",
+                "shuffler": self.shuffler_url,
+                "bearer": home / "bearer",
+                "admin": self.admin,
+            } | given
+        options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+        return [*COMMAND, "serve", server, *(experiments if server == "analyzer" else []), *options]
+
+
+class Child:
+    """A server as a child process."""
+
+    def __init__(self, command: list[str], url: str, log: Path) -> None:
+        self.url, self.log = url, log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(command, stdout=file, stderr=file)
+
+    def wait_answering(self, seconds: float = 60.0, path: str = "/healthz") -> None:
+        """Wait until the server answers; when it ends instead, say its last words."""
+        import httpx
+
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                raise CroupierError(lines[-1] if lines else f"the server at {self.url} ended at once")
+            try:
+                if httpx.get(self.url + path, timeout=5.0).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        raise CroupierError(f"the server at {self.url} is not ready after {seconds:g} seconds; its log is {self.log}")
+
+    def stop(self) -> None:
+        """Ask it to end, and make sure that it does."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(GRACE + 5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def both(home: Home, experiments: list[str], **settings: dict[str, Any]) -> Iterator[dict[str, Child]]:
+    """Start the shuffler, then the analyzer, wait until both are ready, and stop them at the end."""
+    home.prepare()
+    urls = {"shuffler": home.shuffler_url, "analyzer": home.analyzer_url}
+    children: dict[str, Child] = {}
+    try:
+        for server, url in urls.items():
+            command = home.command(server, experiments, **settings.get(server, {}))
+            children[server] = Child(command, url, home.directory / server / "log.jsonl")
+            children[server].wait_answering(path="/readyz")
+        yield children
+    finally:
+        for server in reversed(list(children)):
+            children[server].stop()

@@ -1,0 +1,251 @@
+"""What an experiment runs: a bandit's session, a continual counter or a histogram, behind one small interface.
+
+A program says which turns users can take now, is told what full batches decode to, and shows its state. It is
+deterministic: told the same events it opens the same offers, which is what restarting and verifying rest on. Nothing is
+computed here that those rooms do not compute.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from croupier.bandits import Expired, Operated, Released, Session
+from croupier.bandits.session import OPERATIONS
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of
+from croupier.client.wire import Reporting
+from croupier.continual import Counter, CounterPlan, counter
+from croupier.protocols import HistogramRelease, histogram
+from croupier.protocols.universe import universe_from_dict
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A turn that the program wants users to take: an arm, and the batches that its report goes to."""
+
+    number: int
+    arm: int | None
+    batches: tuple[tuple[int, Reporting], ...]
+
+
+class Program(ABC):
+    """One experiment's program."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def wanted(self) -> list[Wanted]:
+        """The turns that can be taken now, by number."""
+
+    @abstractmethod
+    def released(self, batch: int, decoded: Any) -> None:
+        """A full batch's view decodes to this."""
+
+    @abstractmethod
+    def expired(self, batch: int) -> None:
+        """A batch did not fill in time; the program wants it again."""
+
+    @abstractmethod
+    def operate(self, operation: str, arm: int | None) -> None:
+        """Do what an operator asks."""
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether nothing more will be asked."""
+
+    @abstractmethod
+    def show(self) -> dict[str, Any]:
+        """The state as people see it."""
+
+
+class BanditProgram(Program):
+    """A bandit policy: every open batch is a turn of its own."""
+
+    kind = "bandit"
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.session = Session(parameters)
+        if self.session.policy.ladder.protocol is None:
+            raise InvalidParameter("policy", parameters.get("name"), "a private one: this one reports plain values")
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        ladder = self.session.policy.ladder
+        found = []
+        for batch in self.session.open_batches:
+            mechanism = ladder.mechanism(batch.users)
+            assert mechanism is not None
+            found.append(Wanted(batch.batch, batch.arm, ((batch.batch, mechanism),)))
+        return found
+
+    def released(self, batch: int, decoded: Any) -> None:
+        self.session.observe(Released(batch, int(decoded)))
+
+    def expired(self, batch: int) -> None:
+        self.session.observe(Expired(batch))
+
+    def operate(self, operation: str, arm: int | None) -> None:
+        one_of("operation", operation, OPERATIONS)
+        if operation == "retire" and self.session.policy.active.sum() <= 1:
+            raise InvalidParameter("arm", arm, "not the last arm in play")
+        self.session.observe(Operated(operation, arm))
+
+    @property
+    def finished(self) -> bool:
+        return self.session.finished
+
+    def show(self) -> dict[str, Any]:
+        policy = self.session.policy
+        rows = policy.table()
+        for row in rows:
+            row["paused"] = not bool(policy.open_to_users[row["arm"]])
+        return {
+            "policy": policy.name,
+            "horizon": policy.horizon,
+            "users": int(policy.users[0]),
+            "best_arm": int(policy.best_arm[0]),
+            "arms": rows,
+        }
+
+
+class CounterProgram(Program):
+    """A continual counter: a user takes part in one batch of every level, all in one turn.
+
+    Every turn fills one lowest node. The nodes above it hold the same users, so they are full exactly when it is.
+    """
+
+    kind = "counter"
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.plan: CounterPlan = counter(**parameters)
+        self.counter = Counter(self.plan)
+        self.stopped = False
+        self.bound = self.plan.bound(0.05)
+        self._came: set[int] = set()
+        self.points: list[tuple[int, Any]] = []
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        if self.finished or self._came:
+            return []
+        batches = tuple((batch.number, batch.mechanism) for batch in self.counter.open)
+        return [Wanted(self.counter.users // self.plan.tree.low, None, batches)] if batches else []
+
+    def released(self, batch: int, decoded: Any) -> None:
+        if self.stopped:
+            raise InvalidParameter("batch", batch, "nothing: the counter was stopped")
+        if not self._came:
+            # The first batch of a turn to come back says that its users have come; the others then must follow.
+            self.counter.arrive(self.plan.tree.low)
+            self._came = {full.number for full in self.counter.shufflers.full}
+        if batch not in self._came:
+            raise InvalidParameter("batch", batch, f"one that is full: {sorted(self._came)}")
+        self._came.discard(batch)
+        self.counter.release(batch, tuple(decoded) if isinstance(decoded, list) else int(decoded))
+        if not self._came:
+            self.points.append((self.counter.users, self.counter.estimate))
+
+    def expired(self, batch: int) -> None:
+        raise InvalidParameter("batch", batch, "without a deadline: a counter's levels must have the same users")
+
+    def operate(self, operation: str, arm: int | None) -> None:
+        one_of("operation", operation, ("stop",))
+        self.stopped = True
+
+    @property
+    def finished(self) -> bool:
+        return self.stopped or (not self.counter.open and not self._came)
+
+    def show(self) -> dict[str, Any]:
+        estimate = self.counter.estimate
+        return {
+            "users": self.counter.users,
+            "planned": self.plan.users,
+            "shufflers": self.plan.shufflers,
+            "estimate": estimate if isinstance(estimate, float) else estimate.tolist(),
+            "bound": self.bound,
+            "points": [[users, value if isinstance(value, float) else value.tolist()] for users, value in self.points],
+        }
+
+
+class HistogramProgram(Program):
+    """A histogram in rounds: each is one batch of `users` users, and their counts add up."""
+
+    kind = "histogram"
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        body = dict(parameters)
+        users, self.rounds = body.pop("users"), integer("rounds", body.pop("rounds", 1), 1)
+        self.mechanism = histogram(**body | {"universe": universe_from_dict(body["universe"])}).plan(users)
+        self.releases: list[HistogramRelease] = []
+        self.stopped = False
+        self._batch = 0
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        return [] if self.finished else [Wanted(self._batch, None, ((self._batch, self.mechanism),))]
+
+    def released(self, batch: int, decoded: Any) -> None:
+        self._expect(batch)
+        self.releases.append(HistogramRelease(self.mechanism, np.asarray(decoded, dtype=np.int64)))
+        self._batch += 1
+
+    def expired(self, batch: int) -> None:
+        self._expect(batch)
+        self._batch += 1
+
+    def _expect(self, batch: int) -> None:
+        if self.finished or batch != self._batch:
+            raise InvalidParameter("batch", batch, f"the open one, {self._batch}")
+
+    def operate(self, operation: str, arm: int | None) -> None:
+        one_of("operation", operation, ("stop",))
+        self.stopped = True
+
+    @property
+    def finished(self) -> bool:
+        return self.stopped or len(self.releases) >= self.rounds
+
+    def show(self) -> dict[str, Any]:
+        counts = np.sum([release.counts for release in self.releases], axis=0) if self.releases else []
+        order = np.argsort(-np.asarray(counts), kind="stable")[:TOP].tolist()
+        name = self.mechanism.universe.name
+        return {
+            "users": len(self.releases) * self.mechanism.users,
+            "planned": self.rounds * self.mechanism.users,
+            "rounds": self.rounds,
+            "size": self.mechanism.size,
+            "radius": self.rounds * self.mechanism.radius(0.05 / self.rounds),
+            "top": [{"item": name(i), "count": float(counts[i])} for i in order],
+        }
+
+
+TOP = 50
+"""Items of a histogram that are shown."""
+
+KINDS: dict[str, Callable[[dict[str, Any]], Program]] = {
+    program.kind: program for program in (BanditProgram, CounterProgram, HistogramProgram)
+}
+"""Every program by its kind."""
+
+
+def program(parameters: dict[str, Any]) -> Program:
+    """The program that a configuration describes.
+
+    >>> bandit = program({"kind": "bandit", "name": "dp-klucb", "arms": 2, "horizon": 1000, "epsilon": 1.0,
+    ...                   "binary": True, "protocol_name": "shuffled-laplace"})
+    >>> [(turn.number, turn.arm, turn.batches[0][1].users) for turn in bandit.wanted]
+    [(0, 0, 32)]
+    """
+    body = dict(parameters)
+    kind = str(body.pop("kind", None))
+    try:
+        return KINDS[one_of("kind", kind, tuple(KINDS))](body)
+    except (TypeError, KeyError) as error:
+        raise CroupierError(f"the {kind} program does not take these parameters: {error}") from None

@@ -1,0 +1,179 @@
+"""How the two servers are set up: a TOML file, then the environment, then the command line; errors stop here."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
+from croupier.client.sealing import DEFAULT_SUITE, SUITES
+from croupier.client.signing import from_text
+
+S = TypeVar("S", "ShufflerSettings", "AnalyzerSettings")
+
+
+@dataclass(frozen=True)
+class ShufflerSettings:
+    """The shuffler's settings.
+
+    `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
+    turns as reports are missing are given out, and `spare` more; a turn that is not reported `due_within` seconds is
+    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` is empty
+    when everybody is admitted, or the public key of an issuer of tickets, as base64; spent tokens are remembered
+    `remember` seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this
+    shuffler lends itself to. Uploads are written in groups of up to `group_size`, or what came in `group_seconds`;
+    `openers` processes decrypt them, for each worker. No more than `queue` requests wait.
+    """
+
+    keys: str
+    store: str
+    analyzer: str
+    listen: str = "127.0.0.1:8401"
+    workers: int = 1
+    openers: int = 1
+    ahead: float = 1.5
+    spare: int = 2
+    due_within: int = 30
+    report_within: int = 600
+    admission: str = ""
+    remember: int = 7 * 86_400
+    largest_epsilon: float = 10.0
+    smallest_batch: int = 2
+    group_size: int = 100
+    group_seconds: float = 0.005
+    queue: int = 10_000
+    suite: str = DEFAULT_SUITE
+    certificate: str = ""
+    certificate_key: str = ""
+
+    def __post_init__(self) -> None:
+        address(self.listen)
+        integer("workers", self.workers, 1, 256)
+        integer("openers", self.openers, 0, 256)
+        integer("spare", self.spare, 0)
+        integer("due_within", self.due_within, 1)
+        integer("report_within", self.report_within, self.due_within)
+        integer("smallest_batch", self.smallest_batch, 2)
+        integer("group_size", self.group_size, 1, 10_000)
+        integer("queue", self.queue, 1)
+        between("group_seconds", self.group_seconds, 0, 1, "[]")
+        positive("largest_epsilon", self.largest_epsilon)
+        integer("remember", self.remember, self.report_within)
+        if self.admission and len(from_text("admission", self.admission)) != 32:
+            raise InvalidParameter("admission", self.admission, "an Ed25519 public key of 32 bytes, as base64")
+        one_of("suite", self.suite, tuple(SUITES))
+        if finite("ahead", self.ahead) < 1:
+            raise InvalidParameter("ahead", self.ahead, "a number >= 1")
+        store_url(self.store)
+        _tls(self.certificate, self.certificate_key)
+
+
+@dataclass(frozen=True)
+class AnalyzerSettings:
+    """The analyzer's settings.
+
+    `bearer` is the file with the secret that it shows the shuffler; `admin` the one that operators show, or `sha256:`
+    and its hash. `url` and `shuffler` are the addresses that clients use; `shuffler_internal` is its own way there.
+    """
+
+    keys: str
+    store: str
+    bearer: str
+    admin: str
+    shuffler: str
+    url: str = ""
+    shuffler_internal: str = ""
+    listen: str = "127.0.0.1:8400"
+    openers: int = 1
+    poll: float = 0.05
+    suite: str = DEFAULT_SUITE
+    certificate: str = ""
+    certificate_key: str = ""
+
+    def __post_init__(self) -> None:
+        address(self.listen)
+        integer("openers", self.openers, 0, 256)
+        positive("poll", self.poll)
+        one_of("suite", self.suite, tuple(SUITES))
+        store_url(self.store)
+        for name in ("shuffler", "url", "shuffler_internal"):
+            value = getattr(self, name)
+            if (value or name == "shuffler") and not value.startswith(("http://", "https://")):
+                raise InvalidParameter(name, value, "an http or https address")
+        _tls(self.certificate, self.certificate_key)
+
+    @property
+    def public_url(self) -> str:
+        scheme = "https" if self.certificate else "http"
+        return (self.url or f"{scheme}://{self.listen}").rstrip("/")
+
+
+def read(
+    kind: type[S], prefix: str, path: str | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> S:
+    """Put settings together: the file, then variables as CROUPIER_SHUFFLER_STORE, then what was given."""
+    values: dict[str, Any] = read_toml(path) if path else {}
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in fields(kind)}
+    for name in values:
+        if name not in known:
+            raise InvalidParameter("setting", name, "one of " + ", ".join(sorted(known)))
+    for name in known:
+        variable = f"CROUPIER_{prefix}_{name.upper()}"
+        if variable in environment:
+            values[name] = _typed(variable, environment[variable], hints[name])
+    values |= {name: value for name, value in given.items() if value is not None}
+    for name, value in values.items():
+        if isinstance(value, int) and hints[name] is float:
+            values[name] = float(value)
+        elif type(value) is not hints[name]:
+            raise InvalidParameter(name, value, f"a {hints[name].__name__}")
+    missing = [f.name for f in fields(kind) if f.default is MISSING and f.name not in values]
+    if missing:
+        raise CroupierError(f"these settings are missing: {', '.join(missing)}")
+    return kind(**values)
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """A TOML file, or one clear line about what is wrong with it."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CroupierError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CroupierError(f"{path} is not TOML: {error}") from None
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8400`."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise InvalidParameter("listen", listen, "a host and a port, as 127.0.0.1:8400")
+    return host.strip("[]"), int(port)
+
+
+def store_url(store: str) -> str:
+    """A store's address: a plain path is an SQLite file."""
+    if not store:
+        raise InvalidParameter("store", store, "a file, or an address as postgresql://host/database")
+    return store if "://" in store else f"sqlite:///{store}"
+
+
+def _typed(name: str, text: str, kind: type) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise InvalidParameter(name, text, f"a {kind.__name__}") from None
+
+
+def _tls(certificate: str, key: str) -> None:
+    if bool(certificate) != bool(key):
+        raise InvalidParameter("certificate_key", key, "given if and only if a certificate is")
+    for path in (certificate, key):
+        if path and not Path(path).is_file():
+            raise InvalidParameter("certificate", path, "a file that exists")

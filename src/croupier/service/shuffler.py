@@ -1,0 +1,331 @@
+"""The shuffler: it admits users, gives out turns, mixes sealed messages, and releases full batches once.
+
+It learns who reported when and never a value: messages are sealed to the analyzer. It signs every configuration that
+it serves and every batch that it releases, and it refuses offers that go beyond what was signed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from croupier.client.configuration import Configuration, NotCovered, Offer
+from croupier.client.sealing import SUITES, key_id
+from croupier.client.signing import BadSignature, Statement, to_text
+from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, report_info, upload_bytes
+from croupier.service import tickets, tokens
+from croupier.service.keys import Keys
+from croupier.service.opening import Job
+from croupier.service.problems import Problem
+from croupier.service.store import Arrival, Closing, NewBatch, ShufflerStore, Standing
+
+VERSION = 1
+DAY = 86_400
+GRID = 10
+"""Turns are due at one of about this many moments a period, so that they can be counted together."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What this shuffler does and lends itself to; see `ShufflerSettings`."""
+
+    ahead: float = 1.5
+    spare: int = 2
+    due_within: int = 30
+    report_within: int = 600
+    remember: int = 7 * 86_400
+    issuer: bytes | None = None
+    largest_epsilon: float = 10.0
+    smallest_batch: int = 2
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A turn that was given out."""
+
+    offer: str
+    token: bytes
+    expires: int
+
+    def to_json(self) -> bytes:
+        """The answer; the offer is JSON already."""
+        return f'{{"offer":{self.offer},"token":"{to_text(self.token)}","expires":{self.expires}}}'.encode()
+
+
+class Shuffler:
+    """The shuffler's decisions, over its store and keys; the clock is an argument."""
+
+    def __init__(self, store: ShufflerStore, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
+        self.store, self.keys, self.rules, self.clock = store, keys, rules, clock
+        self._offers: dict[tuple[str, int], Offer] = {}
+        self._texts: dict[bytes, str] = {}
+
+    def register(self, name: str, statement: Statement) -> Statement:
+        """Check an analyzer's configuration, sign it too, and serve it. Again is the same."""
+        configuration = Configuration.from_text(statement.text)
+        if configuration.experiment != name:
+            raise Problem("bad-request", f"the configuration is of {configuration.experiment!r}")
+        _signed(statement, "analyzer", configuration)
+        own = configuration.keys["shuffler"]
+        key = self.keys.by_id(key_id(own.seal))
+        if own.verify != self.keys.verify or key is None or key.suite != configuration.suite:
+            raise Problem("bad-signature", "the configuration names other keys than this shuffler's")
+        if configuration.privacy.epsilon > self.rules.largest_epsilon:
+            raise Problem(
+                "beyond-policy", f"ε = {configuration.privacy.epsilon:g} is above {self.rules.largest_epsilon:g}"
+            )
+        if configuration.recipe["smallest"] < self.rules.smallest_batch:
+            raise Problem("beyond-policy", f"batches below {self.rules.smallest_batch} users are not served")
+        self._same_signer(configuration)
+        signed = statement.signed("shuffler", self.keys.sign)
+        envelope = json.dumps(signed.to_dict())
+        if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope):
+            raise Problem("configuration-conflict")
+        return signed
+
+    def configuration(self, name: str, digest: bytes | None = None) -> dict[str, Any]:
+        """The configuration that is served, or one by its hash: an envelope with both signatures."""
+        envelope = self.store.configuration(name, digest)
+        if envelope is None:
+            raise Problem("unknown-experiment" if digest is None else "unknown-configuration")
+        found: dict[str, Any] = json.loads(envelope)
+        return found
+
+    def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> Statement:
+        """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same."""
+        offer = Offer.from_text(statement.text)
+        if offer.experiment != name or offer.number != number:
+            raise Problem("bad-request", f"the offer is number {offer.number} of {offer.experiment!r}")
+        signed_configuration = self.configuration(name, offer.configuration)
+        configuration = Configuration.from_text(signed_configuration["body"])
+        _signed(statement, "analyzer", configuration)
+        try:
+            configuration.check(offer)
+        except NotCovered as error:
+            raise Problem("not-covered", str(error)) from None
+        if self.store.finished(name):
+            raise Problem("experiment-finished")
+        overhead = SUITES[configuration.suite].overhead
+        length = upload_bytes(tuple(batch.shape for batch in offer.batches), overhead)
+        if length > LONGEST_UPLOAD:
+            raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
+        expires = None if deadline is None else self.clock() + deadline
+        signed = statement.signed("shuffler", self.keys.sign)
+        batches = [
+            NewBatch(
+                batch.number,
+                batch.hash,
+                offer.configuration,
+                batch.mechanism.users,
+                batch.shape.slots,
+                batch.shape.length + overhead,
+                expires,
+            )
+            for batch in offer.batches
+        ]
+        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches):
+            raise Problem("offer-conflict")
+        return signed
+
+    def admit(self, name: str, ticket: bytes) -> bytes | None:
+        """Whether somebody may take a turn: everybody, or who shows a ticket, whose name this returns."""
+        if self.rules.issuer is None:
+            return None
+        return tickets.check(self.rules.issuer, ticket, name, self.clock(), self.rules.remember)
+
+    def assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
+        """Give out turns, one for each request (an experiment, and the name of a ticket), as long as there are any."""
+        now = self.clock()
+        names = [name for name, _ in wishes]
+        step = max(1, math.ceil(self.rules.due_within / GRID))
+        due = (int(now + self.rules.due_within) // step + 1) * step
+        expires = due + self.rules.report_within - self.rules.due_within
+        turns: dict[str, list[tuple[int, str]]] = {}
+        for name in set(names):
+            turns[name] = self.store.assign(
+                name,
+                names.count(name),
+                now=now,
+                due=due,
+                ahead=self.rules.ahead,
+                spare=self.rules.spare,
+            )
+        answers: list[Assignment | Problem] = []
+        nothing = {name: self._nothing(name) for name in turns if len(turns[name]) < names.count(name)}
+        for name, ticket in wishes:
+            if turns[name]:
+                number, envelope = turns[name].pop()
+                token = tokens.issue(self.keys.token, name, number, expires, ticket)
+                answers.append(Assignment(envelope, token, expires))
+            else:
+                answers.append(nothing[name])
+        return answers
+
+    def _nothing(self, name: str) -> Problem:
+        finished = self.store.finished(name)
+        if finished is None:
+            return Problem("unknown-experiment")
+        return Problem("experiment-finished") if finished else Problem("nothing-open", retry_after=0.2)
+
+    def job(self, name: str, body: bytes) -> tuple[Envelope, Job]:
+        """What has to be decrypted of an upload, and with which key."""
+        try:
+            envelope = Envelope.from_bytes(body)
+        except Malformed as error:
+            raise Problem("malformed-report", str(error)) from None
+        key = self.keys.by_id(envelope.key)
+        if key is None or SUITES[key.suite].number != envelope.suite:
+            raise Problem("unopenable-report", "no such key")
+        info = report_info(name, envelope.configuration)
+        return envelope, (key.suite, key.private, info, envelope.sealed)
+
+    def arrival(self, name: str, envelope: Envelope, opened: bytes | None) -> Arrival:
+        """Check an opened report: its token, its offer, and that it looks like every other report of its batches."""
+        if opened is None:
+            raise Problem("unopenable-report")
+        try:
+            report = Report.from_bytes(opened)
+        except Malformed as error:
+            raise Problem("malformed-report", str(error)) from None
+        token = tokens.redeem(self.keys.token, report.token, name, report.offer, self.clock())
+        offer = self._offer(name, report.offer)
+        if offer.configuration != envelope.configuration:
+            raise Problem("wrong-batch", "the report was made under another configuration than its offer")
+        if [part.batch for part in report.parts] != [batch.number for batch in offer.batches]:
+            raise Problem("wrong-batch")
+        configuration = Configuration.from_text(self._configuration_text(name, offer.configuration))
+        overhead = SUITES[configuration.suite].overhead
+        for part, batch in zip(report.parts, offer.batches, strict=True):
+            length = batch.shape.length + overhead
+            if len(part.messages) != batch.shape.slots or len(part.messages[0]) != length:
+                raise Problem("wrong-shape", f"{batch.shape.slots} messages of {length} bytes are due")
+            if len(set(part.messages)) != len(part.messages):
+                raise Problem("wrong-shape", "two messages are equal")
+        parts = tuple((part.batch, part.messages) for part in report.parts)
+        expires = tokens.expiry(report.token)
+        due = expires - self.rules.report_within + self.rules.due_within
+        # What is stored says on which day the token may be forgotten, not when its turn was taken.
+        day = -(-(expires + self.rules.remember) // DAY) * DAY
+        return Arrival(name, report.offer, token, report.report, due, day, parts)
+
+    def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
+        """Take reports for good; one word each, see `ShufflerStore.accept`."""
+        return self.store.accept(arrivals)
+
+    def close_full(self) -> int:
+        """Make every full batch ready to leave; returns how many there were."""
+        closed = 0
+        while self.store.close_one(self._receipt):
+            closed += 1
+        return closed
+
+    def standings(self, name: str, since: int = 0) -> dict[str, Any]:
+        """The public counts of an experiment: batches from a number on, the turns given out, the reports accepted."""
+        finished = self.store.finished(name)
+        if finished is None:
+            raise Problem("unknown-experiment")
+        assigned, accepted = self.store.plays(name)
+        batches = [_standing(one) for one in self.store.standings(name, since)]
+        return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
+
+    def receipt(self, name: str, number: int) -> dict[str, Any]:
+        """What a ready batch is, signed: how many reports and messages, and the hash of them all."""
+        state, receipt = self._state(name, number)
+        if receipt is None or state not in ("ready", "released"):
+            raise Problem(_GONE.get(state, "not-released"))
+        found: dict[str, Any] = json.loads(receipt)
+        return found
+
+    def part(self, name: str, number: int, part: int) -> bytes:
+        """One part of a ready batch's messages."""
+        state, _ = self._state(name, number)
+        if state != "ready":
+            raise Problem("already-released" if state == "released" else _GONE.get(state, "not-released"))
+        found = self.store.part(name, number, part)
+        if found is None:
+            raise Problem("not-found", f"batch {number} has no part {part}")
+        return found
+
+    def acknowledge(self, name: str, number: int) -> None:
+        """The analyzer has a batch: delete it here."""
+        state, _ = self._state(name, number)
+        if state not in ("ready", "released"):
+            raise Problem(_GONE.get(state, "not-released"))
+        self.store.acknowledge(name, number)
+
+    def cancel(self, name: str, number: int) -> None:
+        """Delete an open batch, as after an operator's stop."""
+        self._state(name, number)
+        self.store.cancel(name, number)
+
+    def finish(self, name: str) -> None:
+        """The experiment has ended."""
+        if self.store.finished(name) is None:
+            raise Problem("unknown-experiment")
+        self.store.finish(name)
+
+    def sweep(self) -> int:
+        """Delete what has expired."""
+        now = self.clock()
+        self.store.prune(int(now))
+        return self.store.expire(now)
+
+    def _state(self, name: str, number: int) -> tuple[str, str | None]:
+        found = self.store.receipt(name, number)
+        if found is None:
+            raise Problem("unknown-batch")
+        return found
+
+    def _offer(self, name: str, number: int) -> Offer:
+        offer = self._offers.get((name, number))
+        if offer is None:
+            envelope = self.store.offer(name, number)
+            if envelope is None:
+                raise Problem("wrong-batch", "there is no such offer")
+            offer = self._offers[name, number] = Offer.from_text(json.loads(envelope)["body"])
+        return offer
+
+    def _configuration_text(self, name: str, digest: bytes) -> str:
+        if digest not in self._texts:
+            self._texts[digest] = self.configuration(name, digest)["body"]
+        return self._texts[digest]
+
+    def _same_signer(self, configuration: Configuration) -> None:
+        """A name belongs to the analyzer that used it first."""
+        known = self.store.configuration(configuration.experiment)
+        if known is not None:
+            first = Configuration.from_text(json.loads(known)["body"])
+            if first.keys["analyzer"].verify != configuration.keys["analyzer"].verify:
+                raise Problem("configuration-conflict", "this name belongs to another analyzer")
+
+    def _receipt(self, closing: Closing) -> str:
+        body = {
+            "version": VERSION,
+            "experiment": closing.experiment,
+            "configuration": to_text(closing.configuration),
+            "batch": closing.number,
+            "batch_hash": to_text(closing.hash),
+            "reports": closing.reports,
+            "messages": closing.messages,
+            "length": closing.length,
+            "parts": closing.parts,
+            "sha256": to_text(closing.digest),
+        }
+        return json.dumps(Statement.of("release", body).signed("shuffler", self.keys.sign).to_dict())
+
+
+_GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
+
+
+def _standing(one: Standing) -> dict[str, Any]:
+    return {"batch": one.number, "users": one.users, "received": one.received, "state": one.state}
+
+
+def _signed(statement: Statement, server: str, configuration: Configuration) -> None:
+    try:
+        statement.check(server, configuration.verify_keys[server])
+    except BadSignature as error:
+        raise Problem("bad-signature", str(error)) from None

@@ -1,0 +1,309 @@
+"""The shuffler over HTTP: handlers parse, call the shuffler, and answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from croupier.checks import CroupierError, finite
+from croupier.client.signing import Statement, from_text, to_text
+from croupier.client.steps import REPORT_TYPE
+from croupier.client.wire import LONGEST_UPLOAD
+from croupier.noise import Source, secure
+from croupier.service import keys as key_files
+from croupier.service import openapi
+from croupier.service.grouping import Groups
+from croupier.service.opening import Opener
+from croupier.service.problems import Problem
+from croupier.service.settings import ShufflerSettings, store_url
+from croupier.service.shuffler import Assignment, Rules, Shuffler
+from croupier.service.store import Arrival, ShufflerStore
+from croupier.service.web import (
+    Meters,
+    add_handlers,
+    body_of,
+    check_bearer,
+    healthz,
+    json_of,
+    known_bearer,
+    readyz,
+    stopping,
+    whole,
+)
+
+log = logging.getLogger("croupier")
+
+SWEEP_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+LONGEST_HOLD = 10.0
+JSON = "application/json"
+MESSAGES_TYPE = "application/vnd.croupier.messages"
+
+
+class ShufflerApp:
+    """The routes, and what runs beside them: group commit, closing of full batches, expiry."""
+
+    def __init__(
+        self, settings: ShufflerSettings, *, clock: Callable[[], float] = time.time, source: Source | None = None
+    ) -> None:
+        self.settings = settings
+        keys = key_files.load(Path(settings.keys))
+        keys.newest(settings.suite)
+        self.known_bearer = known_bearer(settings.analyzer)
+        store = ShufflerStore(store_url(settings.store), source or secure())
+        rules = Rules(
+            settings.ahead,
+            settings.spare,
+            settings.due_within,
+            settings.report_within,
+            settings.remember,
+            from_text("admission", settings.admission) if settings.admission else None,
+            settings.largest_epsilon,
+            settings.smallest_batch,
+        )
+        self.shuffler = Shuffler(store, keys, rules, clock)
+        self.opener = Opener(settings.openers)
+        self.meters = Meters()
+        self._full = asyncio.Event()
+        self._commit = asyncio.Lock()
+        self._opened = asyncio.Event()
+        self._waiting = 0
+        group = partial(Groups, size=settings.group_size, seconds=settings.group_seconds, queue=settings.queue)
+        self.turns: Groups[tuple[str, bytes | None], Assignment] = group(self._assign)
+        self.uploads: Groups[tuple[str, bytes], str] = group(self._take)
+        self.app = self._app()
+
+    def _app(self) -> Starlette:
+        base = "/experiments/{name}"
+        batch = base + "/batches/{batch}"
+        routes = [
+            # Routes are tried in order, and these two are asked for most.
+            Route(base + "/reports", self.report, methods=["POST"]),
+            Route(base + "/assignments", self.assign, methods=["POST"]),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz(self._ready)),
+            Route("/metrics", self.metrics),
+            Route("/openapi.json", lambda _: JSONResponse(openapi.document("shuffler", openapi.SHUFFLER))),
+            Route("/keys", self.keys),
+            Route(base, self.experiment),
+            Route(base, self.register, methods=["PUT"]),
+            Route(base + "/configurations/{hash}", self.configuration),
+            Route(base + "/offers/{offer}", self.offer, methods=["PUT"]),
+            Route(base + "/finish", self.finish, methods=["POST"]),
+            Route(base + "/batches", self.batches),
+            Route(batch, self.cancel, methods=["DELETE"]),
+            Route(batch + "/receipt", self.receipt),
+            Route(batch + "/messages/{part}", self.messages),
+            Route(batch + "/messages", self.acknowledge, methods=["DELETE"]),
+        ]
+        app = Starlette(routes=routes, lifespan=self._lifespan)
+        add_handlers(app, self.meters)
+        return app
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        await self.opener.warm()
+        tasks = [
+            asyncio.create_task(work) for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep())
+        ]
+        log.info("started", extra={"fields": {"server": "shuffler"}})
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.opener.close()
+            self.shuffler.store.close()
+            log.info("stopped", extra={"fields": {"server": "shuffler"}})
+
+    async def _ready(self) -> bool:
+        try:
+            await asyncio.to_thread(self.shuffler.store.standings, "")
+        except Exception:
+            return False
+        return True
+
+    # For clients
+
+    async def experiment(self, request: Request) -> Response:
+        found = await asyncio.to_thread(self.shuffler.configuration, request.path_params["name"])
+        return JSONResponse(found)
+
+    async def configuration(self, request: Request) -> Response:
+        digest = from_text("hash", request.path_params["hash"])
+        found = await asyncio.to_thread(self.shuffler.configuration, request.path_params["name"], digest)
+        return JSONResponse(found)
+
+    async def assign(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        ticket = self.shuffler.admit(name, from_text("ticket", request.headers.get("croupier-ticket", "")))
+        turn = await self._turn(name, ticket, _patience(request))
+        self.meters.add("assignments")
+        return Response(turn.to_json(), 201, media_type=JSON)
+
+    async def _turn(self, name: str, ticket: bytes | None, patience: float) -> Assignment:
+        """A turn, now or as soon as there is one within the time that the client wants to wait."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + patience
+        while True:
+            opened = self._opened
+            try:
+                return await self.turns.submit((name, ticket))
+            except Problem as problem:
+                left = end - loop.time()
+                full = self._waiting >= self.settings.queue
+                if problem.token != "nothing-open" or left <= 0 or full or stopping(self.app):
+                    raise
+            self._waiting += 1
+            try:
+                # Another worker may have opened an offer, and expired turns become free: so look now and then.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(opened.wait(), min(left, LOOK_SECONDS))
+            finally:
+                self._waiting -= 1
+
+    async def report(self, request: Request) -> Response:
+        if request.headers.get("content-type") != REPORT_TYPE:
+            raise Problem("wrong-type", f"{REPORT_TYPE} is due")
+        body = await body_of(request, LONGEST_UPLOAD)
+        outcome = await self.uploads.submit((request.path_params["name"], body))
+        self.meters.add("reports", outcome)
+        if outcome not in ("accepted", "repeated"):
+            raise Problem(outcome)
+        return Response(b'{"status":"%s"}' % outcome.encode(), 201 if outcome == "accepted" else 200, media_type=JSON)
+
+    async def batches(self, request: Request) -> Response:
+        since = request.query_params.get("since", "0")
+        if not since.isascii() or not since.isdigit() or len(since) > 10:
+            raise Problem("bad-request", "since is the number of a batch")
+        found = await asyncio.to_thread(self.shuffler.standings, request.path_params["name"], int(since))
+        return JSONResponse(found)
+
+    async def keys(self, _: Request) -> Response:
+        keys = self.shuffler.keys
+        sealing = {key.suite: to_text(key.public) for key in keys.sealing}
+        return JSONResponse({"verify": to_text(keys.verify), "seal": sealing})
+
+    async def metrics(self, _: Request) -> Response:
+        return PlainTextResponse(self.meters.text({}))
+
+    # For the analyzer
+
+    async def register(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        statement = Statement.from_dict("configuration", await json_of(request))
+        signed = await asyncio.to_thread(self.shuffler.register, request.path_params["name"], statement)
+        return JSONResponse(signed.to_dict())
+
+    async def offer(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        body = await json_of(request)
+        deadline = body.get("deadline")
+        if deadline is not None:
+            deadline = float(finite("deadline", deadline))
+        statement = Statement.from_dict("offer", body.get("offer"))
+        name, number = request.path_params["name"], whole(request, "offer")
+        signed = await asyncio.to_thread(self.shuffler.open_offer, name, number, statement, deadline)
+        self._opened.set()
+        self._opened = asyncio.Event()
+        log.info("offer opened", extra={"fields": {"experiment": name, "offer": number}})
+        return JSONResponse(signed.to_dict())
+
+    async def finish(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        await asyncio.to_thread(self.shuffler.finish, request.path_params["name"])
+        return Response(status_code=204)
+
+    async def cancel(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        await asyncio.to_thread(self.shuffler.cancel, request.path_params["name"], whole(request, "batch"))
+        return Response(status_code=204)
+
+    async def receipt(self, request: Request) -> Response:
+        name, number = request.path_params["name"], whole(request, "batch")
+        return JSONResponse(await asyncio.to_thread(self.shuffler.receipt, name, number))
+
+    async def messages(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        name, number, part = request.path_params["name"], whole(request, "batch"), whole(request, "part")
+        found = await asyncio.to_thread(self.shuffler.part, name, number, part)
+        return Response(found, media_type=MESSAGES_TYPE)
+
+    async def acknowledge(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        await asyncio.to_thread(self.shuffler.acknowledge, request.path_params["name"], whole(request, "batch"))
+        return Response(status_code=204)
+
+    # Beside the routes
+
+    async def _assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
+        return await asyncio.to_thread(self.shuffler.assign, wishes)
+
+    async def _take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
+        """One group of uploads: decrypt all, check each, write those that pass in one transaction."""
+        found: list[str | Problem | None] = [None] * len(uploads)
+        jobs = []
+        for index, (name, body) in enumerate(uploads):
+            try:
+                jobs.append((index, *self.shuffler.job(name, body)))
+            except CroupierError as error:
+                found[index] = _problem(error)
+        opened = await self.opener.open([job for _, _, job in jobs])
+        arrivals: list[tuple[int, Arrival]] = []
+        for (index, envelope, _), plain in zip(jobs, opened, strict=True):
+            try:
+                arrivals.append((index, self.shuffler.arrival(uploads[index][0], envelope, plain)))
+            except CroupierError as error:
+                found[index] = _problem(error)
+        if arrivals:
+            async with self._commit:
+                outcomes = await asyncio.to_thread(self.shuffler.accept, [arrival for _, arrival in arrivals])
+            for (index, _), outcome in zip(arrivals, outcomes, strict=True):
+                found[index] = outcome
+            if "accepted" in outcomes:
+                self._full.set()
+        return [one if one is not None else Problem("internal") for one in found]
+
+    async def _close(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), SWEEP_SECONDS)
+            self._full.clear()
+            await self._safely("close", self.shuffler.close_full)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            await self._safely("expire", self.shuffler.sweep)
+
+    async def _safely(self, what: str, work: Callable[[], int]) -> None:
+        """Background work must outlive one bad moment of the store."""
+        try:
+            done = await asyncio.to_thread(work)
+            if done:
+                log.info(what, extra={"fields": {"batches": done}})
+                self.meters.add("batches", what, done)
+        except Exception as error:
+            log.error(what, extra={"fields": {"error": type(error).__name__}})
+
+
+def _patience(request: Request) -> float:
+    """How long a client lets its request be held: `Prefer: wait=5` (RFC 7240)."""
+    found = re.search(r"\bwait=(\d{1,4})\b", request.headers.get("prefer", ""))
+    return min(float(found[1]), LONGEST_HOLD) if found else 0.0
+
+
+def _problem(error: CroupierError) -> Problem:
+    return error if isinstance(error, Problem) else Problem("bad-request", str(error))

@@ -1,0 +1,122 @@
+"""How both stores reach their database: SQLite with full sync, or PostgreSQL, and numbered migrations on either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, create_engine, event, insert, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from croupier.checks import CroupierError, InvalidParameter
+
+MIGRATION_LOCK = 0x63726F75
+"""The PostgreSQL advisory lock under which migrations run."""
+
+Step = Callable[[Connection], None]
+
+
+class StoreProblem(CroupierError):
+    """A store that cannot be reached or used."""
+
+
+class Database:
+    """An engine and its dialect's few peculiarities."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise InvalidParameter("store", url, "a file, or an address as postgresql://host/database") from None
+        if parsed.drivername in ("postgres", "postgresql"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        self.sqlite = parsed.get_backend_name() == "sqlite"
+        if not self.sqlite and parsed.get_backend_name() != "postgresql":
+            raise InvalidParameter("store", parsed.drivername, "sqlite or postgresql")
+        self.name = parsed.render_as_string(hide_password=True)
+        try:
+            if self.sqlite:
+                if parsed.database:
+                    Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+                self.engine = create_engine(parsed, connect_args={"timeout": 30.0, "check_same_thread": False})
+                _prepare_sqlite(self.engine)
+            else:
+                self.engine = create_engine(parsed, pool_pre_ping=True, pool_size=8)
+            with self.engine.connect():
+                pass
+        except (SQLAlchemyError, OSError, ImportError) as error:
+            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise StoreProblem(f"the store {self.name} cannot be reached: {reason}") from None
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction that may write: all of it is on disk when this ends, or none of it."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One transaction that only reads, and so waits for nobody."""
+        with self.engine.connect().execution_options(croupier_read=True) as connection:
+            yield connection
+
+    def insert(self, table: Table) -> Any:
+        """An INSERT that can say ON CONFLICT, in the dialect at hand."""
+        if self.sqlite:
+            from sqlalchemy.dialects.sqlite import insert as dialect_insert
+        else:
+            from sqlalchemy.dialects.postgresql import insert as dialect_insert  # type: ignore[assignment]
+        return dialect_insert(table)
+
+    def migrate(self, steps: Sequence[Step]) -> None:
+        """Run the steps that this database has not seen, in order, each once."""
+        metadata = MetaData()
+        done = Table("migrations", metadata, Column("number", Integer, primary_key=True))
+        with self.write() as connection:
+            if not self.sqlite:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+            metadata.create_all(connection)
+            last = max(connection.execute(select(done.c.number)).scalars(), default=0)
+            if last > len(steps):
+                raise StoreProblem(f"the store {self.name} was written by a newer version (migration {last})")
+            for number, step in enumerate(steps, start=1):
+                if number > last:
+                    step(connection)
+                    connection.execute(insert(done).values(number=number))
+
+    def scrub(self, tables: Sequence[str]) -> bool:
+        """Leave no deleted bytes behind where the database lets us: SQLite's log, PostgreSQL's dead rows.
+
+        False when a reader stood in the way; then it is to be tried again.
+        """
+        if self.sqlite:
+            raw = self.engine.raw_connection()
+            try:
+                busy, *_ = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                raw.close()
+            return not busy
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for table in tables:
+                connection.exec_driver_sql(f"VACUUM {table}")
+        return True
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _: Any) -> None:
+        # Transactions are begun below, so that a writer takes its lock at once and never half-way.
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "wal_autocheckpoint=2000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        reading = connection.get_execution_options().get("croupier_read")
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")

@@ -1,0 +1,178 @@
+"""How reports get into the shuffler's store: in groups, one transaction a group, mixed before they are written.
+
+Sealed messages lie in *pools*: one row holds the messages of many reports in a random order under a random key, so the
+store knows neither who sent a message, nor when, nor which messages came together.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from croupier.noise import Source
+from croupier.service.mixing import mixed
+from croupier.service.store.database import Database
+from croupier.service.store.schema import BATCHES, ISSUED, OFFERS, POOLS, SPENT, Arrival
+
+POOL_BYTES = 2**15
+"""A pool is closed to more messages when it is about this long."""
+
+Key = tuple[str, int]
+"""An experiment's name and a batch's number."""
+
+# Built once: putting a statement together takes longer than running it.
+_FIND_BATCHES = (
+    select(BATCHES)
+    .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number.in_(bindparam("numbers", expanding=True)))
+    .order_by(BATCHES.c.number)
+)
+_LOCK_BATCHES = _FIND_BATCHES.with_for_update()
+_FIND_SPENT = select(SPENT.c.token, SPENT.c.report).where(SPENT.c.token.in_(bindparam("tokens", expanding=True)))
+_COUNT_BATCH = (
+    update(BATCHES)
+    .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number == bindparam("b"))
+    .values(received=bindparam("now_received"), state=bindparam("now_state"))
+)
+_COUNT_OFFER = (
+    update(OFFERS)
+    .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.number == bindparam("o"))
+    .values(accepted=OFFERS.c.accepted + bindparam("k"))
+)
+_COUNT_TURN = (
+    update(ISSUED)
+    .where(
+        ISSUED.c.experiment == bindparam("e"),
+        ISSUED.c.offer == bindparam("o"),
+        ISSUED.c.due == bindparam("d"),
+    )
+    .values(open=ISSUED.c.open - bindparam("k"))
+)
+_SPEND = insert(SPENT)
+
+
+class Intake:
+    """Takes reports in; remembers the pool that each open batch's next messages are mixed into."""
+
+    def __init__(self, database: Database, source: Source) -> None:
+        self.database, self.source = database, source
+        self.lock = threading.Lock()
+        self._pools: dict[Key, tuple[bytes, tuple[bytes, ...]]] = {}
+        self._find = _FIND_BATCHES if database.sqlite else _LOCK_BATCHES
+        wish = database.insert(POOLS)
+        self._pour_one = wish.on_conflict_do_update(
+            index_elements=["experiment", "batch", "key"], set_={"payload": wish.excluded.payload}
+        )
+
+    def forget(self, key: Key) -> None:
+        """A batch is gone."""
+        self._pools.pop(key, None)
+
+    def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
+        """Take a group of reports in one transaction; each is accepted whole or not at all.
+
+        Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent` or `batch-closed`.
+        """
+        with self.lock:
+            with self.database.write() as connection:
+                batches = self._lock_batches(connection, arrivals)
+                tokens = {"tokens": [arrival.token for arrival in arrivals]}
+                spent = {row.token: row.report for row in connection.execute(_FIND_SPENT, tokens)}
+                outcomes, taken = _decide(arrivals, batches, spent)
+                if taken:
+                    pools = self._pour(connection, taken, batches)
+                    _count(connection, taken, batches)
+            if taken:
+                self._pools.update(pools)
+                for key, batch in batches.items():
+                    if batch["received"] >= batch["users"]:
+                        self._pools.pop(key, None)
+        return outcomes
+
+    def _lock_batches(self, connection: Connection, arrivals: Sequence[Arrival]) -> dict[Key, dict[str, Any]]:
+        wanted: dict[str, set[int]] = defaultdict(set)
+        for arrival in arrivals:
+            wanted[arrival.experiment].update(number for number, _ in arrival.parts)
+        found = {}
+        for experiment in sorted(wanted):
+            names = {"e": experiment, "numbers": sorted(wanted[experiment])}
+            for row in connection.execute(self._find, names).mappings():
+                found[experiment, row["number"]] = dict(row)
+        return found
+
+    def _pour(
+        self, connection: Connection, taken: Sequence[Arrival], batches: dict[Key, dict[str, Any]]
+    ) -> dict[Key, tuple[bytes, tuple[bytes, ...]]]:
+        """Mix the new messages into each batch's pool, and write the pool anew."""
+        fresh: dict[Key, list[bytes]] = defaultdict(list)
+        for arrival in taken:
+            for number, sealed in arrival.parts:
+                fresh[arrival.experiment, number] += sealed
+        pools = {}
+        for (experiment, number), messages in fresh.items():
+            key, old = self._pools.get((experiment, number), (secrets.token_bytes(16), ()))
+            if len(old) * batches[experiment, number]["length"] >= POOL_BYTES:
+                key, old = secrets.token_bytes(16), ()
+            pool = tuple(mixed((*old, *messages), self.source))
+            row = {"experiment": experiment, "batch": number, "key": key, "payload": b"".join(pool)}
+            connection.execute(self._pour_one, row)
+            pools[experiment, number] = (key, pool)
+        return pools
+
+
+def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, dict[str, Any]]) -> None:
+    """Tokens are spent, turns are over, batches are fuller, and those that are full close."""
+    connection.execute(_SPEND, [{"token": one.token, "report": one.report, "expires": one.expires} for one in taken])
+    # Offers before turns, as `assign` has it: two transactions then never wait for each other.
+    offers = Counter((one.experiment, one.offer) for one in taken)
+    connection.execute(_COUNT_OFFER, [{"e": e, "o": o, "k": k} for (e, o), k in sorted(offers.items())])
+    turns = Counter((one.experiment, one.offer, one.due) for one in taken)
+    connection.execute(_COUNT_TURN, [{"e": e, "o": o, "d": d, "k": k} for (e, o, d), k in sorted(turns.items())])
+    rows = []
+    for experiment, number in sorted({(one.experiment, number) for one in taken for number, _ in one.parts}):
+        batch = batches[experiment, number]
+        full = batch["received"] >= batch["users"]
+        state = {"now_received": batch["received"], "now_state": "closed" if full else "open"}
+        rows.append({"e": experiment, "b": number} | state)
+        if full:
+            close_offers(connection, experiment, {number})
+    connection.execute(_COUNT_BATCH, rows)
+
+
+def close_offers(connection: Connection, experiment: str, gone: set[int]) -> None:
+    """An offer ends with the first of its batches."""
+    query = select(OFFERS.c.number, OFFERS.c.batches).where(OFFERS.c.experiment == experiment, OFFERS.c.open)
+    ended = [row.number for row in connection.execute(query) if gone & set(json.loads(row.batches))]
+    if ended:
+        connection.execute(
+            update(OFFERS).where(OFFERS.c.experiment == experiment, OFFERS.c.number.in_(ended)).values(open=False)
+        )
+
+
+def _decide(
+    arrivals: Sequence[Arrival], batches: dict[tuple[str, int], dict[str, Any]], spent: dict[bytes, bytes]
+) -> tuple[list[str], list[Arrival]]:
+    """Which reports of a group are accepted, in the order they came; counts are updated in `batches`."""
+    outcomes, taken = [], []
+    for arrival in arrivals:
+        known = spent.get(arrival.token)
+        keys = [(arrival.experiment, number) for number, _ in arrival.parts]
+        if known is not None:
+            outcomes.append("repeated" if known == arrival.report else "token-spent")
+        elif any(
+            key not in batches or batches[key]["state"] != "open" or batches[key]["received"] >= batches[key]["users"]
+            for key in keys
+        ):
+            outcomes.append("batch-closed")
+        else:
+            for key in keys:
+                batches[key]["received"] += 1
+            spent[arrival.token] = arrival.report
+            taken.append(arrival)
+            outcomes.append("accepted")
+    return outcomes, taken

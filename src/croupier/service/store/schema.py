@@ -1,0 +1,140 @@
+"""The shuffler's tables, and the values that go in and out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, Text
+
+META = MetaData()
+
+CONFIGURATIONS = Table(
+    "configurations",
+    META,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("experiment", String(63), nullable=False, index=True),
+    Column("revision", Integer, nullable=False),
+    Column("envelope", Text, nullable=False),
+)
+EXPERIMENTS = Table(
+    "experiments",
+    META,
+    Column("name", String(63), primary_key=True),
+    Column("hash", LargeBinary, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("finished", Boolean, nullable=False),
+)
+OFFERS = Table(
+    "offers",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("envelope", Text, nullable=False),
+    Column("batches", Text, nullable=False),
+    Column("open", Boolean, nullable=False),
+    Column("assigned", BigInteger, nullable=False),
+    Column("accepted", BigInteger, nullable=False),
+)
+BATCHES = Table(
+    "batches",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("hash", LargeBinary, nullable=False),
+    Column("configuration", LargeBinary, nullable=False),
+    Column("users", BigInteger, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("received", BigInteger, nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("expires", Float),
+    Column("receipt", Text),
+)
+ISSUED = Table(
+    "issued",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("offer", BigInteger, primary_key=True),
+    Column("due", BigInteger, primary_key=True),
+    Column("open", BigInteger, nullable=False),
+)
+SPENT = Table(
+    "spent",
+    META,
+    Column("token", LargeBinary, primary_key=True),
+    Column("report", LargeBinary, nullable=False),
+    Column("expires", BigInteger, nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+POOLS = Table(
+    "pools",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("batch", BigInteger, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("payload", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+PARTS = Table(
+    "parts",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("batch", BigInteger, primary_key=True),
+    Column("part", Integer, primary_key=True),
+    Column("payload", LargeBinary, nullable=False),
+)
+
+STEPS = (META.create_all,)
+"""Numbered migrations; a later one is added, never changed."""
+
+
+@dataclass(frozen=True)
+class NewBatch:
+    """A batch as an offer first names it."""
+
+    number: int
+    hash: bytes
+    configuration: bytes
+    users: int
+    slots: int
+    length: int
+    expires: float | None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A report that was opened and checked: what it spends, and sealed messages for each of its batches."""
+
+    experiment: str
+    offer: int
+    token: bytes
+    report: bytes
+    due: int
+    expires: int
+    parts: tuple[tuple[int, tuple[bytes, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a batch stands: public."""
+
+    number: int
+    users: int
+    received: int
+    state: str
+    expires: float | None
+
+
+@dataclass(frozen=True)
+class Closing:
+    """A full batch on its way out: what its receipt says."""
+
+    experiment: str
+    number: int
+    hash: bytes
+    configuration: bytes
+    reports: int
+    messages: int
+    length: int
+    parts: int
+    digest: bytes

@@ -1,0 +1,341 @@
+"""What the shuffler keeps: experiments, offers, batches, and the sealed messages of batches not yet released."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from croupier.noise import Source
+from croupier.noise.source import below
+from croupier.service.mixing import mixed
+from croupier.service.store.database import Database
+from croupier.service.store.intake import Intake, close_offers
+from croupier.service.store.schema import (
+    BATCHES,
+    CONFIGURATIONS,
+    EXPERIMENTS,
+    ISSUED,
+    OFFERS,
+    PARTS,
+    POOLS,
+    SPENT,
+    STEPS,
+    Arrival,
+    Closing,
+    NewBatch,
+    Standing,
+)
+
+PART_BYTES = 2**22
+"""A release is read in parts of about this length."""
+
+
+# Built once: putting a statement together takes longer than running it.
+_OPEN_OFFERS = select(OFFERS).where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.open)
+_LOCK_OFFERS = _OPEN_OFFERS.with_for_update()
+_OPEN_BATCHES = select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received).where(
+    BATCHES.c.experiment == bindparam("e"),
+    BATCHES.c.state == "open",
+    (BATCHES.c.expires.is_(None)) | (BATCHES.c.expires > bindparam("now")),
+)
+_TURNS_OUT = (
+    select(ISSUED.c.offer, func.sum(ISSUED.c.open).label("open"))
+    .where(ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"))
+    .group_by(ISSUED.c.offer)
+)
+_COUNT_GIVEN = (
+    update(OFFERS)
+    .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.number == bindparam("o"))
+    .values(assigned=OFFERS.c.assigned + bindparam("k"))
+)
+_STANDINGS = (
+    select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received, BATCHES.c.state, BATCHES.c.expires)
+    .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number >= bindparam("since"))
+    .order_by(BATCHES.c.number)
+)
+_PLAYS = select(func.coalesce(func.sum(OFFERS.c.assigned), 0), func.coalesce(func.sum(OFFERS.c.accepted), 0)).where(
+    OFFERS.c.experiment == bindparam("e")
+)
+_FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
+_FULL = select(BATCHES.c.number).where(BATCHES.c.state == "closed").limit(1)
+
+
+class ShufflerStore:
+    """Experiments, offers, batches, and the messages of batches that are open."""
+
+    def __init__(self, url: str, source: Source) -> None:
+        self.database, self.source = Database(url), source
+        self.database.migrate(STEPS)
+        self._intake = Intake(self.database, source)
+        self._unscrubbed = False
+        wish = self.database.insert(ISSUED)
+        self._issue = wish.on_conflict_do_update(
+            index_elements=["experiment", "offer", "due"], set_={"open": ISSUED.c.open + wish.excluded.open}
+        )
+
+    def close(self) -> None:
+        self.database.close()
+
+    # Experiments and offers
+
+    def put_configuration(self, experiment: str, revision: int, digest: bytes, envelope: str) -> bool:
+        """Make this the current configuration; False when the revision is taken by another or an older one."""
+        with self.database.write() as connection:
+            found = connection.execute(
+                select(EXPERIMENTS.c.hash, EXPERIMENTS.c.revision).where(EXPERIMENTS.c.name == experiment)
+            ).first()
+            if found is not None and found.hash == digest:
+                return True
+            if found is not None and revision <= found.revision:
+                return False
+            row = {"hash": digest, "experiment": experiment, "revision": revision, "envelope": envelope}
+            connection.execute(self.database.insert(CONFIGURATIONS).values(row).on_conflict_do_nothing())
+            current = {"name": experiment, "hash": digest, "revision": revision}
+            if found is None:
+                connection.execute(insert(EXPERIMENTS).values(current | {"finished": False}))
+            else:
+                connection.execute(update(EXPERIMENTS).where(EXPERIMENTS.c.name == experiment).values(current))
+        return True
+
+    def configuration(self, experiment: str, digest: bytes | None = None) -> str | None:
+        """The envelope of the current configuration, or of the one with this hash."""
+        query = select(CONFIGURATIONS.c.envelope).where(CONFIGURATIONS.c.experiment == experiment)
+        if digest is None:
+            query = query.join(EXPERIMENTS, EXPERIMENTS.c.hash == CONFIGURATIONS.c.hash)
+        else:
+            query = query.where(CONFIGURATIONS.c.hash == digest)
+        with self.database.read() as connection:
+            return connection.execute(query).scalar()
+
+    def put_offer(self, experiment: str, number: int, envelope: str, batches: Sequence[NewBatch]) -> bool:
+        """Open an offer and those of its batches that are new; False when either exists with other contents."""
+        with self.database.write() as connection:
+            known = connection.execute(
+                select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
+            ).scalar()
+            if known is not None:
+                return bool(known == envelope)
+            for batch in batches:
+                row = {"experiment": experiment, "received": 0, "state": "open", "receipt": None} | vars(batch)
+                found = connection.execute(
+                    select(BATCHES.c.hash, BATCHES.c.state).where(
+                        BATCHES.c.experiment == experiment, BATCHES.c.number == batch.number
+                    )
+                ).first()
+                if found is None:
+                    connection.execute(insert(BATCHES).values(row))
+                elif found.hash != batch.hash or found.state != "open":
+                    connection.rollback()
+                    return False
+            connection.execute(
+                insert(OFFERS).values(
+                    experiment=experiment,
+                    number=number,
+                    envelope=envelope,
+                    batches=json.dumps([batch.number for batch in batches]),
+                    open=True,
+                    assigned=0,
+                    accepted=0,
+                )
+            )
+        return True
+
+    def offer(self, experiment: str, number: int) -> str | None:
+        """An offer's envelope."""
+        query = select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
+        with self.database.read() as connection:
+            return connection.execute(query).scalar()
+
+    def finish(self, experiment: str) -> None:
+        """The experiment has ended: whatever is open is deleted."""
+        with self.database.write() as connection:
+            connection.execute(update(EXPERIMENTS).where(EXPERIMENTS.c.name == experiment).values(finished=True))
+            dropped = self._drop(connection, "cancelled", BATCHES.c.experiment == experiment)
+        self._scrub(dropped)
+
+    def finished(self, experiment: str) -> bool | None:
+        """Whether it has ended; None when it is unknown."""
+        with self.database.read() as connection:
+            return connection.execute(_FINISHED, {"e": experiment}).scalar()
+
+    # Turns
+
+    def assign(
+        self, experiment: str, count: int, *, now: float, due: int, ahead: float, spare: int
+    ) -> list[tuple[int, str]]:
+        """Give out up to `count` turns: offers by chance, in proportion to the turns they still have to give.
+
+        An offer gives out `ahead` times as many turns as reports it still misses, and `spare` more; turns that were
+        given out and are neither reported nor overdue count against that.
+        """
+        with self._intake.lock, self.database.write() as connection:
+            rooms = self._rooms(connection, experiment, now, ahead, spare)
+            given: Counter[int] = Counter()
+            for _ in range(count):
+                total = sum(room for _, room in rooms.values())
+                if total <= 0:
+                    break
+                at = below(total, self.source)
+                for number, (envelope, room) in rooms.items():
+                    if at < room:
+                        given[number] += 1
+                        rooms[number] = (envelope, room - 1)
+                        break
+                    at -= room
+            for number, turns in given.items():
+                row = {"experiment": experiment, "offer": number, "due": due, "open": turns}
+                connection.execute(self._issue, row)
+                connection.execute(_COUNT_GIVEN, {"e": experiment, "o": number, "k": turns})
+        return [(number, rooms[number][0]) for number in given.elements()]
+
+    def _rooms(
+        self, connection: Connection, experiment: str, now: float, ahead: float, spare: int
+    ) -> dict[int, tuple[str, int]]:
+        names = {"e": experiment, "now": now}
+        offers = connection.execute(_OPEN_OFFERS if self.database.sqlite else _LOCK_OFFERS, names).all()
+        missing = {row.number: row.users - row.received for row in connection.execute(_OPEN_BATCHES, names)}
+        out = {row.offer: int(row.open) for row in connection.execute(_TURNS_OUT, names)}
+        rooms = {}
+        for offer in offers:
+            batches = json.loads(offer.batches)
+            if all(number in missing for number in batches):
+                least = min(missing[number] for number in batches)
+                rooms[offer.number] = (
+                    offer.envelope,
+                    max(0, int(ahead * least) + spare - out.get(offer.number, 0)),
+                )
+        return rooms
+
+    def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
+        """Take a group of reports in one transaction; see `Intake.accept`."""
+        return self._intake.accept(arrivals)
+
+    # Batches on their way out
+
+    def standings(self, experiment: str, since: int = 0) -> list[Standing]:
+        """The batches from a number on, and how full they are."""
+        with self.database.read() as connection:
+            return [Standing(*row) for row in connection.execute(_STANDINGS, {"e": experiment, "since": since})]
+
+    def plays(self, experiment: str) -> tuple[int, int]:
+        """Turns given out so far, and reports accepted."""
+        with self.database.read() as connection:
+            assigned, accepted = connection.execute(_PLAYS, {"e": experiment}).one()
+        return int(assigned), int(accepted)
+
+    def close_one(self, receipt: Callable[[Closing], str]) -> bool:
+        """Mix one full batch's messages into a uniformly random order and make them ready to leave, in one step."""
+        query = select(BATCHES).where(BATCHES.c.state == "closed").limit(1)
+        with self.database.read() as connection:
+            if connection.execute(_FULL).first() is None:
+                return False
+        with self.database.write() as connection:
+            found = connection.execute(query if self.database.sqlite else query.with_for_update(skip_locked=True))
+            batch = found.mappings().first()
+            if batch is None:
+                return False
+            where = (POOLS.c.experiment == batch["experiment"], POOLS.c.batch == batch["number"])
+            pools = connection.execute(select(POOLS.c.payload).where(*where)).scalars()
+            length = batch["length"]
+            messages = [pool[i : i + length] for pool in pools for i in range(0, len(pool), length)]
+            messages = mixed(messages, self.source)
+            step = max(1, PART_BYTES // length)
+            parts = [b"".join(messages[i : i + step]) for i in range(0, len(messages), step)]
+            digest = hashlib.sha256()
+            for part in parts:
+                digest.update(part)
+            closing = Closing(
+                batch["experiment"],
+                batch["number"],
+                batch["hash"],
+                batch["configuration"],
+                batch["received"],
+                len(messages),
+                length,
+                len(parts),
+                digest.digest(),
+            )
+            key = {"experiment": closing.experiment, "batch": closing.number}
+            connection.execute(insert(PARTS), [key | {"part": i, "payload": part} for i, part in enumerate(parts)])
+            connection.execute(delete(POOLS).where(*where))
+            connection.execute(
+                update(BATCHES)
+                .where(BATCHES.c.experiment == closing.experiment, BATCHES.c.number == closing.number)
+                .values(state="ready", receipt=receipt(closing))
+            )
+        return True
+
+    def receipt(self, experiment: str, number: int) -> tuple[str, str | None] | None:
+        """A batch's state, and its receipt once it is ready."""
+        query = select(BATCHES.c.state, BATCHES.c.receipt)
+        with self.database.read() as connection:
+            found = connection.execute(
+                query.where(BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+            ).first()
+        return None if found is None else (found.state, found.receipt)
+
+    def part(self, experiment: str, number: int, part: int) -> bytes | None:
+        """One part of a released batch; asking again gives the same bytes."""
+        where = (PARTS.c.experiment == experiment, PARTS.c.batch == number, PARTS.c.part == part)
+        with self.database.read() as connection:
+            return connection.execute(select(PARTS.c.payload).where(*where)).scalar()
+
+    def acknowledge(self, experiment: str, number: int) -> None:
+        """The analyzer has the batch: its messages are deleted. Saying so twice changes nothing."""
+        with self.database.write() as connection:
+            changed = connection.execute(
+                update(BATCHES)
+                .where(BATCHES.c.experiment == experiment, BATCHES.c.number == number, BATCHES.c.state == "ready")
+                .values(state="released")
+            ).rowcount
+            if changed:
+                connection.execute(delete(PARTS).where(PARTS.c.experiment == experiment, PARTS.c.batch == number))
+        self._scrub(changed)
+
+    def cancel(self, experiment: str, number: int) -> None:
+        """Delete an open batch: nothing of it will be released."""
+        with self.database.write() as connection:
+            one = (BATCHES.c.experiment == experiment) & (BATCHES.c.number == number)
+            dropped = self._drop(connection, "cancelled", one)
+        self._scrub(dropped)
+
+    def expire(self, now: float) -> int:
+        """Delete the batches whose time is over and that are not full; returns how many."""
+        late = BATCHES.c.expires <= now
+        with self.database.read() as connection:
+            if connection.execute(select(BATCHES.c.number).where(late, BATCHES.c.state == "open")).first() is None:
+                return 0
+        with self.database.write() as connection:
+            dropped = self._drop(connection, "expired", late)
+        self._scrub(dropped)
+        return dropped
+
+    def prune(self, now: int) -> None:
+        """Forget turns that are overdue, and spent tokens whose day has come."""
+        with self.database.write() as connection:
+            connection.execute(delete(SPENT).where(SPENT.c.expires < now))
+            connection.execute(delete(ISSUED).where(ISSUED.c.due < now))
+        self._scrub(0)
+
+    def _scrub(self, gone: int) -> None:
+        if gone or self._unscrubbed:
+            self._unscrubbed = not self.database.scrub(["parts", "pools"])
+
+    def _drop(self, connection: Connection, state: str, which: Any) -> int:
+        query = select(BATCHES.c.experiment, BATCHES.c.number).where(which, BATCHES.c.state == "open")
+        found = connection.execute(query if self.database.sqlite else query.with_for_update()).all()
+        for experiment, number in found:
+            connection.execute(
+                update(BATCHES)
+                .where(BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+                .values(state=state)
+            )
+            connection.execute(delete(POOLS).where(POOLS.c.experiment == experiment, POOLS.c.batch == number))
+            close_offers(connection, experiment, {number})
+            self._intake.forget((experiment, number))
+        return len(found)

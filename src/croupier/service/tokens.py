@@ -1,0 +1,47 @@
+"""One-time tokens: the shuffler's own word that somebody was given this turn. It keeps none until one is spent."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import struct
+
+from croupier.service.problems import Problem
+
+_TOKEN = struct.Struct(">16sQ32s")
+
+
+def issue(key: bytes, experiment: str, offer: int, expires: int, ticket: bytes | None = None) -> bytes:
+    """A token for one turn: an id, when it expires, and the shuffler's seal on both.
+
+    The id is random, or follows from a ticket: then all tokens of that ticket are spent together.
+
+    >>> token = issue(bytes(32), "homepage", 3, expires=100)
+    >>> len(token), redeem(bytes(32), token, "homepage", 3, now=99.0) == hashlib.sha256(token[:16]).digest()
+    (56, True)
+    """
+    name = secrets.token_bytes(16)
+    if ticket is not None:
+        name = hmac.digest(key, b"croupier/1 admitted\0" + experiment.encode() + b"\0" + ticket, "sha256")[:16]
+    return _TOKEN.pack(name, expires, _seal(key, experiment, offer, expires, name))
+
+
+def redeem(key: bytes, token: bytes, experiment: str, offer: int, now: float) -> bytes:
+    """Check a token and return what its spending is remembered by: a hash, which no later theft turns into a token."""
+    name, expires, seal = _TOKEN.unpack(token)
+    if not hmac.compare_digest(seal, _seal(key, experiment, offer, expires, name)):
+        raise Problem("bad-token")
+    if now >= expires:
+        raise Problem("token-expired")
+    return hashlib.sha256(name).digest()
+
+
+def expiry(token: bytes) -> int:
+    """When a token expires."""
+    return int(_TOKEN.unpack(token)[1])
+
+
+def _seal(key: bytes, experiment: str, offer: int, expires: int, name: bytes) -> bytes:
+    said = b"croupier/1 token\0" + experiment.encode() + b"\0" + struct.pack(">IQ", offer, expires) + name
+    return hmac.digest(key, said, "sha256")

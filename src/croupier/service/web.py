@@ -1,0 +1,158 @@
+"""What both servers' HTTP has in common: problem documents, bearer tokens, bounded bodies, health and metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from croupier.checks import CroupierError
+from croupier.service.keys import bearer, bearer_hash, bearer_matches
+from croupier.service.problems import Problem
+
+log = logging.getLogger("croupier")
+
+MOST_JSON = 2**20
+
+_STATUS = {404: "not-found", 405: "method-not-allowed", 413: "too-large", 415: "wrong-type"}
+
+
+def known_bearer(setting: str) -> str:
+    """The hash of the token that is accepted: given as `sha256:...`, or of the secret in a file."""
+    if setting.startswith("sha256:"):
+        return setting.removeprefix("sha256:")
+    return bearer_hash(bearer(Path(setting)))
+
+
+def check_bearer(request: Request, known: str) -> None:
+    """Refuse a request without the right bearer token."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not bearer_matches(token.strip(), known):
+        raise Problem("unauthorized")
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """The body, read no further than it may be long."""
+    said = request.headers.get("content-length", "")
+    if said.isdigit() and int(said) > most:
+        raise Problem("too-large", f"at most {most} bytes")
+    pieces, size = [], 0
+    try:
+        async for piece in request.stream():
+            size += len(piece)
+            if size > most:
+                raise Problem("too-large", f"at most {most} bytes")
+            pieces.append(piece)
+    except ClientDisconnect:
+        raise Problem("bad-request", "the body ended early") from None
+    return b"".join(pieces)
+
+
+async def json_of(request: Request) -> dict[str, Any]:
+    """The body as a JSON object."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Problem("wrong-type", "application/json is due")
+    try:
+        body = json.loads(await body_of(request, MOST_JSON))
+    except (ValueError, RecursionError):
+        raise Problem("bad-request", "the body is not JSON") from None
+    if not isinstance(body, dict):
+        raise Problem("bad-request", "the body is not a JSON object")
+    return body
+
+
+def whole(request: Request, name: str) -> int:
+    """A number in the address."""
+    text = request.path_params[name]
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) >= 2**32:
+        raise Problem("not-found", f"{text[:20]!r} is no number")
+    return int(text)
+
+
+def stopping(app: Starlette) -> bool:
+    """Whether the server has been told to end, so that requests held open should too."""
+    told: Callable[[], bool] | None = getattr(app.state, "stopping", None)
+    return told is not None and told()
+
+
+class Meters:
+    """Counts for Prometheus, by name and outcome."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, name: str, outcome: str = "", count: int = 1) -> None:
+        self.counts[name, outcome] += count
+
+    def text(self, gauges: Mapping[str, Mapping[str, float]]) -> str:
+        """Prometheus's text format; gauges are by name and experiment."""
+        counters: dict[str, dict[str, float]] = {}
+        for (name, outcome), count in sorted(self.counts.items()):
+            counters.setdefault(name, {})[f'{{outcome="{outcome}"}}' if outcome else ""] = count
+        lines = []
+        for name, found in counters.items():
+            lines.append(f"# TYPE croupier_{name}_total counter")
+            lines += [f"croupier_{name}_total{label} {value:g}" for label, value in found.items()]
+        for name, by_experiment in gauges.items():
+            lines.append(f"# TYPE croupier_{name} gauge")
+            lines += [f'croupier_{name}{{experiment="{one}"}} {value:g}' for one, value in by_experiment.items()]
+        return "\n".join(lines) + "\n"
+
+
+def answer_problem(problem: Problem) -> Response:
+    """A refusal as RFC 9457 wants it."""
+    headers = {} if problem.retry_after is None else {"retry-after": f"{problem.retry_after:g}"}
+    if problem.token == "unauthorized":
+        headers["www-authenticate"] = "Bearer"
+    return Response(problem.document(), problem.status, headers, media_type="application/problem+json")
+
+
+def add_handlers(app: Starlette, meters: Meters) -> None:
+    """Turn every refusal into a problem document, and anything unforeseen into one that says nothing."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        problem = error if isinstance(error, Problem) else Problem("bad-request", str(error))
+        meters.add("problems", problem.token)
+        return answer_problem(problem)
+
+    async def http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        token = _STATUS.get(error.status_code, "bad-request")
+        meters.add("problems", token)
+        answer = answer_problem(Problem(token))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    async def failed(_: Request, error: Exception) -> Response:
+        meters.add("problems", "internal")
+        # The kind of error only: its message might quote a request.
+        log.error("internal", extra={"fields": {"error": type(error).__name__}})
+        return answer_problem(Problem("internal"))
+
+    app.add_exception_handler(CroupierError, refused)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, failed)
+
+
+async def healthz(_: Request) -> Response:
+    """The process is alive."""
+    return JSONResponse({"status": "alive"})
+
+
+def readyz(ready: Callable[[], Awaitable[bool]]) -> Callable[[Request], Awaitable[Response]]:
+    """Whether the server can do its work."""
+
+    async def answer(_: Request) -> Response:
+        if not await ready():
+            raise Problem("not-ready", retry_after=1)
+        return JSONResponse({"status": "ready"})
+
+    return answer

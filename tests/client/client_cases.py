@@ -1,0 +1,78 @@
+"""A small experiment made by hand: keys of both servers, a signed configuration, offers, and turns to report on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from croupier.client.account import Account
+from croupier.client.configuration import Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
+from croupier.client.limits import Limits
+from croupier.client.sealing import SUITES
+from croupier.client.signing import Statement
+from croupier.client.steps import Device, Joined, Turn
+from croupier.client.wire import Reporting
+from croupier.noise import secure
+from croupier.protocols import shuffled_laplace
+
+SUITE = "x25519-aes128gcm"
+MECHANISM = shuffled_laplace(epsilon=1.0, binary=True).plan(users=40)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server's secrets."""
+
+    sign: Ed25519PrivateKey
+    seal: bytes
+    suite: str = SUITE
+
+    @classmethod
+    def make(cls, suite: str = SUITE) -> Server:
+        return cls(Ed25519PrivateKey.generate(), SUITES[suite].generate(), suite)
+
+    @property
+    def public(self) -> ServerKeys:
+        return ServerKeys(SUITES[self.suite].public_of(self.seal), self.sign.public_key().public_bytes_raw())
+
+
+def configuration(
+    analyzer: Server, shuffler: Server, mechanism: Reporting = MECHANISM, **changes: Any
+) -> Configuration:
+    """A bandit's configuration with two arms, around one mechanism."""
+    claim = mechanism.guarantee
+    found = Configuration(
+        experiment="colours",
+        revision=0,
+        title="Which colour?",
+        arms=("red", "green"),
+        program={"kind": "bandit"},
+        recipe=recipe_of(mechanism) | {"smallest": mechanism.users},
+        privacy=Privacy(claim.epsilon, claim.delta, 1.0, "a device", 86_400),
+        suite=analyzer.suite,
+        keys={"analyzer": analyzer.public, "shuffler": shuffler.public},
+        urls={"analyzer": "http://analyzer.test", "shuffler": "http://shuffler.test"},
+    )
+    return replace(found, **changes)
+
+
+def both_signed(statement: Statement, analyzer: Server, shuffler: Server) -> Statement:
+    return statement.signed("analyzer", analyzer.sign).signed("shuffler", shuffler.sign)
+
+
+def offer(signed: Statement, *mechanisms: Reporting, number: int = 0, arm: int | None = 0) -> Offer:
+    """An offer under a configuration, with one batch for each mechanism."""
+    batches = tuple(Batch.of(10 + i, mechanism) for i, mechanism in enumerate(mechanisms or (MECHANISM,)))
+    return Offer(Configuration.from_text(signed.text).experiment, signed.hash, number, arm, batches)
+
+
+def device(limits: Limits | None = None, **options: Any) -> Device:
+    """A device whose account is in memory."""
+    limits = limits or Limits()
+    return Device("http://analyzer.test", Account(None, limits), limits, secure(), **options)
+
+
+def turn(signed: Statement, found: Offer, token: bytes = bytes(56)) -> Turn:
+    return Turn(Joined(Configuration.from_text(signed.text), signed), found, token, 2**40)

@@ -1,0 +1,197 @@
+"""What a device does over a network that loses things: it joins, plays and reports, and never reports twice."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from client_cases import MECHANISM, Server, both_signed, configuration, device, offer, turn
+
+from croupier.client import BadSignature, BeyondLimits, Limits, NotCovered, Refused, Unreachable
+from croupier.client.account import Account
+from croupier.client.sealing import unseal
+from croupier.client.signing import to_text
+from croupier.client.steps import ATTEMPTS, REPORT_TYPE, Device, Pause, Request, Response
+from croupier.client.wire import Envelope, Report, message_info, read_slot, report_info
+from croupier.noise import secure
+from croupier.privacy import BudgetExceeded
+from croupier.protocols import shuffled_laplace
+
+ANALYZER, SHUFFLER = Server.make(), Server.make()
+FOUND = configuration(ANALYZER, SHUFFLER)
+SIGNED = both_signed(FOUND.statement(), ANALYZER, SHUFFLER)
+OFFER = both_signed(offer(SIGNED).statement(), ANALYZER, SHUFFLER)
+
+
+def answer(status, body, **headers):
+    return Response(status, headers, json.dumps(body).encode())
+
+
+def problem(status, token, **headers):
+    return answer(status, {"type": f"urn:croupier:error:{token}", "title": token, "status": status}, **headers)
+
+
+def drive(steps, *answers):
+    """Run steps against listed answers (None: no answer); returns the result and the requests that were made."""
+    listed, requests, reply = list(answers), [], None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration as done:
+            assert not listed, "not every answer was asked for"
+            return done.value, requests
+        reply = None
+        if isinstance(step, Request):
+            requests.append(step)
+            reply = listed.pop(0)
+        else:
+            assert isinstance(step, Pause)
+            assert step.seconds > 0
+
+
+ASSIGNED = answer(201, {"offer": OFFER.to_dict(), "token": to_text(bytes(56)), "expires": 2**40})
+JOINED = answer(200, SIGNED.to_dict())
+
+
+def test_a_device_joins_plays_and_reports():
+    own = device()
+    found, requests = drive(own.play("colours"), JOINED, ASSIGNED)
+    assert [(r.method, r.url) for r in requests] == [
+        ("GET", "http://analyzer.test/experiments/colours"),
+        ("POST", "http://shuffler.test/experiments/colours/assignments"),
+    ]
+    assert (found.arm, found.arm_name) == (0, "red")
+    report, requests = drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
+    assert requests[0].headers["content-type"] == REPORT_TYPE
+    assert own.account.ledger.spent == 1.0
+    assert own.account.pending == {}
+    assert report
+
+
+def test_the_upload_opens_at_the_shuffler_and_its_messages_at_the_analyzer_only():
+    own = device()
+    found = turn(SIGNED, offer(SIGNED), token=b"t" * 56)
+    _, requests = drive(own.report(found, 1.0), answer(201, {}))
+    envelope = Envelope.from_bytes(requests[0].content)
+    info = report_info("colours", SIGNED.hash)
+    report = Report.from_bytes(unseal(SHUFFLER.suite, SHUFFLER.seal, envelope.sealed, info))
+    assert report.token == b"t" * 56
+    batch = found.offer.batches[0]
+    opened = [
+        unseal(ANALYZER.suite, ANALYZER.seal, message, message_info("colours", SIGNED.hash, batch.hash))
+        for message in report.parts[0].messages
+    ]
+    residues = [int.from_bytes(read_slot(MECHANISM, slot), "big") for slot in opened]
+    total = sum(residues) % MECHANISM.carrier.modulus
+    # One user's share is 0 with probability about 0.97; 1 + a few it always is.
+    assert min(abs(total - 1), MECHANISM.carrier.modulus - abs(total - 1)) < 30
+
+
+def test_a_lost_answer_is_asked_for_again_with_the_same_bytes():
+    own = device()
+    found = turn(SIGNED, offer(SIGNED))
+    _, requests = drive(
+        own.report(found, 1.0), None, problem(503, "not-ready"), problem(429, "too-busy"), answer(200, {})
+    )
+    assert len(requests) == 4
+    assert len({request.content for request in requests}) == 1
+    assert own.account.ledger.spent == 1.0
+    assert own.account.pending == {}
+
+
+def test_after_a_crash_the_kept_report_is_sent_again_and_nothing_is_charged_twice(tmp_path):
+    path = tmp_path / "account.json"
+    own = Device("http://analyzer.test", Account(path, Limits()), Limits(), secure())
+    steps = own.report(turn(SIGNED, offer(SIGNED)), 1.0)
+    first = steps.send(None)  # the request is out, and the device dies
+    own.account.close()
+    again = Device("http://analyzer.test", Account(path, Limits()), Limits(), secure())
+    accepted, requests = drive(again.resume(), answer(200, {"status": "repeated"}))
+    assert accepted == 1
+    assert requests[0].content == first.content
+    assert again.account.ledger.spent == 1.0
+    assert drive(again.resume())[0] == 0
+    again.account.close()
+
+
+def test_without_any_answer_the_report_is_kept_and_the_charge_stays():
+    own = device()
+    with pytest.raises(Unreachable):
+        drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), *[None] * ATTEMPTS)
+    assert len(own.account.pending) == 1
+    assert own.account.ledger.spent == 1.0
+
+
+def test_a_refused_report_is_not_sent_again_and_the_charge_stays():
+    own = device()
+    with pytest.raises(Refused) as refusal:
+        drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), problem(409, "batch-closed"))
+    assert refusal.value.problem == "batch-closed"
+    assert own.account.pending == {}
+    assert own.account.ledger.spent == 1.0
+
+
+def test_a_spent_ledger_sends_nothing():
+    own = device(Limits(epsilon_per_period=0.5))
+    with pytest.raises(BudgetExceeded):
+        drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0))
+
+
+def test_a_value_outside_the_range_charges_and_sends_nothing():
+    own = device()
+    with pytest.raises(ValueError, match="0 or 1"):
+        drive(own.report(turn(SIGNED, offer(SIGNED)), 0.5))
+    assert own.account.ledger.spent == 0.0
+
+
+def test_an_unsigned_configuration_is_refused():
+    lonely = FOUND.statement().signed("analyzer", ANALYZER.sign)
+    with pytest.raises(BadSignature):
+        drive(device().join("colours"), answer(200, lonely.to_dict()))
+
+
+def test_a_configuration_beyond_the_limits_is_refused():
+    with pytest.raises(BeyondLimits):
+        drive(device(Limits(epsilon=0.9)).join("colours"), JOINED)
+
+
+def test_an_offer_signed_by_one_server_or_beyond_the_configuration_is_refused():
+    lonely = offer(SIGNED).statement().signed("shuffler", SHUFFLER.sign)
+    body = {"token": to_text(bytes(56)), "expires": 1}
+    with pytest.raises(BadSignature):
+        drive(device().play("colours"), JOINED, answer(201, body | {"offer": lonely.to_dict()}))
+    greedy = offer(SIGNED, shuffled_laplace(epsilon=3.0, binary=True).plan(users=40))
+    signed = both_signed(greedy.statement(), ANALYZER, SHUFFLER)
+    with pytest.raises(NotCovered):
+        drive(device().play("colours"), JOINED, answer(201, body | {"offer": signed.to_dict()}))
+
+
+def test_an_offer_under_another_revision_fetches_that_one():
+    newer = configuration(ANALYZER, SHUFFLER, revision=1)
+    signed = both_signed(newer.statement(), ANALYZER, SHUFFLER)
+    found = both_signed(offer(signed).statement(), ANALYZER, SHUFFLER)
+    body = {"offer": found.to_dict(), "token": to_text(bytes(56)), "expires": 5}
+    own = device()
+    got, requests = drive(own.play("colours"), JOINED, answer(201, body), answer(200, signed.to_dict()))
+    assert requests[2].url.endswith(f"/configurations/{to_text(signed.hash)}")
+    assert got.joined.configuration.revision == 1
+    assert own.joined["colours"].configuration.revision == 1
+
+
+def test_a_device_waits_for_a_turn_as_long_as_it_is_patient():
+    nothing = problem(409, "nothing-open", **{"retry-after": "0.5"})
+    with pytest.raises(Refused):
+        drive(device().play("colours"), JOINED, nothing)
+    found, requests = drive(device().play("colours", patience=30.0), JOINED, nothing, nothing, ASSIGNED)
+    assert found.offer.number == 0
+    assert requests[1].headers["prefer"].startswith("wait=")
+
+
+def test_the_client_is_light_to_import():
+    code = (
+        "import sys, croupier.client; "
+        "print([m for m in ('scipy', 'sqlalchemy', 'starlette', 'uvicorn', 'httpx', 'croupier.bandits',"
+        " 'croupier.service', 'croupier.simulation') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,136 @@
+"""What is signed, by whom, and what an offer may not go beyond."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from client_cases import MECHANISM, Server, both_signed, configuration, offer
+
+from croupier.checks import InvalidParameter
+from croupier.client import BadSignature, BeyondLimits, Configuration, Limits, NotCovered, Offer, Privacy, Statement
+from croupier.client.signing import from_text, to_text
+from croupier.noise import DiscreteLaplace
+from croupier.protocols import shuffled_bits, shuffled_laplace
+from croupier.protocols.mechanism import canonical
+
+ANALYZER, SHUFFLER = Server.make(), Server.make()
+FOUND = configuration(ANALYZER, SHUFFLER)
+SIGNED = both_signed(FOUND.statement(), ANALYZER, SHUFFLER)
+
+
+def test_a_configuration_is_read_back_as_it_was_written():
+    assert Configuration.from_text(SIGNED.text) == FOUND
+    travelled = Statement.from_dict("configuration", json.loads(json.dumps(SIGNED.to_dict())))
+    assert travelled.hash == SIGNED.hash
+    travelled.check_both(FOUND.verify_keys)
+
+
+def test_both_signatures_are_needed_and_over_exactly_this_text():
+    with pytest.raises(BadSignature, match="not signed by the shuffler"):
+        FOUND.statement().signed("analyzer", ANALYZER.sign).check_both(FOUND.verify_keys)
+    forged = both_signed(FOUND.statement(), ANALYZER, Server.make())
+    with pytest.raises(BadSignature, match="shuffler's signature does not fit"):
+        forged.check_both(FOUND.verify_keys)
+    changed = Statement("configuration", SIGNED.text.replace('"epsilon":1.0', '"epsilon":9.0'), SIGNED.signatures)
+    with pytest.raises(BadSignature):
+        changed.check_both(FOUND.verify_keys)
+    other_kind = Statement("offer", SIGNED.text, SIGNED.signatures)
+    with pytest.raises(BadSignature):
+        other_kind.check_both(FOUND.verify_keys)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "nonsense", "{}", '{"version":2}', '{"version":1}', SIGNED.text.replace('"bandit"', '"lottery"')],
+)
+def test_what_is_no_configuration_is_refused(text):
+    with pytest.raises(InvalidParameter):
+        Configuration.from_text(text)
+    with pytest.raises(InvalidParameter):
+        Offer.from_text(text)
+
+
+def test_an_offer_is_read_back_with_its_mechanisms():
+    found = offer(SIGNED)
+    again = Offer.from_text(found.statement().text)
+    assert again == found
+    assert again.batches[0].hash == found.batches[0].hash
+    FOUND.check(again)
+
+
+def test_batches_differ_in_what_messages_are_bound_to():
+    one, two = offer(SIGNED).batches[0], offer(SIGNED, replace(MECHANISM, side="unbiased")).batches[0]
+    assert one.hash == two.hash
+    other = offer(SIGNED, shuffled_laplace(epsilon=1.0, binary=True).plan(users=41)).batches[0]
+    assert other.hash != one.hash
+    assert replace(one, number=11).hash != one.hash
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "reason"),
+    [
+        (shuffled_laplace(epsilon=2.0, binary=True).plan(users=40), "would cost"),
+        (shuffled_laplace(epsilon=1.0, binary=True).plan(users=39), "the smallest is 40"),
+        (shuffled_laplace(epsilon=1.0).plan(users=40), "values of the batch"),
+        (shuffled_bits(epsilon=1.0).plan(users=40), "protocol of the batch"),
+        # Less noise than claimed: the claim is recomputed, not believed.
+        (replace(MECHANISM, share=DiscreteLaplace(scale=1).share(4000)), "would cost"),
+    ],
+)
+def test_an_offer_beyond_the_configuration_is_refused(mechanism, reason):
+    with pytest.raises(NotCovered, match=reason):
+        FOUND.check(offer(SIGNED, mechanism))
+
+
+def test_an_offer_that_relies_on_more_honest_users_is_refused():
+    careful = configuration(ANALYZER, SHUFFLER, privacy=replace(FOUND.privacy, honest_fraction=0.8))
+    with pytest.raises(NotCovered, match="rest on 40 honest users of 40"):
+        careful.check(offer(careful.statement()))
+    half = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.8).plan(users=40)
+    careful.check(offer(careful.statement(), half))
+
+
+def test_two_batches_cost_what_both_cost_together():
+    with pytest.raises(NotCovered, match="would cost"):
+        FOUND.check(offer(SIGNED, MECHANISM, MECHANISM))
+
+
+def test_an_arm_that_does_not_exist_is_refused():
+    for arm in (2, -1, None):
+        with pytest.raises(NotCovered, match="is not one of the 2 arms"):
+            FOUND.check(offer(SIGNED, arm=arm))
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(epsilon=0.5), "ε = 1 is above this device's 0.5"),
+        (Limits(delta=1e-15), "δ"),
+        (Limits(users=41), "batches of 40 users are smaller than this device's 41"),
+        (Limits(honest_fraction=0.9), "rests on a share of 1 honest users"),
+    ],
+)
+def test_a_device_has_limits_of_its_own(limits, reason):
+    with pytest.raises(BeyondLimits, match=reason):
+        limits.check(FOUND)
+    Limits().check(FOUND)
+
+
+def test_privacy_that_makes_no_sense_is_refused():
+    for bad in ({"epsilon": 0.0}, {"delta": 1.0}, {"honest_fraction": 0.0}, {"period": 0}):
+        with pytest.raises(InvalidParameter):
+            Privacy(**{"epsilon": 1.0, "delta": 0.0, "honest_fraction": 1.0, "unit": "x", "period": 1} | bad)
+
+
+def test_bytes_in_text_have_one_form_only():
+    assert from_text("x", to_text(b"\xff\xfe")) == b"\xff\xfe"
+    for bad in ("_", "__4=", "//4", "_/4", "é", 3, None):
+        with pytest.raises(InvalidParameter):
+            from_text("x", bad)
+    # The unused bits of the last letter must be zero, or one value would have several texts.
+    with pytest.raises(InvalidParameter):
+        from_text("x", "__5")
+
+
+def test_statements_are_canonical_json():
+    assert SIGNED.text == canonical(json.loads(SIGNED.text))

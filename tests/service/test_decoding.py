@@ -1,0 +1,81 @@
+"""From opened messages to a number, whatever some users sent: nobody else's part changes."""
+
+import numpy as np
+import pytest
+
+from croupier.client.wire import shape, slots
+from croupier.noise import seeded
+from croupier.protocols import counted_messages, histogram, shuffled_bits, shuffled_laplace, shuffled_levels
+from croupier.protocols.carriers import TamperedMessage
+from croupier.service.decoding import decode
+
+MECHANISMS = {
+    "laplace": shuffled_laplace(epsilon=1.0, binary=True).plan(users=40),
+    "bits": shuffled_bits(epsilon=1.0).plan(users=200),
+    "levels": shuffled_levels(epsilon=1.0).plan(users=100),
+    "counted": counted_messages(epsilon=1.0).plan(users=100),
+    "histogram": histogram(epsilon=1.0, delta=1e-6, universe=("a", "b", "c")).plan(users=100),
+}
+
+
+@pytest.fixture(params=MECHANISMS, ids=str)
+def mechanism(request):
+    return MECHANISMS[request.param]
+
+
+def batch(mechanism, seed=1):
+    value = "b" if mechanism is MECHANISMS["histogram"] else 1.0
+    source = seeded(seed)
+    return [slots(mechanism, value, source) for _ in range(mechanism.users)]
+
+
+def flat(reports):
+    return [slot for report in reports for slot in report]
+
+
+def total(found):
+    return np.asarray(found.decoded)
+
+
+def test_the_order_of_messages_does_not_matter(mechanism):
+    messages = flat(batch(mechanism))
+    order = np.random.default_rng(1).permutation(len(messages))
+    assert decode(mechanism, [messages[i] for i in order]) == decode(mechanism, messages)
+
+
+def test_too_few_or_too_many_messages_are_refused(mechanism):
+    messages = flat(batch(mechanism))
+    for wrong in (messages[:-1], [*messages, messages[0]], []):
+        with pytest.raises(TamperedMessage):
+            decode(mechanism, wrong)
+
+
+def test_damaged_messages_count_as_harmless_ones_and_are_counted(mechanism):
+    reports = batch(mechanism)
+    length = shape(mechanism).length
+    for junk in (None, b"", bytes(length - 1), b"\x01" + b"\xff" * (length - 1), b"\x07" + bytes(length - 1)):
+        spoiled = decode(mechanism, flat([(junk,) * len(reports[0]), *reports[1:]]))
+        assert spoiled.damaged >= 1
+        zeros = 0 if mechanism is not MECHANISMS["histogram"] else "c"
+        # As far from the honest batch as one user who sent something else could have brought it, and no further.
+        limit = mechanism.carrier.modulus if mechanism is MECHANISMS["laplace"] else len(reports[0])
+        honest = decode(mechanism, flat(reports))
+        assert np.abs(total(spoiled) - total(honest)).max() <= limit, zeros
+
+
+def test_a_user_who_sends_dummies_only_moves_the_count_by_their_own_part():
+    for name in ("bits", "levels", "counted", "histogram"):
+        mechanism = MECHANISMS[name]
+        reports = batch(mechanism)
+        silent = (bytes(shape(mechanism).length),) * len(reports[0])
+        without = decode(mechanism, flat([silent, *reports[1:]]))
+        assert np.abs(total(without) - total(decode(mechanism, flat(reports)))).max() <= 2 * len(reports[0])
+
+
+def test_a_residue_replaced_by_zero_moves_the_sum_by_that_residue_alone():
+    mechanism = MECHANISMS["laplace"]
+    messages = flat(batch(mechanism))
+    lost = int.from_bytes(messages[0][1:], "big")
+    honest, spoiled = decode(mechanism, messages), decode(mechanism, [None, *messages[1:]])
+    assert spoiled.damaged == 1
+    assert (honest.decoded - spoiled.decoded - lost) % mechanism.carrier.modulus == 0

@@ -1,0 +1,254 @@
+"""Real clients, a real shuffler and a real analyzer in processes of their own, over HTTP, with real encryption."""
+
+import json
+import subprocess
+import threading
+import time
+from collections import Counter
+
+import httpx
+import pytest
+
+from croupier.bandits import Expired, Operated, Released, Session
+from croupier.cli import main
+from croupier.client import Client, Limits
+from croupier.client.configuration import Configuration, Offer
+from croupier.service.crowd import Crowd, run, wait_finished
+from croupier.service.processes import COMMAND, Child, Home, both, free_port
+from croupier.service.verifying import BadTranscript, verify
+
+BANDIT = """
+name = "colours"
+arms = ["red", "green", "blue"]
+[program]
+policy = "{policy}"
+horizon = {horizon}
+[privacy]
+epsilon = 4.0
+[reward]
+protocol = "{protocol}"
+[batches]
+smallest = 32
+deadline = 60
+"""
+COUNTER = """
+name = "steps"
+[program]
+kind = "counter"
+users = 200
+shufflers = 2
+[privacy]
+epsilon = 4.0
+[reward]
+protocol = "shuffled-bits"
+"""
+HISTOGRAM = """
+name = "fruit"
+[program]
+kind = "histogram"
+users = 60
+items = ["apple", "pear", "plum"]
+[privacy]
+epsilon = 4.0
+"""
+QUICK = {"shuffler": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
+
+
+def home_of(tmp_path):
+    return Home(tmp_path / "home", free_port(), free_port())
+
+
+def written(tmp_path, text, name="experiment.toml"):
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def transcript_of(home, name):
+    return httpx.get(f"{home.analyzer_url}/experiments/{name}/transcript", timeout=30).text
+
+
+def check_decisions(transcript):
+    """An in-process session, told the same events, makes every decision that the service made; returns the counts."""
+    records = [json.loads(line) for line in transcript.splitlines()]
+    parameters = dict(Configuration.from_text(records[0]["configuration"]["body"]).program)
+    assert parameters.pop("kind") == "bandit"
+    session = Session(parameters)
+    released = Counter()
+    for record in records[1:]:
+        if record["event"] == "opened":
+            offer = Offer.from_text(record["offer"]["body"])
+            (batch,) = offer.batches
+            wanted = {one.batch: one for one in session.open_batches}
+            assert (wanted[batch.number].arm, wanted[batch.number].users) == (offer.arm, batch.mechanism.users)
+        elif record["event"] == "released":
+            released[record["batch"]] += 1
+            users = next(one.users for one in session.open_batches if one.batch == record["batch"])
+            assert json.loads(record["receipt"]["body"])["reports"] == users
+            session.observe(Released(record["batch"], record["decoded"]))
+        elif record["event"] == "expired":
+            session.observe(Expired(record["batch"]))
+        elif record["event"] == "operated":
+            session.observe(Operated(record["operation"], record.get("arm")))
+    assert set(released.values()) == {1}
+    return session
+
+
+@pytest.mark.slow
+def test_a_crowd_finds_the_best_arm_and_every_decision_is_the_sessions(tmp_path):
+    home = home_of(tmp_path)
+    text = BANDIT.format(policy="dp-klucb", horizon=600, protocol="shuffled-laplace")
+    with both(home, [written(tmp_path, text)], **QUICK):
+        crowd = Crowd(home.analyzer_url, "colours", 900, (0.1, 0.5, 0.9), silent=0.2, lying=0.02, seed=1)
+        outcomes = run(crowd)
+        state = wait_finished(home.analyzer_url, "colours", 30)
+        transcript = transcript_of(home, "colours")
+    assert state["finished"], state
+    session = check_decisions(transcript)
+    assert session.finished
+    assert state["program"]["best_arm"] == int(session.policy.best_arm[0]) == 2
+    assert outcomes["accepted"] == state["accepted"]
+    assert outcomes["silent"] > 50
+    verdict = verify(transcript)
+    assert verdict.finished
+    assert verdict.damaged == 0
+    assert verdict.worst_delta <= verdict.claimed_delta * (1 + 1e-8)
+    _check_that_changes_are_noticed(transcript)
+    _check_no_person_in_files(home)
+
+
+def _check_that_changes_are_noticed(transcript):
+    """Whoever changes a line of the transcript, other than a released number's last bit of luck, is found out."""
+    lines = transcript.splitlines()
+    released = next(i for i, line in enumerate(lines) if '"event":"released"' in line)
+    opened = next(i for i, line in enumerate(lines) if '"event":"opened"' in line)
+    changes = [
+        lines[1:],
+        lines[:opened] + lines[opened + 1 :],
+        [*lines[: released + 1], lines[released], *lines[released + 1 :]],
+        [
+            line.replace('\\"reports\\":32', '\\"reports\\":31') if i == released else line
+            for i, line in enumerate(lines)
+        ],
+        [line.replace('\\"epsilon\\":4.0', '\\"epsilon\\":1.0') if i == 0 else line for i, line in enumerate(lines)],
+        [line.replace('"event":"opened"', '"event":"nothing"') for line in lines],
+        ["{", *lines],
+        [],
+    ]
+    for changed in changes:
+        assert changed != lines
+        with pytest.raises(BadTranscript):
+            verify("\n".join(changed))
+    last = json.loads(lines[released])
+    last["decoded"] += 25 if last["decoded"] < 16 else -25
+    with pytest.raises(BadTranscript, match="does not follow"):
+        verify("\n".join([*lines[:released], json.dumps(last), *lines[released + 1 :]]))
+
+
+def _check_no_person_in_files(home):
+    """Logs and stores of both servers name no address."""
+    for path in (home.directory / "shuffler", home.directory / "analyzer"):
+        for file in (path / "log.jsonl", *path.glob("*.db*")):
+            assert b"127.0.0.1" not in file.read_bytes().replace(b"http://127.0.0.1", b""), file
+
+
+@pytest.mark.slow
+def test_either_server_killed_in_the_middle_loses_nothing_and_counts_nothing_twice(tmp_path):
+    home = home_of(tmp_path)
+    text = BANDIT.format(policy="vb-sdp-ae", horizon=500, protocol="shuffled-bits")
+    experiment = written(tmp_path, text)
+    outcomes = {}
+
+    def crowd():
+        outcomes.update(run(Crowd(home.analyzer_url, "colours", 900, (0.1, 0.5, 0.9), at_once=8, seed=2)))
+
+    def restart(children, server):
+        children[server].kill()
+        command = home.command(server, [experiment], **QUICK[server])
+        children[server] = Child(command, children[server].url, children[server].log)
+        children[server].wait_answering()
+
+    with both(home, [experiment], **QUICK) as children:
+        users = threading.Thread(target=crowd)
+        users.start()
+        for server in ("shuffler", "analyzer", "shuffler"):
+            _wait_for_more(home, 40)
+            restart(children, server)
+        users.join(timeout=90)
+        state = wait_finished(home.analyzer_url, "colours", 30)
+        transcript = transcript_of(home, "colours")
+    assert state["finished"], state
+    session = check_decisions(transcript)
+    assert session.finished
+    assert outcomes["accepted"] == state["accepted"]
+    verdict = verify(transcript)
+    # Every accepted report is in exactly one released batch.
+    assert verdict.reports == state["accepted"]
+
+
+def _wait_for_more(home, reports):
+    start = None
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            found = httpx.get(f"{home.shuffler_url}/experiments/colours/batches", timeout=5).json()
+        except httpx.TransportError:
+            continue
+        start = found["accepted"] if start is None else start
+        if found["accepted"] >= start + reports or found["finished"]:
+            return
+        time.sleep(0.02)
+    raise AssertionError("no progress")
+
+
+@pytest.mark.slow
+def test_a_counter_and_a_histogram_run_side_by_side_and_the_sync_client_takes_part(tmp_path):
+    home = home_of(tmp_path)
+    files = [written(tmp_path, COUNTER, "counter.toml"), written(tmp_path, HISTOGRAM, "histogram.toml")]
+    with both(home, files, **QUICK):
+        limits = Limits(epsilon=4.0, epsilon_per_period=8.0, honest_fraction=0.9)
+        with Client(home.analyzer_url, account=tmp_path / "account.json", limits=limits) as client:
+            client.report(client.play("steps", patience=20), 1.0)
+            client.report(client.play("fruit", patience=20), "plum")
+            assert client.left == 0.0
+        run(Crowd(home.analyzer_url, "steps", 400, (1.0,), seed=3))
+        run(Crowd(home.analyzer_url, "fruit", 200, (1.0,), seed=4))
+        found = {name: wait_finished(home.analyzer_url, name, 30) for name in ("steps", "fruit")}
+        transcripts = {name: transcript_of(home, name) for name in found}
+    steps, fruit = found["steps"], found["fruit"]
+    assert steps["finished"]
+    assert fruit["finished"]
+    assert steps["program"]["users"] == 192
+    # The bound on all errors fails with probability 0.05; three times as far is out of the question.
+    assert abs(steps["program"]["estimate"] - 192) < 3 * steps["program"]["bound"]
+    assert fruit["program"]["top"][0]["item"] == "apple"
+    for transcript in transcripts.values():
+        assert verify(transcript).finished
+
+
+@pytest.mark.slow
+def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
+    """As a person would: start both servers, send users, download the transcript, check it, stop."""
+    home = tmp_path / "home"
+    text = BANDIT.format(policy="dp-klucb", horizon=150, protocol="shuffled-bits")
+    command = [*COMMAND, "up", written(tmp_path, text), "--home", str(home), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
+        try:
+            url = up.stdout.readline().split()[1].rstrip("/")
+            assert main(["crowd", "--users", "400", "--analyzer", url, "--means", "0,0.5,1", "--json"]) == 0
+            found = json.loads(capsys.readouterr().out)
+            assert found["state"]["finished"]
+            transcript = tmp_path / "t.jsonl"
+            transcript.write_text(httpx.get(f"{url}/experiments/colours/transcript", timeout=30).text)
+            assert main(["verify", str(transcript)]) == 0
+            assert "every line follows; the run is finished" in capsys.readouterr().out
+        finally:
+            up.terminate()
+            up.wait(40)
+    assert up.returncode == 0
+    logs = [json.loads(line) for path in home.glob("*/log.jsonl") for line in path.read_text().splitlines()]
+    assert {"stopped"} <= {line["event"] for line in logs}
+    assert all(set(line) <= LOGGED for line in logs)
+
+
+LOGGED = {"at", "level", "event", "server", "experiments", "experiment", "record", "offer", "batches", "what", "error"}

@@ -1,0 +1,356 @@
+"""The shuffler's decisions: what it serves, whom it believes, and what each way of cheating is refused by."""
+
+import json
+import sqlite3
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from service_world import SIGN, SUITE, World, keys_of, signed, upload
+
+from croupier.client.configuration import Batch, Offer
+from croupier.client.sealing import SUITES, key_id, seal
+from croupier.client.signing import Statement, from_text
+from croupier.client.wire import Envelope, Part, Report, report_info
+from croupier.noise import secure
+from croupier.protocols import shuffled_bits
+from croupier.service import tickets, tokens
+from croupier.service.problems import Problem
+from croupier.service.shuffler import Rules
+from croupier.service.store import ShufflerStore
+
+
+@pytest.fixture
+def world(sqlite_url):
+    found = World(ShufflerStore(sqlite_url, secure()))
+    found.open()
+    yield found
+    found.shuffler.store.close()
+
+
+def refused(token, work, *arguments):
+    with pytest.raises(Problem) as problem:
+        work(*arguments)
+    assert problem.value.token == token
+
+
+def rebuilt(world, turn, **changes):
+    """An upload made by hand: what an honest device sends, with something changed."""
+    honest = Envelope.from_bytes(world.report(turn, 1.0))
+    key = keys_of("shuffler").newest(SUITE)
+    info = report_info(world.plan.name, turn.offer.configuration)
+    report = Report.from_bytes(SUITES[SUITE].hpke.decrypt(honest.sealed, SUITES[SUITE].read_private(key.private), info))
+    report = replace(report, **changes)
+    return replace(honest, sealed=seal(SUITE, key.public, report.to_bytes(), info)).to_bytes()
+
+
+def parts_of(world, turn):
+    honest = Envelope.from_bytes(world.report(turn, 1.0))
+    key = keys_of("shuffler").newest(SUITE)
+    info = report_info(world.plan.name, turn.offer.configuration)
+    plain = SUITES[SUITE].hpke.decrypt(honest.sealed, SUITES[SUITE].read_private(key.private), info)
+    return Report.from_bytes(plain).parts
+
+
+def test_both_arms_of_a_phase_fill_and_leave_with_exactly_their_users(world):
+    assert world.fill() == 40
+    assert world.shuffler.close_full() == 2
+    for offer in world.offers():
+        number = offer.batches[0].number
+        receipt = Statement.from_dict("release", world.shuffler.receipt(world.plan.name, number))
+        receipt.check("shuffler", keys_of("shuffler").verify)
+        assert receipt.body["reports"] == 20
+        payload = world.shuffler.part(world.plan.name, number, 0)
+        assert len(payload) == receipt.body["messages"] * receipt.body["length"]
+        world.shuffler.acknowledge(world.plan.name, number)
+        refused("already-released", world.shuffler.part, world.plan.name, number, 0)
+        world.shuffler.acknowledge(world.plan.name, number)
+
+
+def test_a_report_sent_twice_counts_once(world):
+    turn = world.turn()
+    body = world.report(turn, 1.0)
+    assert world.upload(body) == ["accepted"]
+    assert world.upload(body, body) == ["repeated", "repeated"]
+    assert sum(one["received"] for one in world.shuffler.standings(world.plan.name)["batches"]) == 1
+
+
+def test_two_reports_for_one_token_count_once(world):
+    turn = world.turn()
+    assert world.upload(world.report(turn, 1.0), world.report(turn, 0.0)) == ["accepted", "token-spent"]
+
+
+def test_a_forged_token_is_refused(world):
+    turn = world.turn()
+    forged = bytearray(turn.token)
+    forged[-1] ^= 1
+    assert world.upload(rebuilt(world, turn, token=bytes(forged))) == ["bad-token"]
+    own = tokens.issue(bytes(32), world.plan.name, turn.offer.number, 2**40)
+    assert world.upload(rebuilt(world, turn, token=own)) == ["bad-token"]
+
+
+def test_a_token_with_a_later_expiry_is_refused(world):
+    turn = world.turn()
+    longer = turn.token[:16] + (2**40).to_bytes(8, "big") + turn.token[24:]
+    assert world.upload(rebuilt(world, turn, token=longer)) == ["bad-token"]
+
+
+def test_an_expired_token_is_refused(sqlite_url):
+    world = World(ShufflerStore(sqlite_url, secure()))
+    world.open(deadline=1e6)
+    turn = world.turn()
+    body = world.report(turn, 1.0)
+    world.clock.now = turn.expires - 0.01
+    assert world.upload(body) == ["accepted"]
+    turn = world.turn()
+    world.clock.now = turn.expires
+    assert world.upload(world.report(turn, 1.0)) == ["token-expired"]
+    world.shuffler.store.close()
+
+
+def test_a_token_for_one_arm_buys_no_place_in_the_other(world):
+    first, second = world.offers()
+    turn = world.turn()
+    other = second if turn.offer.number == first.number else first
+    assert world.upload(rebuilt(world, turn, offer=other.number)) == ["bad-token"]
+    elsewhere = tuple(replace(part, batch=other.batches[0].number) for part in parts_of(world, turn))
+    assert world.upload(rebuilt(world, turn, parts=elsewhere)) == ["wrong-batch"]
+    assert world.upload(rebuilt(world, turn, parts=(*parts_of(world, turn), *elsewhere))) == ["wrong-batch"]
+
+
+def test_too_many_too_few_longer_or_equal_messages_are_refused(world):
+    turn = world.turn()
+    (part,) = parts_of(world, turn)
+    for messages in (
+        part.messages[:-1],
+        (*part.messages, part.messages[0]),
+        tuple(message + b"\0" for message in part.messages),
+        (part.messages[0],) * len(part.messages),
+    ):
+        assert world.upload(rebuilt(world, turn, parts=(replace(part, messages=messages),))) == ["wrong-shape"]
+    assert world.upload(world.report(turn, 1.0)) == ["accepted"]
+
+
+def test_garbage_is_refused_at_each_layer(world):
+    turn = world.turn()
+    honest = world.report(turn, 1.0)
+    envelope = Envelope.from_bytes(honest)
+    changed = bytearray(honest)
+    changed[-1] ^= 1
+    key = keys_of("shuffler").newest(SUITE)
+    info = report_info(world.plan.name, turn.offer.configuration)
+    for body, outcome in (
+        (b"", "malformed-report"),
+        (b"\x09" + honest[1:], "malformed-report"),
+        (honest[:42], "malformed-report"),
+        (bytes(changed), "unopenable-report"),
+        (honest[:-1], "unopenable-report"),
+        (replace(envelope, key=bytes(8)).to_bytes(), "unopenable-report"),
+        (replace(envelope, suite=3).to_bytes(), "unopenable-report"),
+        (replace(envelope, configuration=bytes(32)).to_bytes(), "unopenable-report"),
+        (replace(envelope, sealed=seal(SUITE, key.public, b"not a report", info)).to_bytes(), "malformed-report"),
+    ):
+        assert world.upload(body) == [outcome]
+    assert world.upload(honest) == ["accepted"]
+
+
+def test_a_report_sealed_for_one_experiment_does_not_open_in_another(world):
+    assert world.upload(world.report(world.turn(), 1.0), name="elsewhere") == ["unopenable-report"]
+
+
+def test_a_late_report_is_told_that_its_batch_has_closed(world):
+    late = [world.turn() for _ in range(3)]
+    world.clock.now += 60
+    world.fill()
+    assert {outcome for turn in late for outcome in world.upload(world.report(turn, 1.0))} == {"batch-closed"}
+
+
+def test_a_batch_that_does_not_fill_expires_and_is_never_released_smaller(world):
+    world.fill(most=10)
+    number = world.offers()[0].batches[0].number
+    refused("not-released", world.shuffler.receipt, world.plan.name, number)
+    world.clock.now += 101
+    assert world.shuffler.sweep() == 2
+    refused("batch-expired", world.shuffler.receipt, world.plan.name, number)
+    refused("batch-expired", world.shuffler.part, world.plan.name, number, 0)
+    refused("batch-expired", world.shuffler.acknowledge, world.plan.name, number)
+    refused("nothing-open", world.turn)
+
+
+def test_a_finished_experiment_gives_no_more_turns(world):
+    turn = world.turn()
+    world.shuffler.finish(world.plan.name)
+    refused("experiment-finished", world.turn)
+    assert world.upload(world.report(turn, 1.0)) == ["batch-closed"]
+    refused("unknown-experiment", world.shuffler.finish, "nothing")
+    assert [p.token for p in world.shuffler.assign([("nothing", None)])] == ["unknown-experiment"]
+
+
+def test_a_configuration_must_be_the_analyzers_and_name_this_shuffler(world):
+    shuffler, name = world.shuffler, world.plan.name
+    again = shuffler.register(name, world.configuration().statement().signed("analyzer", SIGN()))
+    assert again.to_dict() == world.signed.to_dict()
+    refused("bad-signature", shuffler.register, name, world.configuration().statement())
+    refused("bad-request", shuffler.register, "other", world.configuration().statement().signed("analyzer", SIGN()))
+    stranger = replace(
+        world.configuration(), keys={s: keys_of("analyzer").public(SUITE) for s in ("analyzer", "shuffler")}
+    )
+    refused("bad-signature", shuffler.register, name, stranger.statement().signed("analyzer", SIGN()))
+    changed = replace(world.configuration(), title="another")
+    refused("configuration-conflict", shuffler.register, name, changed.statement().signed("analyzer", SIGN()))
+    newer = replace(world.configuration(1), title="another")
+    shuffler.register(name, newer.statement().signed("analyzer", SIGN()))
+    assert json.loads(shuffler.configuration(name)["body"])["revision"] == 1
+    assert shuffler.configuration(name, world.signed.hash)["body"] == world.signed.text
+    refused("unknown-configuration", shuffler.configuration, name, bytes(32))
+
+
+def test_a_name_belongs_to_the_analyzer_that_used_it_first(world):
+    thief = keys_of("thief")
+    stolen = replace(
+        world.configuration(1), keys={"analyzer": thief.public(SUITE), "shuffler": keys_of("shuffler").public(SUITE)}
+    )
+    refused(
+        "configuration-conflict",
+        world.shuffler.register,
+        world.plan.name,
+        stolen.statement().signed("analyzer", thief.sign),
+    )
+
+
+def test_a_shuffler_lends_itself_to_no_more_than_its_rules_allow(sqlite_url):
+    for rules in (Rules(largest_epsilon=1.9), Rules(smallest_batch=21)):
+        store = ShufflerStore(sqlite_url, secure())
+        refused("beyond-policy", World, store, rules)
+        store.close()
+
+
+def test_an_offer_beyond_the_signed_configuration_is_refused(world):
+    offer = world.offers()[0]
+    weak = shuffled_bits(epsilon=9.0).plan(users=20)
+    greedy = replace(offer, number=50, batches=(Batch.of(50, weak),))
+    refused("not-covered", world.shuffler.open_offer, world.plan.name, 50, signed(greedy), None)
+    refused("bad-signature", world.shuffler.open_offer, world.plan.name, 0, offer.statement(), None)
+    lost = replace(offer, configuration=bytes(32))
+    refused("unknown-configuration", world.shuffler.open_offer, world.plan.name, 0, signed(lost), None)
+    refused("bad-request", world.shuffler.open_offer, world.plan.name, 9, signed(offer), None)
+    other = replace(offer, batches=(replace(offer.batches[0], number=77),))
+    refused("offer-conflict", world.shuffler.open_offer, world.plan.name, offer.number, signed(other), None)
+
+
+def test_an_unknown_batch_is_named_so(world):
+    for work in (world.shuffler.receipt, world.shuffler.acknowledge, world.shuffler.cancel):
+        refused("unknown-batch", work, world.plan.name, 99)
+
+
+def test_old_keys_still_open_what_was_sealed_to_them(world, tmp_path):
+    from croupier.service import keys as key_files
+
+    directory = tmp_path / "keys"
+    before = key_files.make(directory)
+    key_files.rotate(directory)
+    after = key_files.load(directory)
+    assert after.newest(SUITE).id != before.newest(SUITE).id
+    assert after.by_id(before.newest(SUITE).id) == before.newest(SUITE)
+    assert after.by_id(key_id(b"unknown")) is None
+
+
+def test_the_store_holds_no_order_no_link_and_no_secret(world, tmp_path):
+    """Read byte by byte: no token or report id, and messages in an order that says nothing about arrival."""
+    bodies, sent = [], []
+    for _ in range(20):
+        turn = world.turn()
+        body = world.report(turn, 1.0)
+        bodies.append((turn, body))
+        (part,) = [Part(p.batch, p.messages) for p in _opened(world, turn, body).parts]
+        sent.append((_opened(world, turn, body).report, part.messages))
+        assert world.upload(body) == ["accepted"]
+    world.shuffler.store.database.scrub([])
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("store.db*"))
+    for turn, body in bodies:
+        assert turn.token not in stored
+        assert turn.token[:16] not in stored
+        assert Envelope.from_bytes(body).sealed[:64] not in stored
+    # But for those that lie across two pages.
+    assert sum(message in stored for _, messages in sent for message in messages) > 50
+    with sqlite3.connect(tmp_path / "store.db") as raw:
+        columns = {row[1] for table in ("pools", "spent") for row in raw.execute(f"PRAGMA table_info({table})")}
+    assert columns == {"experiment", "batch", "key", "payload", "token", "report", "expires"}
+    # For a random order of 20 the chance of 0.9 is below 1e-13.
+    whole = [message for _, messages in sent for message in messages[:1] if message in stored]
+    assert _kendall(stored, whole) < 0.9
+
+
+def test_released_and_acknowledged_messages_are_gone_from_the_files(world, tmp_path):
+    turn = world.turn()
+    body = world.report(turn, 1.0)
+    messages = _opened(world, turn, body).parts[0].messages
+    assert world.upload(body) == ["accepted"]
+    world.fill()
+    world.shuffler.close_full()
+    assert any(messages[0] in path.read_bytes() for path in tmp_path.rglob("store.db*"))
+    for offer in world.offers():
+        world.shuffler.acknowledge(world.plan.name, offer.batches[0].number)
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("store.db*"))
+    assert not any(message in stored for message in messages)
+
+
+def test_expired_messages_are_gone_from_the_files(world, tmp_path):
+    turn = world.turn()
+    body = world.report(turn, 1.0)
+    messages = _opened(world, turn, body).parts[0].messages
+    assert world.upload(body) == ["accepted"]
+    world.clock.now += 101
+    world.shuffler.sweep()
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("store.db*"))
+    assert not any(message in stored for message in messages)
+
+
+def _opened(world, turn, body):
+    key = keys_of("shuffler").newest(SUITE)
+    info = report_info(world.plan.name, turn.offer.configuration)
+    sealed = Envelope.from_bytes(body).sealed
+    return Report.from_bytes(SUITES[SUITE].hpke.decrypt(sealed, SUITES[SUITE].read_private(key.private), info))
+
+
+def _kendall(stored, messages):
+    """How far the order of places in the file follows the order of arrival: 1 is the same order, -1 the opposite."""
+    places = [stored.index(message) for message in messages]
+    pairs = [(places[i] < places[j]) for j in range(len(places)) for i in range(j)]
+    return abs(2 * sum(pairs) / len(pairs) - 1)
+
+
+def test_every_outcome_of_the_store_is_a_problem_or_a_success(world):
+    from croupier.service.problems import PROBLEMS
+
+    turn = world.turn()
+    body = world.report(turn, 1.0)
+    found = Counter(upload(world.shuffler, world.plan.name, body, body, world.report(turn, 0.0)))
+    assert set(found) - {"accepted", "repeated"} <= set(PROBLEMS)
+    assert isinstance(Offer.from_text(turn.offer.statement().text), Offer)
+    assert from_text("x", "AA") == b"\0"
+
+
+def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
+    issuer, stranger = keys_of("issuer").sign, keys_of("thief").sign
+    rules = Rules(issuer=issuer.public_key().public_bytes_raw(), remember=1000)
+    world = World(ShufflerStore(sqlite_url, secure()), rules)
+    world.open()
+    later = int(world.clock.now) + 500
+    ticket = tickets.issue(issuer, world.plan.name, later)
+    first, second = world.turn(ticket), world.turn(ticket)
+    assert world.upload(world.report(first, 1.0)) == ["accepted"]
+    # Asking again after a lost answer is fine; reporting again is not.
+    assert world.upload(world.report(second, 0.0)) == ["token-spent"]
+    assert world.upload(world.report(world.turn(tickets.issue(issuer, world.plan.name, later)), 1.0)) == ["accepted"]
+    for bad in (
+        b"",
+        ticket[:-1],
+        tickets.issue(stranger, world.plan.name, later),
+        tickets.issue(issuer, "elsewhere", later),
+        tickets.issue(issuer, world.plan.name, int(world.clock.now)),
+        tickets.issue(issuer, world.plan.name, int(world.clock.now) + 1001),
+        ticket[:16] + (later + 1).to_bytes(8, "big") + ticket[24:],
+    ):
+        refused("not-admitted", world.turn, bad)
+    world.shuffler.store.close()

@@ -9,6 +9,7 @@ and the budget is checked before the user takes part.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -116,6 +117,7 @@ class ConcurrentShufflers:
         self._numbers: dict[Mechanism, int] = {}
         self._batches = 0
         self._taken: set[tuple[int, ...]] = set()
+        self._covered: set[tuple[int, ...]] = set()
 
     @property
     def idle(self) -> list[int]:
@@ -159,9 +161,12 @@ class ConcurrentShufflers:
         if self.room is not None and users > self.room:
             raise InvalidParameter("users", users, f"at most {self.room}: then a batch is full and must be released")
         present = tuple(sorted([batch.kind for batch in self.active.values()]))
-        if present and present not in self._taken:
-            self._check([self.mechanisms[kind] for kind in present])
-            self._taken.add(present)
+        if present and present not in self._covered:
+            # Whoever takes part in less than another does pays no more.
+            if not any(Counter(present) <= Counter(taken) for taken in self._taken):
+                self._check([self.mechanisms[kind] for kind in present])
+                self._taken.add(present)
+            self._covered.add(present)
         for batch in self.active.values():
             batch.missing -= users
         self.users += users

@@ -261,10 +261,15 @@ class Loss:
     def _renyi_delta(self, epsilon: float) -> float:
         """δ at ε from the Rényi curve: 003 Lemma 10 solved for δ."""
         exponents = (
-            (order - 1.0) * (self.ideal.rdp(order) - epsilon + math.log1p(-1.0 / order)) - math.log(order)
-            for order in ORDERS
+            (order - 1.0) * (divergence - epsilon + math.log1p(-1.0 / order)) - math.log(order)
+            for order, divergence in zip(ORDERS, self._renyi_curve, strict=True)
         )
         return math.exp(min(min(exponents), 0.0))
+
+    @cached_property
+    def _renyi_curve(self) -> tuple[float, ...]:
+        """The divergence at every order that a conversion looks at; many ε ask for it."""
+        return tuple(self.ideal.rdp(order) for order in ORDERS)
 
     def rdp(self, order: float) -> float:
         """An upper bound on the Rényi divergence of an order above 1; infinite for noise of bounded support.

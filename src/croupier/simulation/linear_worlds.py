@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
+from croupier.linear import blocks, with_constant
 
 Floats = NDArray[np.float64]
 
@@ -49,12 +50,11 @@ class Sphere(LinearWorld):
         self.theta = np.append(hidden / np.linalg.norm(hidden), 1.0) / np.sqrt(2.0)
 
     def offer(self, users: int, generator: np.random.Generator) -> Offers:
-        features = np.empty((users, self.actions, self.dimension))
         drawn = generator.standard_normal((users, self.actions, self.dimension - 1))
-        features[..., :-1] = drawn / np.sqrt(2.0 * np.einsum("...i,...i->...", drawn, drawn))[..., None]
-        features[..., -1] = np.sqrt(0.5)
+        features = with_constant(drawn / np.sqrt(np.einsum("...i,...i->...", drawn, drawn))[..., None])
         assert self.theta is not None
-        return Offers(features, features @ self.theta)
+        # Rounding may leave a mean a hair outside.
+        return Offers(features, np.clip(features @ self.theta, 0.0, 1.0))
 
 
 class Table(LinearWorld):
@@ -80,10 +80,7 @@ class Table(LinearWorld):
 
     def offer(self, users: int, generator: np.random.Generator) -> Offers:
         picked = generator.integers(0, len(self.rows), users)
-        width = self.rows.shape[1]
-        features = np.zeros((users, self.actions, self.dimension))
-        for action in range(self.actions):
-            features[:, action, action * width : (action + 1) * width] = self.rows[picked]
+        features = blocks(self.rows[picked], self.actions)
         return Offers(features, (self.labels[picked, None] == np.arange(self.actions)).astype(np.float64))
 
 

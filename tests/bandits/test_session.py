@@ -135,3 +135,13 @@ def test_every_order_of_one_phase_gives_one_state() -> None:
             session.observe(Released(batches[index].batch, answer(session, batches[index])))
         states.add((session.policy.totals.tobytes(), tuple(session.open_batches)))
     assert len(states) == 1
+
+
+def test_an_arm_that_became_the_last_is_not_retired_and_the_replay_agrees() -> None:
+    """The wish waits for the end of the phase; by then every other arm may be out."""
+    session = Session({"name": "dist-dp-se", "arms": 2, "horizon": 10**6, "epsilon": 5.0, "binary": True})
+    session.observe(Operated("retire", 0))
+    for batch in session.open_batches:
+        session.observe(Released(batch.batch, batch.users if batch.arm == 0 else 0))
+    assert session.policy.active.tolist() == [[True, False]]
+    assert Session.replay(session.transcript()).policy.active.tolist() == [[True, False]]

@@ -65,7 +65,7 @@ def test_a_spent_budget_refuses_and_charges_nothing(tmp_path):
 
 def test_the_ledger_renews_when_the_period_since_its_first_charge_is_over():
     clock = Clock()
-    account = Account(None, Limits(epsilon_per_period=1.0), clock=clock, period=60)
+    account = Account(None, Limits(epsilon_per_period=1.0, shortest_period=1), clock=clock, period=60)
     account.charge(1.0, 0.0, pending())
     clock.now += 59.9
     assert account.left == 0.0
@@ -78,8 +78,21 @@ def test_the_ledger_renews_when_the_period_since_its_first_charge_is_over():
     assert account.left == 0.0
 
 
+def test_no_experiment_can_make_the_ledger_renew_sooner_than_the_device_wants():
+    clock = Clock()
+    account = Account(None, Limits(epsilon_per_period=1.0, shortest_period=3600), clock=clock)
+    found = configuration(ANALYZER, SHUFFLER)
+    hasty = configuration(ANALYZER, SHUFFLER, privacy=type(found.privacy)(1.0, 1e-9, 1.0, "x", 1))
+    account.trust(hasty, both_signed(hasty.statement(), ANALYZER, SHUFFLER), None)
+    account.charge(1.0, 0.0, pending())
+    clock.now += 3599.0
+    assert account.left == 0.0
+    clock.now += 1.0
+    assert account.left == 1.0
+
+
 def test_the_period_is_the_longest_of_the_experiments_joined():
-    account = Account(None, Limits())
+    account = Account(None, Limits(shortest_period=1))
     for period in (60, 3600, 600):
         found = configuration(ANALYZER, SHUFFLER)
         found = configuration(

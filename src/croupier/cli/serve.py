@@ -72,7 +72,7 @@ def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
     for name in ("bearer", "admin"):
         secret = keys.make_bearer(directory / name)
         print(f"{directory / name}: sha256:{keys.bearer_hash(secret)}")
-    print(f"{directory}: signing key {found.verify.hex()[:16]}, sealing key {key.number} ({suite}) {key.id.hex()}")
+    print(f"{directory}: signing key {found.verify.hex()}, sealing key {key.number} ({suite}) {key.id.hex()}")
     return 0
 
 

@@ -59,7 +59,7 @@ class Account:
     """One device's account; `path=None` keeps it in memory only, for simulations.
 
     The ledger renews when `period` seconds have passed since its first charge: the longest period of any experiment
-    that the device joined.
+    that the device joined, and never less than the device's own shortest one.
 
     >>> account = Account(None, Limits(epsilon_per_period=1.5), clock=lambda: 0.0)
     >>> account.left
@@ -78,6 +78,7 @@ class Account:
 
     def __post_init__(self) -> None:
         self.ledger = self._fresh_ledger()
+        self.period = max(self.period, self.limits.shortest_period)
         if self.path is not None:
             self.path = Path(self.path)
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +160,7 @@ class Account:
             body = json.loads(text)
             integer("version", body.pop("version"), VERSION, VERSION)
             kept = Ledger.from_json(body["ledger"])
-            self.period = integer("period", body["period"], 1)
+            self.period = max(integer("period", body["period"], 1), self.limits.shortest_period)
             self.started = body["started"]
             self.trusted = {name: Trusted(**one) for name, one in body["trusted"].items()}
             self.pending = {one["report"]: Pending(**one) for one in body["pending"]}

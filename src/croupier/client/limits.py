@@ -16,7 +16,8 @@ class BeyondLimits(CroupierError):
 class Limits:
     """The largest ε and δ of one turn, the smallest batch, and the largest share of honest users to rely on.
 
-    `epsilon_per_period` and `delta_per_period` are the budget of the ledger: what all turns of a period may cost.
+    `epsilon_per_period` and `delta_per_period` are the budget of the ledger: what all turns of a period may cost. The
+    ledger never renews sooner than after `shortest_period` seconds, whatever an experiment says.
 
     >>> Limits(epsilon=1.0).users
     32
@@ -28,6 +29,7 @@ class Limits:
     honest_fraction: float = 1.0
     epsilon_per_period: float = 4.0
     delta_per_period: float = 1e-4
+    shortest_period: int = 86_400
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
@@ -36,6 +38,7 @@ class Limits:
         between("honest_fraction", self.honest_fraction, 0, 1, "(]")
         positive("epsilon_per_period", self.epsilon_per_period)
         between("delta_per_period", self.delta_per_period, 0, 1, "[)")
+        integer("shortest_period", self.shortest_period, 1)
 
     def check(self, configuration: Configuration) -> None:
         """Refuse an experiment that promises less than this device wants."""

@@ -1,0 +1,228 @@
+"""What the documents of operations say is what the code does: tables, arithmetic, metrics, settings and commands."""
+
+import asyncio
+import contextlib
+import io
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import httpx
+import pytest
+import service_stores
+from service_world import Clock
+
+from croupier import protocols
+from croupier.cli import main, parser
+from croupier.cli.serve import _options
+from croupier.client import AsyncClient, Limits, Refused, residual
+from croupier.client.wire import shape, upload_bytes
+from croupier.service.analyzer_app import AnalyzerApp
+from croupier.service.experiment import plan, read_plan
+from croupier.service.settings import AnalyzerSettings, ShufflerSettings, read
+from croupier.service.shuffler_app import ShufflerApp
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "two-hosts"
+SIZES = (100, 1_000, 10_000)
+
+
+def _histogram(users, honest_fraction):
+    privacy = {"epsilon": 1.0, "delta": 1e-6, "honest_fraction": honest_fraction}
+    program = {"kind": "histogram", "users": users, "items": list("abcde")}
+    ((_, mechanism),) = plan({"name": "h", "program": program, "privacy": privacy}).program().wanted[0].batches
+    return mechanism
+
+
+def _sum(name, **options):
+    def made(users, honest_fraction):
+        return protocols.protocol(name, epsilon=1.0, honest_fraction=honest_fraction, **options).plan(users=users)
+
+    return made
+
+
+ROWS = {
+    "`shuffled-laplace`, binary": _sum("shuffled-laplace", binary=True),
+    "`shuffled-laplace`, values in [0, 1]": _sum("shuffled-laplace"),
+    "`shuffled-bits`": _sum("shuffled-bits"),
+    "`shuffled-levels`": _sum("shuffled-levels"),
+    "`counted-messages`": _sum("counted-messages"),
+    "histogram of five items": _histogram,
+}
+
+
+def tables(text):
+    """Every table of a document, as rows of cells, without its header."""
+    found = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in one.splitlines()[2:]] for one in found]
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def promised(header):
+    """The table of promises.md whose cells look as `header` says, by the protocol's name."""
+    (table,) = [
+        one for one in tables((ROOT / "docs/promises.md").read_text()) if all(re.fullmatch(header, r[1]) for r in one)
+    ]
+    return {row[0]: row[1:] for row in table}
+
+
+def test_the_residual_epsilons_of_the_promises_are_those_of_the_code():
+    table = promised(r"\S+ \(.*\)")
+    assert set(table) == set(ROWS)
+    for name, cells in table.items():
+        for users, cell in zip(SIZES, cells, strict=True):
+            found = residual(ROWS[name](users, 1.0))
+            epsilon = "∞" if found.hides_nothing else f"{found.epsilon:.2f}"
+            assert cell == f"{epsilon} ({found.advantage:.3f})", (name, users)
+
+
+def test_the_bias_of_missing_noise_in_the_promises_is_that_of_the_code():
+    table = promised(r"\d+\.\d\d")
+    assert set(table) == {name for name in ROWS if "histogram" not in name and "[0, 1]" not in name}
+    for name, cells in table.items():
+        assert cells == [f"{ROWS[name](users, 0.9).omission_bias:.2f}" for users in SIZES], name
+
+
+def test_the_arithmetic_of_operations_gives_what_is_printed_there():
+    text = (ROOT / "docs/operations.md").read_text()
+    (program,), printed = blocks(text, "python"), io.StringIO()
+    names = {}
+    with contextlib.redirect_stdout(printed):
+        exec(compile(program, "operations.md", "exec"), names)
+    assert blocks(text, "text") == [printed.getvalue()]
+    form = shape(ROWS["`shuffled-laplace`, binary"](1_000, 0.9))
+    assert (names["messages"], names["sealed"]) == (form.slots, form.length + 48)
+    assert names["upload"] == upload_bytes((form,), 48)
+
+
+def test_links_between_the_documents_lead_somewhere():
+    for path in (ROOT / "SECURITY.md", ROOT / "docs/promises.md", ROOT / "docs/operations.md", EXAMPLE / "README.md"):
+        for target in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+            file, _, heading = target.partition("#")
+            found = (path.parent / file).resolve()
+            assert found.is_file(), (path.name, target)
+            headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
+            assert not heading or heading in {one.lower().replace(" ", "-") for one in headings}, target
+
+
+def commands():
+    """Every `croupier` command of the example, as arguments."""
+    lines = [line for block in blocks((EXAMPLE / "README.md").read_text(), "sh") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("croupier ")]
+
+
+def test_every_command_of_the_example_is_one_that_the_program_takes():
+    found = commands()
+    assert {tuple(one[:2]) for one in found} == {("serve", "keys"), ("serve", "shuffler"), ("serve", "analyzer")}
+    for arguments in found:
+        options = parser().parse_args(arguments)
+        for name in (options.settings, *(options.files if options.role == "analyzer" else [])):
+            assert name is None or (EXAMPLE / name).is_file()
+
+
+def settings(role, environment):
+    """The settings that the example's last command for a server gives it, in the current directory."""
+    kind = {"shuffler": ShufflerSettings, "analyzer": AnalyzerSettings}[role]
+    options = parser().parse_args([one for one in commands() if one[1] == role][-1])
+    given = {name: getattr(options, f"set_{name}") for name in _options()}
+    return read(kind, role.upper(), options.settings, given, environment), options.files
+
+
+class Hosts(httpx.AsyncBaseTransport):
+    """Sends each request to the application that its host names."""
+
+    def __init__(self):
+        self.apps = {}
+
+    async def handle_async_request(self, request):
+        app = self.apps[request.url.host]
+        return await httpx.ASGITransport(app, raise_app_exceptions=False).handle_async_request(request)
+
+
+@pytest.fixture
+def example(tmp_path, monkeypatch):
+    """The example as its README sets it up: keys, the hash that travels, certificates; stores by the environment."""
+    for path in EXAMPLE.glob("*.toml"):
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tls").mkdir()
+    for name in ("certificate.pem", "key.pem"):
+        (tmp_path / "tls" / name).touch()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for arguments in [one for one in commands() if one[1] == "keys"]:
+            assert main(arguments) == 0
+    known = re.search(r"^analyzer/keys/bearer: (sha256:[0-9a-f]{64})$", printed.getvalue(), re.MULTILINE)
+    return {"CROUPIER_SHUFFLER_ANALYZER": known[1]}
+
+
+def test_the_settings_of_the_example_are_valid_and_its_files_hold_no_secret(example):
+    shuffler, _ = settings("shuffler", example)
+    analyzer, experiments = settings("analyzer", example)
+    assert (shuffler.workers, shuffler.report_within, shuffler.largest_epsilon) == (4, 900, 2.0)
+    assert shuffler.store.startswith("postgresql://")
+    assert analyzer.store.startswith("postgresql://")
+    assert analyzer.public_url.startswith("https://")
+    for path in EXAMPLE.iterdir():
+        assert not re.search(r"://[^/\s:@]*:[^/\s@]+@", path.read_text()), f"a password in {path.name}"
+    for path in experiments:
+        assert read_plan(path).privacy.epsilon <= shuffler.largest_epsilon
+        assert read_plan(path).recipe["smallest"] >= shuffler.smallest_batch
+
+
+def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_document(example, tmp_path):
+    for server in ("SHUFFLER", "ANALYZER"):
+        example[f"CROUPIER_{server}_STORE"] = service_stores.new_store("postgresql", tmp_path)
+        example[f"CROUPIER_{server}_OPENERS"] = "0"
+    clock, hosts = Clock(), Hosts()
+    http = httpx.AsyncClient(transport=hosts)
+    shuffler = ShufflerApp(settings("shuffler", example)[0], clock=clock)
+    found, experiments = settings("analyzer", example)
+    analyzer = AnalyzerApp(found, [read_plan(path) for path in experiments], clock=clock, http=http)
+    hosts.apps = {"shuffler.example": shuffler.app, "analyzer.example": analyzer.app}
+    trust = {"analyzer": analyzer.analyzer.keys.verify, "shuffler": shuffler.shuffler.keys.verify}
+
+    async def get(server, path):
+        return await http.get({"shuffler": found.shuffler, "analyzer": found.public_url}[server] + path)
+
+    async def until(condition):
+        for _ in range(1000):
+            if await condition():
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError("it did not come to that")
+
+    async def work():
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(shuffler.app.router.lifespan_context(shuffler.app))
+            # The analyzer's last question may still be with the database when the analyzer has gone.
+            stack.push_async_callback(asyncio.get_running_loop().shutdown_default_executor)
+            await stack.enter_async_context(analyzer.app.router.lifespan_context(analyzer.app))
+
+            async def ready():
+                return (await get("analyzer", "/readyz")).status_code == 200
+
+            await until(ready)
+            client = AsyncClient(found.public_url, http=http, limits=Limits(epsilon=1.0), trust=trust)
+            await client.report(await client.play("onboarding", patience=5.0), 1.0)
+            with pytest.raises(Refused):
+                await client.play("nothing")
+            assert (await get("shuffler", "/nowhere")).status_code == 404
+            clock.now += 3601.0
+
+            async def expired():
+                return 'croupier_batches_total{outcome="expire"}' in (await get("shuffler", "/metrics")).text
+
+            await until(expired)
+            return {server: (await get(server, "/metrics")).text for server in ("shuffler", "analyzer")}
+
+    exported = {
+        server: set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)) for server, text in asyncio.run(work()).items()
+    }
+    rows = [row for one in tables((ROOT / "docs/operations.md").read_text()) for row in one if "`croupier_" in row[0]]
+    for server, names in exported.items():
+        assert names == {row[0].strip("`") for row in rows if row[1] in (server, "both")}

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from croupier.continual import CounterPlan, prefixes
+from croupier.continual import CounterPlan
 from croupier.noise import seeded
 from croupier.privacy import gaussian_scale
-from croupier.simulation.counting import CountingError, TreeSum
+from croupier.simulation.counting import CountingError, TreeSum, mean_squares
 from croupier.simulation.figures.experiment import Body, Task
 from croupier.simulation.reference_sums import SquareRoot
 from croupier.simulation.streams import Floats
@@ -22,16 +22,8 @@ CENTRAL = "central square root"
 
 
 def worst_moment(plan: CounterPlan, values: Floats) -> tuple[int, float]:
-    """After how many users of a stream the root mean square error is largest, and that error, exactly.
-
-    It has two parts: the noise of the finished nodes, and the users of the unfinished one.
-    """
-    low = plan.tree.low
-    levels = zip(plan.tree.nodes, plan.variances, strict=True)
-    noise = prefixes(plan.tree, [np.full(nodes, variance) for nodes, variance in levels])
-    sums, users = np.append(0.0, np.cumsum(values)), np.arange(1, len(values) + 1)
-    unseen = sums[1:] - sums[users // low * low] - users % low * plan.middle
-    squares = noise[users // low] + unseen**2
+    """After how many users of a stream the root mean square error is largest, and that error, exactly."""
+    squares = mean_squares(plan, values)
     moment = int(np.argmax(squares))
     return moment + 1, float(np.sqrt(squares[moment]))
 
@@ -58,7 +50,7 @@ def _row(error: CountingError, exact: float, noise_std: float) -> Body:
         "rms_error": error.rms_error_last,
         "exact": exact,
         "noise_std": noise_std,
-        "rms_error_largest_over_time": error.rms_error_worst,
+        "rms_error_largest_over_time": error.rms_error_largest,
         "largest_error": error.max_error_mean,
     }
 

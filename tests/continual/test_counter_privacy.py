@@ -287,3 +287,34 @@ def test_a_pure_counter_passes_the_audit_and_a_doubled_one_does_not() -> None:
     assert views_of(right) <= plan.epsilon
     doubled = tuple(laplace(epsilon=2.0, binary=True).plan(size) for size in tree.sizes)
     assert views_of(doubled) > plan.epsilon
+
+
+def composed_by_dp_accounting(plan: CounterPlan, epsilon: float, pessimistic: bool) -> float:
+    """δ of a user in all levels of a counter over sparse bits: the view is how many bits there are, and the ones."""
+    from dp_accounting.pld import privacy_loss_distribution
+    from scipy.stats import binom
+
+    total = None
+    for mechanism in plan.mechanisms:
+        noise = mechanism.share.times(mechanism.honest)
+        here, there = {}, {}
+        for sent in range(noise.slots + 1):
+            chance = binom.pmf(sent, noise.slots, float(noise.rate))
+            if chance < 1e-25:
+                continue
+            for ones, mass in enumerate(chance * binom.pmf(np.arange(sent + 1), sent, 0.5)):
+                if mass > 0:
+                    here[10_000 * sent + ones] = there[10_000 * sent + ones + 1] = math.log(mass)
+        level = privacy_loss_distribution.from_two_probability_mass_functions(
+            here, there, pessimistic_estimate=pessimistic, value_discretization_interval=1e-4
+        )
+        total = level if total is None else total.compose(level)
+    assert total is not None
+    return float(total.get_delta_for_epsilon(epsilon))
+
+
+def test_another_librarys_composition_of_the_levels_brackets_ours() -> None:
+    plan = counter(4096, 3, epsilon=0.9, delta=1e-6)
+    ours = plan.loss.delta(0.9)
+    assert composed_by_dp_accounting(plan, 0.9, pessimistic=False) <= ours <= 1e-6
+    assert ours <= composed_by_dp_accounting(plan, 0.9, pessimistic=True) * (1 + 1e-3)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
 from croupier.continual.shufflers import Activated, Arrived, Batch, ConcurrentShufflers, Event, Released, composed
 from croupier.continual.tree import Tree, Weights
+from croupier.noise import PolyaDifference, Skellam
 from croupier.privacy import Guarantee, Loss
 from croupier.protocols import Mechanism
 from croupier.protocols.mechanism import canonical
@@ -131,10 +132,12 @@ class CounterPlan:
         """A bound on the noise of all prefixes at once, seen along so many fixed directions.
 
         A direction combines the coordinates' noises with coefficients of at most one whose squares add up to
-        `strength`: 1 for a coordinate or a unit vector. K(l)/l² of the noise never falls as l grows, so its cumulant
-        is at most strength·K(l).
+        `strength`: 1 for a coordinate or a unit vector. Where K(l)/l² of the noise never falls as l grows, as for
+        Skellam and Laplace noise but not for bits, its cumulant is at most strength·K(l).
         """
         failure = float(between("failure", failure, 0, 1))
+        if strength != 1.0 and not all(isinstance(m.noise, Skellam | PolyaDifference) for m in self.mechanisms):
+            raise InvalidParameter("strength", strength, "1, unless the noise is Skellam or Laplace")
         wraps = zip(self.tree.nodes, self.mechanisms, strict=True)
         spare = failure - self.dimension * math.fsum(nodes * m.wrap_probability for nodes, m in wraps)
         if spare <= 0.0:
@@ -273,6 +276,7 @@ def gaussian_deviation(
     tree: Tree, variances: Sequence[float], failure: float, *, directions: float = 1.0, strength: float = 1.0
 ) -> float:
     """`CounterPlan.deviation` for Gaussian noise of these variances on the nodes of each level."""
+    failure = float(between("failure", failure, 0, 1))
     std = math.sqrt(tree.worst(variances))
     return _least_deviation(
         tree, lambda level, slopes: strength * variances[level] * slopes**2 / 2.0, std, directions / failure

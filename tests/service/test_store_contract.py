@@ -5,12 +5,16 @@ import threading
 from collections import Counter
 
 import pytest
+from sqlalchemy import insert, select, update
 
 from croupier.noise import secure
-from croupier.service.store import AnalyzerStore, Arrival, NewBatch, ShufflerStore, StoreProblem
+from croupier.service.store import AnalyzerStore, Arrival, NewBatch, ShufflerStore, StoreProblem, schema
 from croupier.service.store.database import Database
+from croupier.service.store.schema import steps
+from croupier.service.store.vault import Vault
 
 NOW = 1000.0
+KEY = bytes(range(32))
 
 
 def batch(number=0, users=4, expires=None, name=b"b", slots=2, length=8):
@@ -29,7 +33,7 @@ def arrival(who, offer=0, batches=(0,), token=None, report=None):
 
 @pytest.fixture
 def store(store_url):
-    found = ShufflerStore(store_url, secure())
+    found = ShufflerStore(store_url, secure(), KEY)
     found.put_configuration("e", 0, b"c" * 32, "{}")
     yield found
     found.close()
@@ -211,12 +215,12 @@ def test_spent_tokens_are_forgotten_when_they_are_void_anyway(store):
 
 
 def test_everything_is_there_after_a_restart(store_url):
-    first = ShufflerStore(store_url, secure())
+    first = ShufflerStore(store_url, secure(), KEY)
     first.put_configuration("e", 0, b"c" * 32, "{}")
     first.put_offer("e", 0, "o", [batch(users=3)])
     first.accept([arrival(1), arrival(2)])
     # No close: the process just ends, and another one has opened the store.
-    second = ShufflerStore(store_url, secure())
+    second = ShufflerStore(store_url, secure(), KEY)
     assert second.accept([arrival(1), arrival(3)]) == ["repeated", "accepted"]
     (closing,) = close_all(second)
     assert closing.messages == 6
@@ -227,7 +231,7 @@ def test_everything_is_there_after_a_restart(store_url):
 
 def test_several_workers_fill_a_batch_to_exactly_its_users(store_url):
     """Each worker has a store of its own on the same database; 60 reports race for 25 places."""
-    stores = [ShufflerStore(store_url, secure()) for _ in range(3)]
+    stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(3)]
     stores[0].put_configuration("e", 0, b"c" * 32, "{}")
     stores[0].put_offer("e", 0, "o", [batch(users=25)])
     outcomes, failures = [], []
@@ -259,7 +263,7 @@ def test_several_workers_fill_a_batch_to_exactly_its_users(store_url):
 
 
 def test_the_same_token_at_two_workers_counts_once(store_url):
-    stores = [ShufflerStore(store_url, secure()) for _ in range(2)]
+    stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(2)]
     stores[0].put_configuration("e", 0, b"c" * 32, "{}")
     stores[0].put_offer("e", 0, "o", [batch(users=100)])
     outcomes = []
@@ -318,18 +322,57 @@ def test_the_analyzers_log_only_grows(store_url):
 
 
 def test_migrations_run_once_and_a_newer_store_is_refused(store_url):
-    from croupier.service.store.schema import STEPS
-
     ran = []
-    steps = (*STEPS, lambda connection: ran.append(1))
+    known = steps(Vault(KEY))
+    more = (*known, lambda connection: ran.append(1))
     database = Database(store_url)
-    database.migrate(STEPS)
-    database.migrate(steps)
-    database.migrate(steps)
+    database.migrate(known)
+    database.migrate(more)
+    database.migrate(more)
     assert ran == [1]
     with pytest.raises(StoreProblem, match="newer version"):
-        database.migrate(STEPS)
+        database.migrate(known)
     database.close()
+
+
+def test_a_store_of_the_first_version_goes_on_as_if_nothing_had_happened(store_url):
+    """Its messages were written as they came; after the migration they are hidden, and none is lost or told twice."""
+    database = Database(store_url)
+    database.migrate(steps(Vault(KEY))[:1])
+    with database.write() as connection:
+        row = vars(batch(users=2)) | {"experiment": "e", "received": 1, "state": "open"}
+        connection.execute(insert(schema.BATCHES).values(row))
+        ready = vars(batch(1, users=1, name=b"p")) | {"experiment": "e", "received": 1, "state": "ready"}
+        connection.execute(insert(schema.BATCHES).values(ready | {"receipt": "receipt"}))
+        pool = {"experiment": "e", "batch": 0, "key": b"k", "payload": message(1, 0) + message(1, 1)}
+        connection.execute(insert(schema.POOLS).values(pool))
+        connection.execute(insert(schema.PARTS).values(experiment="e", batch=1, part=0, payload=message(9, 0, 1)))
+        spent = arrival(1)
+        connection.execute(insert(schema.SPENT).values(token=spent.token, report=spent.report, expires=2000))
+    database.close()
+    store = ShufflerStore(store_url, secure(), KEY)
+    assert store.accept([arrival(1), arrival(2)]) == ["repeated", "accepted"]
+    close_all(store)
+    assert sorted(released(store)) == sorted(message(who, slot) for who in (1, 2) for slot in (0, 1))
+    assert released(store, 1) == [message(9, 0, 1)]
+    store.close()
+
+
+def test_a_store_opened_with_another_key_or_changed_is_refused_not_released(store_url):
+    store = ShufflerStore(store_url, secure(), KEY)
+    store.put_offer("e", 0, "o", [batch(users=1)])
+    store.accept([arrival(1)])
+    other = ShufflerStore(store_url, secure(), bytes(32))
+    with pytest.raises(StoreProblem, match="another key, or a changed store"):
+        close_all(other)
+    with store.database.write() as connection:
+        (row,) = connection.execute(select(schema.POOLS))
+        connection.execute(update(schema.POOLS).values(payload=row.payload[:-1] + bytes([row.payload[-1] ^ 1])))
+    with pytest.raises(StoreProblem, match="another key, or a changed store"):
+        close_all(store)
+    assert store.standings("e")[0].state == "closed"
+    store.close()
+    other.close()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A server's secret keys on disk: made on first use, readable by their owner alone, replaced without losing the old.
 
-One directory a server: `sign` (Ed25519), `token` (the shuffler's key for one-time tokens) and `seal-NUMBER.json` (one
-sealing key a suite and rotation). Bearer secrets, which one party shows another, are files of their own.
+One directory a server: `sign` (Ed25519), `token` (the shuffler's key for one-time tokens), `store` (the one that its
+store is encrypted with) and `seal-NUMBER.json` (one sealing key a suite and rotation). Bearer secrets, which one party shows another, are files of their own.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Keys:
 
     sign: Ed25519PrivateKey
     token: bytes
+    store: bytes
     sealing: tuple[SealingKey, ...]
 
     def newest(self, suite_name: str) -> SealingKey:
@@ -76,13 +77,13 @@ def load(directory: Path) -> Keys:
     if not directory.is_dir():
         raise KeyProblem(f"there are no keys in {directory}: make them with `croupier serve keys {directory}`")
     sign = Ed25519PrivateKey.from_private_bytes(_read(directory / "sign"))
-    return Keys(sign, _read(directory / "token"), tuple(_sealing(directory)))
+    return Keys(sign, _read(directory / "token"), _read(directory / "store"), tuple(_sealing(directory)))
 
 
 def make(directory: Path, *, suites: tuple[str, ...] = (DEFAULT_SUITE,)) -> Keys:
     """Make whatever keys are missing, and read them all."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name in ("sign", "token"):
+    for name in ("sign", "token", "store"):
         if not (directory / name).exists():
             _write(directory / name, secrets.token_bytes(32))
     for name in suites:

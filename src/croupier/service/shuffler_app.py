@@ -61,7 +61,7 @@ class ShufflerApp:
         keys = key_files.load(Path(settings.keys))
         keys.newest(settings.suite)
         self.known_bearer = known_bearer(settings.analyzer)
-        store = ShufflerStore(store_url(settings.store), source or secure())
+        store = ShufflerStore(store_url(settings.store), source or secure(), keys.store)
         rules = Rules(
             settings.ahead,
             settings.spare,

@@ -1,7 +1,8 @@
 """How reports get into the shuffler's store: in groups, one transaction a group, mixed before they are written.
 
 Sealed messages lie in *pools*: one row holds the messages of many reports in a random order under a random key, so the
-store knows neither who sent a message, nor when, nor which messages came together.
+store knows neither who sent a message, nor when, nor which messages came together. A pool is encrypted each time that
+it is written, so two states of it, side by side in a database's log, do not tell what came in between.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import secrets
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -18,7 +20,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from croupier.noise import Source
 from croupier.service.mixing import mixed
 from croupier.service.store.database import Database
-from croupier.service.store.schema import BATCHES, ISSUED, OFFERS, POOLS, SPENT, Arrival
+from croupier.service.store.schema import BATCHES, ISSUED, OFFERS, POOLS, SPENT, Arrival, pool_place
+from croupier.service.store.vault import Vault
 
 POOL_BYTES = 2**15
 """A pool is closed to more messages when it is about this long."""
@@ -59,8 +62,8 @@ _SPEND = insert(SPENT)
 class Intake:
     """Takes reports in; remembers the pool that each open batch's next messages are mixed into."""
 
-    def __init__(self, database: Database, source: Source) -> None:
-        self.database, self.source = database, source
+    def __init__(self, database: Database, source: Source, vault: Vault) -> None:
+        self.database, self.source, self.vault = database, source, vault
         self.lock = threading.Lock()
         self._pools: dict[Key, tuple[bytes, tuple[bytes, ...]]] = {}
         self._find = _FIND_BATCHES if database.sqlite else _LOCK_BATCHES
@@ -78,6 +81,7 @@ class Intake:
 
         Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent` or `batch-closed`.
         """
+        arrivals = [self._marked(one) for one in arrivals]
         with self.lock:
             with self.database.write() as connection:
                 batches = self._lock_batches(connection, arrivals)
@@ -93,6 +97,10 @@ class Intake:
                     if batch["received"] >= batch["users"]:
                         self._pools.pop(key, None)
         return outcomes
+
+    def _marked(self, arrival: Arrival) -> Arrival:
+        mark = self.vault.mark
+        return replace(arrival, token=mark(b"token", arrival.token), report=mark(b"report", arrival.report))
 
     def _lock_batches(self, connection: Connection, arrivals: Sequence[Arrival]) -> dict[Key, dict[str, Any]]:
         wanted: dict[str, set[int]] = defaultdict(set)
@@ -119,7 +127,8 @@ class Intake:
             if len(old) * batches[experiment, number]["length"] >= POOL_BYTES:
                 key, old = secrets.token_bytes(16), ()
             pool = tuple(mixed((*old, *messages), self.source))
-            row = {"experiment": experiment, "batch": number, "key": key, "payload": b"".join(pool)}
+            hidden = self.vault.hide(experiment, number, pool_place(key), b"".join(pool))
+            row = {"experiment": experiment, "batch": number, "key": key, "payload": hidden}
             connection.execute(self._pour_one, row)
             pools[experiment, number] = (key, pool)
         return pools

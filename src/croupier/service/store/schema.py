@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+)
+
+from croupier.service.store.vault import Vault
 
 META = MetaData()
 
@@ -84,8 +102,34 @@ PARTS = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
-STEPS = (META.create_all,)
-"""Numbered migrations; a later one is added, never changed."""
+
+def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
+    """Numbered migrations; a later one is added, never changed."""
+
+    def hide_messages_and_marks(connection: Connection) -> None:
+        """Stores of the first version held sealed messages as they came, and hashes without a key."""
+        for row in connection.execute(select(SPENT)).all():
+            connection.execute(delete(SPENT).where(SPENT.c.token == row.token))
+            marks = {"token": vault.mark(b"token", row.token), "report": vault.mark(b"report", row.report)}
+            connection.execute(insert(SPENT).values(marks | {"expires": row.expires}))
+        for table, place in ((POOLS, pool_place), (PARTS, part_place)):
+            column = table.c[2]
+            for row in connection.execute(select(table)).all():
+                hidden = vault.hide(row.experiment, row.batch, place(row[2]), row.payload)
+                where = (table.c.experiment == row.experiment, table.c.batch == row.batch, column == row[2])
+                connection.execute(table.update().where(*where).values(payload=hidden))
+
+    return META.create_all, hide_messages_and_marks
+
+
+def pool_place(key: bytes) -> bytes:
+    """Where a pool lies, for the vault."""
+    return b"pool" + key
+
+
+def part_place(part: int) -> bytes:
+    """Where a part of a release lies, for the vault."""
+    return b"part%d" % part
 
 
 @dataclass(frozen=True)

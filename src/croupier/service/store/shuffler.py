@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from croupier.noise import Source
 from croupier.noise.source import below
-from croupier.service.mixing import mixed
+from croupier.service.mixing import random_order
 from croupier.service.store.database import Database
 from croupier.service.store.intake import Intake, close_offers
 from croupier.service.store.schema import (
@@ -24,12 +25,15 @@ from croupier.service.store.schema import (
     PARTS,
     POOLS,
     SPENT,
-    STEPS,
     Arrival,
     Closing,
     NewBatch,
     Standing,
+    part_place,
+    pool_place,
+    steps,
 )
+from croupier.service.store.vault import Vault
 
 PART_BYTES = 2**22
 """A release is read in parts of about this length."""
@@ -68,10 +72,10 @@ _FULL = select(BATCHES.c.number).where(BATCHES.c.state == "closed").limit(1)
 class ShufflerStore:
     """Experiments, offers, batches, and the messages of batches that are open."""
 
-    def __init__(self, url: str, source: Source) -> None:
-        self.database, self.source = Database(url), source
-        self.database.migrate(STEPS)
-        self._intake = Intake(self.database, source)
+    def __init__(self, url: str, source: Source, key: bytes) -> None:
+        self.database, self.source, self.vault = Database(url), source, Vault(key)
+        self.database.migrate(steps(self.vault))
+        self._intake = Intake(self.database, source, self.vault)
         self._unscrubbed = False
         wish = self.database.insert(ISSUED)
         self._issue = wish.on_conflict_do_update(
@@ -239,29 +243,34 @@ class ShufflerStore:
             batch = found.mappings().first()
             if batch is None:
                 return False
-            where = (POOLS.c.experiment == batch["experiment"], POOLS.c.batch == batch["number"])
-            pools = connection.execute(select(POOLS.c.payload).where(*where)).scalars()
-            length = batch["length"]
-            messages = [pool[i : i + length] for pool in pools for i in range(0, len(pool), length)]
-            messages = mixed(messages, self.source)
-            step = max(1, PART_BYTES // length)
-            parts = [b"".join(messages[i : i + step]) for i in range(0, len(messages), step)]
-            digest = hashlib.sha256()
-            for part in parts:
+            experiment, number, length = batch["experiment"], batch["number"], batch["length"]
+            where = (POOLS.c.experiment == experiment, POOLS.c.batch == number)
+            pools = b"".join(
+                self.vault.show(experiment, number, pool_place(row.key), row.payload)
+                for row in connection.execute(select(POOLS.c.key, POOLS.c.payload).where(*where))
+            )
+            # Rows of an array, not objects: a batch may hold millions of messages.
+            messages = np.frombuffer(pools, dtype=np.uint8).reshape(-1, length)
+            order = random_order(len(messages), self.source)
+            digest, step, count = hashlib.sha256(), max(1, PART_BYTES // length), 0
+            for start in range(0, len(order), step):
+                part = messages[order[start : start + step]].tobytes()
                 digest.update(part)
+                hidden = self.vault.hide(experiment, number, part_place(count), part)
+                row = {"experiment": experiment, "batch": number, "part": count, "payload": hidden}
+                connection.execute(insert(PARTS).values(row))
+                count += 1
             closing = Closing(
-                batch["experiment"],
-                batch["number"],
+                experiment,
+                number,
                 batch["hash"],
                 batch["configuration"],
                 batch["received"],
                 len(messages),
                 length,
-                len(parts),
+                count,
                 digest.digest(),
             )
-            key = {"experiment": closing.experiment, "batch": closing.number}
-            connection.execute(insert(PARTS), [key | {"part": i, "payload": part} for i, part in enumerate(parts)])
             connection.execute(delete(POOLS).where(*where))
             connection.execute(
                 update(BATCHES)
@@ -283,7 +292,8 @@ class ShufflerStore:
         """One part of a released batch; asking again gives the same bytes."""
         where = (PARTS.c.experiment == experiment, PARTS.c.batch == number, PARTS.c.part == part)
         with self.database.read() as connection:
-            return connection.execute(select(PARTS.c.payload).where(*where)).scalar()
+            hidden = connection.execute(select(PARTS.c.payload).where(*where)).scalar()
+        return None if hidden is None else self.vault.show(experiment, number, part_place(part), hidden)
 
     def acknowledge(self, experiment: str, number: int) -> None:
         """The analyzer has the batch: its messages are deleted. Saying so twice changes nothing."""

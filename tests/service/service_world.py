@@ -18,7 +18,6 @@ from croupier.service import keys as key_files
 from croupier.service.analyzer import Live
 from croupier.service.experiment import Plan, plan
 from croupier.service.keys import Keys
-from croupier.service.opening import open_all
 from croupier.service.problems import Problem
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
@@ -124,18 +123,9 @@ class World:
 
 
 def upload(shuffler: Shuffler, name: str, *bodies: bytes) -> list[str]:
-    """What the web server does with a group of uploads, without it."""
-    found: list[Any] = [None] * len(bodies)
-    arrivals = []
-    for index, body in enumerate(bodies):
-        try:
-            envelope, job = shuffler.job(name, body)
-            arrivals.append((index, shuffler.arrival(name, envelope, open_all([job])[0])))
-        except Problem as problem:
-            found[index] = problem.token
-    for (index, _), outcome in zip(arrivals, shuffler.accept([a for _, a in arrivals]), strict=True):
-        found[index] = outcome
-    return found
+    """The outcomes of a group of uploads, or the names of their refusals."""
+    found = shuffler.take([(name, body) for body in bodies])
+    return [one.token if isinstance(one, Problem) else one for one in found]
 
 
 def SIGN() -> Any:  # noqa: N802

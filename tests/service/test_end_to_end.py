@@ -251,4 +251,17 @@ def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
     assert all(set(line) <= LOGGED for line in logs)
 
 
-LOGGED = {"at", "level", "event", "server", "experiments", "experiment", "record", "offer", "batches", "what", "error"}
+LOGGED = {
+    "at",
+    "level",
+    "event",
+    "server",
+    "experiments",
+    "experiment",
+    "record",
+    "offer",
+    "batches",
+    "what",
+    "error",
+    "setting",
+}

@@ -69,7 +69,7 @@ def test_decrypting_processes_that_were_killed_are_replaced():
         opener = Opener(1)
         await opener.warm()
         first = await opener.open(jobs)
-        for process in list(opener._pool._processes.values()):
+        for process in list(opener.pool._executor._processes.values()):
             os.kill(process.pid, signal.SIGKILL)
         second = await opener.open(jobs)
         opener.close()

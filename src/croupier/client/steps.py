@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Generator
@@ -238,13 +239,23 @@ def _fetch(request: Request) -> Steps:
 
 
 def _problem(answer: Response) -> Refused:
+    body: Any = None
     try:
         body = json.loads(answer.content)
         kind, detail = str(body["type"]), str(body.get("detail") or body.get("title") or "")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         kind, detail = f"{URN}http-{answer.status}", ""
-    wait = answer.headers.get("retry-after", "")
-    return Refused(kind.removeprefix(URN), detail, float(wait) if wait.replace(".", "", 1).isdigit() else None)
+    return Refused(kind.removeprefix(URN), detail, _wait(answer, body))
+
+
+def _wait(answer: Response, body: Any) -> float | None:
+    """How long to wait, as the problem document says, or else its header, which knows whole seconds only."""
+    said = body.get("retry_after") if isinstance(body, dict) else None
+    try:
+        seconds = float(answer.headers.get("retry-after", "") if said is None else said)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 def _json(answer: Response) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from croupier.service.problems import Problem
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE = 2
-"""Groups under way at a time: one is decrypted while the one before it is written."""
-
 
 class Groups(Generic[T, R]):
-    """Collects single items into groups of at most `size`, waiting `seconds` for company, and works on each group."""
+    """Collects single items into groups of at most `size`, waiting `seconds` for company, and works on each group.
+
+    `at_once` groups are under way at a time.
+    """
 
     def __init__(
         self,
@@ -25,10 +25,11 @@ class Groups(Generic[T, R]):
         size: int,
         seconds: float,
         queue: int,
+        at_once: int = 1,
     ) -> None:
         self._work, self._size, self._seconds = work, size, seconds
         self._queue: asyncio.Queue[tuple[T, asyncio.Future[R]]] = asyncio.Queue(queue)
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(at_once)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T) -> R:

@@ -1,7 +1,8 @@
 """A server's secret keys on disk: made on first use, readable by their owner alone, replaced without losing the old.
 
 One directory a server: `sign` (Ed25519), `token` (the shuffler's key for one-time tokens), `store` (the one that its
-store is encrypted with) and `seal-NUMBER.json` (one sealing key a suite and rotation). Bearer secrets, which one party shows another, are files of their own.
+store is encrypted with) and `seal-NUMBER.json` (one sealing key a suite and rotation). Bearer secrets, which one party
+shows another, are files of their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON part of both servers' HTTP as OpenAPI 3.1, from one table of operations."""
+"""Both servers' HTTP as OpenAPI 3.1, from one table of operations: what goes in, what comes out, how it is refused."""
 
 from __future__ import annotations
 
@@ -6,21 +6,54 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier import __version__
+from croupier.client.configuration import NAME
+from croupier.client.steps import REPORT_TYPE
 from croupier.service.problems import PROBLEMS, URN
+from croupier.service.schemas import (
+    ANY,
+    BASE64,
+    COUNT,
+    COUNTS,
+    FLAG,
+    OFFER,
+    OPERATE,
+    PARTICIPATION,
+    STATE,
+    STATEMENT,
+    SUITE_KEYS,
+    TEXT,
+    Schema,
+    array,
+    fields,
+)
 
-Schema = dict[str, Any]
-
-NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$"}}
-STATEMENT: Schema = {
-    "type": "object",
-    "description": "A text and who signed exactly that text; see docs/wire.md.",
-    "required": ["body", "signatures"],
-    "properties": {
-        "body": {"type": "string"},
-        "signatures": {"type": "object", "additionalProperties": {"type": "string"}},
-    },
+MESSAGES_TYPE = "application/vnd.croupier.messages"
+JSON = "application/json"
+MOST_NUMBER = 2**32 - 1
+PAGES = {
+    "dashboard.html": "text/html",
+    "participate.html": "text/html",
+    "pages.js": "text/javascript",
+    "pictures.js": "text/javascript",
+    "dashboard.js": "text/javascript",
+    "participate.js": "text/javascript",
+    "pages.css": "text/css",
 }
-OBJECT: Schema = {"type": "object"}
+
+PARAMETERS: dict[str, Schema] = {
+    "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+    "hash": BASE64 | {"minLength": 1},
+    "page": {"enum": list(PAGES)},
+}
+WHOLE: Schema = {"type": "integer", "minimum": 0, "maximum": MOST_NUMBER}
+SINCE = {"name": "since", "in": "query", "description": "batches from this one on", "schema": WHOLE}
+PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`wait=5`: hold the request up to so many seconds until there is a turn (RFC 7240)",
+    "schema": TEXT,
+}
+TICKET = {"name": "Croupier-Ticket", "in": "header", "description": "an issuer's ticket, as base64", "schema": BASE64}
 
 
 @dataclass(frozen=True)
@@ -30,154 +63,182 @@ class Operation:
     method: str
     path: str
     summary: str
-    status: int = 200
     answer: Schema | None = None
     body: Schema | None = None
     bearer: bool = False
     refusals: tuple[str, ...] = ()
-    media: str = "application/json"
+    status: tuple[int, ...] = (200,)
+    media: tuple[str, ...] = (JSON,)
+    takes: str = JSON
+    parameters: tuple[Schema, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Every problem that this can be answered with."""
+        named = "{" in self.path
+        own = (*self.refusals, *(("unauthorized",) if self.bearer else ()), *(("not-found",) if named else ()))
+        return tuple(token for token in PROBLEMS if token in (*own, "internal"))
 
     def to_dict(self) -> Schema:
-        content = {} if self.answer is None else {"content": {self.media: {"schema": self.answer}}}
-        responses: Schema = {str(self.status): {"description": self.summary} | content}
-        for token in (*self.refusals, *(("unauthorized",) if self.bearer else ())):
-            status = str(PROBLEMS[token].status)
-            known = responses.setdefault(status, {"description": "", "content": _PROBLEM})
-            known["description"] = "; ".join(filter(None, [known["description"], f"{token}: {PROBLEMS[token].title}"]))
+        content = {} if self.answer is None else {"content": {kind: {"schema": self.answer} for kind in self.media}}
+        responses: Schema = {str(status): {"description": self.summary} | content for status in self.status}
+        for status in sorted({PROBLEMS[token].status for token in self.problems}):
+            responses[str(status)] = _refusal([t for t in self.problems if PROBLEMS[t].status == status])
         found: Schema = {"summary": self.summary, "responses": responses}
         names = [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
-        if names:
-            found["parameters"] = [NAME if name == "name" else _parameter(name) for name in names]
+        parameters = [{"name": n, "in": "path", "required": True, "schema": PARAMETERS.get(n, WHOLE)} for n in names]
+        if parameters or self.parameters:
+            found["parameters"] = [*parameters, *self.parameters]
         if self.body is not None:
-            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": self.body}}}
+            found["requestBody"] = {"required": True, "content": {self.takes: {"schema": self.body}}}
         if self.bearer:
             found["security"] = [{"bearer": []}]
         return found
 
 
-_PROBLEM: Schema = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+def _refusal(tokens: list[str]) -> Schema:
+    """One status, and exactly the problems that come with it here."""
+    kind = {"properties": {"type": {"enum": [URN + token for token in tokens]}}}
+    schema = {"allOf": [{"$ref": "#/components/schemas/Problem"}, kind]}
+    return {
+        "description": "; ".join(f"{token}: {PROBLEMS[token].title}" for token in tokens),
+        "content": {"application/problem+json": {"schema": schema}},
+        "headers": {
+            "Retry-After": {"description": "seconds, where waiting helps", "schema": {"type": "integer", "minimum": 1}}
+        },
+    }
 
 
-def _parameter(name: str) -> Schema:
-    kind = {"type": "string"} if name in ("hash", "page") else {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
-    return {"name": name, "in": "path", "required": True, "schema": kind}
+def _get(path: str, summary: str, answer: Schema, *refusals: str, **more: Any) -> Operation:
+    return Operation("get", path, summary, answer, refusals=refusals, **more)
 
 
 _BASE = "/experiments/{name}"
 _BATCH = _BASE + "/batches/{batch}"
-_OFFER: Schema = {
-    "type": "object",
-    "required": ["offer"],
-    "properties": {"offer": STATEMENT, "deadline": {"type": ["number", "null"]}},
-}
-_TURN: Schema = {
-    "type": "object",
-    "required": ["offer", "token", "expires"],
-    "properties": {"offer": STATEMENT, "token": {"type": "string"}, "expires": {"type": "integer"}},
-}
-_OPERATE: Schema = {
-    "type": "object",
-    "required": ["operation"],
-    "properties": {
-        "operation": {"enum": ["pause", "resume", "retire", "add", "stop"]},
-        "arm": {"type": "integer", "minimum": 0},
-        "name": {"type": "string"},
-    },
-}
+_UNKNOWN = "unknown-experiment"
+_WRITES = ("bad-request", "wrong-type", "too-large")
+_RELEASE = ("unknown-batch", "not-released", "batch-expired")
+_BINARY: Schema = {"type": "string", "format": "binary"}
 _COMMON = (
-    Operation("get", "/healthz", "The process is alive", answer=OBJECT),
-    Operation("get", "/readyz", "The server can do its work", answer=OBJECT, refusals=("not-ready",)),
-    Operation("get", "/metrics", "Counts for Prometheus", answer={"type": "string"}, media="text/plain"),
+    _get("/healthz", "The process is alive", fields(status={"const": "alive"})),
+    _get("/readyz", "The server can do its work", fields(status={"const": "ready"}), "not-ready"),
+    _get("/metrics", "Counts for Prometheus", TEXT, media=("text/plain",)),
+    _get("/openapi.json", "This description", fields(openapi=TEXT, paths=ANY)),
 )
-_UNKNOWN = ("unknown-experiment",)
-_WRITES = ("bad-request", "wrong-type", "too-large", "bad-signature")
 
 SHUFFLER = (
     *_COMMON,
-    Operation("get", "/keys", "The shuffler's public keys", answer=OBJECT),
-    Operation("get", _BASE, "The signed configuration", answer=STATEMENT, refusals=_UNKNOWN),
+    _get("/keys", "The shuffler's public keys", fields(verify=BASE64, seal=SUITE_KEYS)),
+    _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN),
     Operation(
         "put",
         _BASE,
         "Register a configuration that the analyzer signed",
-        answer=STATEMENT,
-        body=STATEMENT,
-        bearer=True,
-        refusals=(*_WRITES, "configuration-conflict", "beyond-policy"),
+        STATEMENT,
+        STATEMENT,
+        True,
+        (*_WRITES, "bad-signature", "configuration-conflict", "beyond-policy"),
     ),
-    Operation(
-        "get",
+    _get(
         _BASE + "/configurations/{hash}",
         "A configuration by its hash",
-        answer=STATEMENT,
-        refusals=("unknown-configuration", "bad-request"),
+        STATEMENT,
+        "unknown-configuration",
+        "bad-request",
     ),
     Operation(
         "put",
         _BASE + "/offers/{offer}",
         "Open an offer and its batches",
-        answer=STATEMENT,
-        body=_OFFER,
-        bearer=True,
-        refusals=(
+        STATEMENT,
+        OFFER,
+        True,
+        (
             *_WRITES,
+            "bad-signature",
             "unknown-configuration",
             "offer-conflict",
             "not-covered",
-            "not-found",
+            "beyond-policy",
             "experiment-finished",
         ),
     ),
     Operation(
         "post",
         _BASE + "/assignments",
-        "Take a turn; with `Prefer: wait=5` the request is held until there is one",
-        201,
-        _TURN,
-        refusals=(*_UNKNOWN, "nothing-open", "not-admitted", "bad-request", "experiment-finished", "too-busy"),
+        "Take a turn",
+        fields(offer=STATEMENT, token=BASE64, expires=COUNT),
+        refusals=(_UNKNOWN, "nothing-open", "not-admitted", "bad-request", "experiment-finished", "too-busy"),
+        status=(201,),
+        parameters=(PREFER, TICKET),
     ),
-    Operation("get", _BASE + "/batches", "Public counts of all batches", answer=OBJECT, refusals=_UNKNOWN),
     Operation(
-        "get",
-        _BATCH + "/receipt",
-        "What a released batch is, signed by the shuffler",
-        answer=STATEMENT,
-        refusals=("unknown-batch", "not-found", "not-released", "batch-expired"),
+        "post",
+        _BASE + "/reports",
+        "Report; 201 when it counts, 200 when it was sent before",
+        fields(status={"enum": ["accepted", "repeated"]}),
+        _BINARY,
+        refusals=(
+            *_WRITES,
+            "malformed-report",
+            "unopenable-report",
+            "bad-token",
+            "token-expired",
+            "token-spent",
+            "batch-closed",
+            "wrong-batch",
+            "wrong-shape",
+            "too-busy",
+        ),
+        status=(201, 200),
+        takes=REPORT_TYPE,
+    ),
+    _get(_BASE + "/batches", "Public counts of all batches", COUNTS, _UNKNOWN, "bad-request", parameters=(SINCE,)),
+    _get(_BATCH + "/receipt", "What a released batch is, signed by the shuffler", STATEMENT, *_RELEASE),
+    _get(
+        _BATCH + "/messages/{part}",
+        "One part of a released batch's messages",
+        _BINARY,
+        *_RELEASE,
+        "already-released",
+        bearer=True,
+        media=(MESSAGES_TYPE,),
     ),
     Operation(
         "delete",
         _BATCH + "/messages",
         "Acknowledge a released batch: its messages are deleted",
-        204,
         bearer=True,
-        refusals=("unknown-batch", "not-found", "not-released", "batch-expired"),
+        refusals=_RELEASE,
+        status=(204,),
     ),
-    Operation("delete", _BATCH, "Delete an open batch", 204, bearer=True, refusals=("unknown-batch", "not-found")),
-    Operation("post", _BASE + "/finish", "The experiment has ended", 204, bearer=True, refusals=_UNKNOWN),
+    Operation("delete", _BATCH, "Delete an open batch", bearer=True, refusals=("unknown-batch",), status=(204,)),
+    Operation("post", _BASE + "/finish", "The experiment has ended", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
 )
 
 ANALYZER = (
     *_COMMON,
-    Operation("get", "/experiments", "Every experiment, in short", answer=OBJECT),
-    Operation("get", _BASE, "The signed configuration", answer=STATEMENT, refusals=(*_UNKNOWN, "not-ready")),
-    Operation("get", _BASE + "/state", "The live state", answer=OBJECT, refusals=_UNKNOWN),
-    Operation("get", _BASE + "/participation", "What a participant sends", answer=OBJECT, refusals=_UNKNOWN),
-    Operation(
-        "get",
-        _BASE + "/transcript",
-        "The log, a record a line",
-        answer={"type": "string"},
-        media="application/jsonl",
-        refusals=_UNKNOWN,
+    _get("/", "The dashboard", TEXT, media=("text/html",)),
+    _get("/participate/{name}", "A participant's page", TEXT, media=("text/html",)),
+    _get("/pages/{page}", "What the pages are made of", TEXT, media=tuple(dict.fromkeys(PAGES.values()))),
+    _get(
+        "/experiments",
+        "Every experiment, in short",
+        fields(experiments=array(fields(name=TEXT, title=TEXT, finished=FLAG))),
     ),
+    _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN, "not-ready"),
+    _get(_BASE + "/state", "The live state", STATE, _UNKNOWN),
+    _get(_BASE + "/live", "The live state whenever it changes", TEXT, _UNKNOWN, media=("text/event-stream",)),
+    _get(_BASE + "/participation", "What a participant sends", PARTICIPATION, _UNKNOWN),
+    _get(_BASE + "/transcript", "The log, a record a line", TEXT, _UNKNOWN, media=("application/jsonl",)),
     Operation(
         "post",
         _BASE + "/operations",
         "Pause, resume, retire or add an arm, or stop",
-        answer=OBJECT,
-        body=_OPERATE,
-        bearer=True,
-        refusals=(*_UNKNOWN, "bad-request", "wrong-type", "too-large", "operation-refused"),
+        fields(record=COUNT),
+        OPERATE,
+        True,
+        (*_WRITES, _UNKNOWN, "operation-refused"),
     ),
 )
 
@@ -187,15 +248,10 @@ def document(title: str, operations: tuple[Operation, ...]) -> Schema:
     paths: Schema = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method] = operation.to_dict()
-    problem = {
-        "type": "object",
-        "required": ["type", "title", "status"],
-        "properties": {
-            "type": {"enum": [URN + token for token in PROBLEMS]},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-        },
+    problem = fields(type=TEXT, title=TEXT, status={"type": "integer"})
+    problem["properties"] |= {
+        "detail": TEXT,
+        "retry_after": {"type": "number", "minimum": 0, "description": "seconds; as Retry-After, but not rounded up"},
     }
     return {
         "openapi": "3.1.0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from croupier.checks import CroupierError
 
@@ -63,8 +64,8 @@ class Problem(CroupierError):
         super().__init__(f"{token}: {detail or PROBLEMS[token].title}")
         self.token, self.detail, self.retry_after = token, detail, retry_after
 
-    def __reduce__(self) -> tuple[type[Problem], tuple[str, str]]:
-        return type(self), (self.token, self.detail)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.token, self.detail), {"retry_after": self.retry_after}
 
     @property
     def status(self) -> int:
@@ -73,5 +74,9 @@ class Problem(CroupierError):
     def document(self) -> bytes:
         """The body of the answer."""
         kind = PROBLEMS[self.token]
-        body = {"type": URN + self.token, "title": kind.title, "status": kind.status}
-        return json.dumps(body | ({"detail": self.detail} if self.detail else {}), ensure_ascii=False).encode()
+        body: dict[str, object] = {"type": URN + self.token, "title": kind.title, "status": kind.status}
+        if self.detail:
+            body["detail"] = self.detail
+        if self.retry_after is not None:
+            body["retry_after"] = self.retry_after
+        return json.dumps(body, ensure_ascii=False).encode()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import ssl
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -27,7 +29,8 @@ class ShufflerSettings:
     when everybody is admitted, or the public key of an issuer of tickets, as base64; spent tokens are remembered
     `remember` seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this
     shuffler lends itself to. Uploads are written in groups of up to `group_size`, or what came in `group_seconds`;
-    `openers` processes decrypt them, for each worker. No more than `queue` requests wait.
+    `openers` processes open, check and write them, for each worker (0: the worker itself does). No more than `queue`
+    requests wait.
     """
 
     keys: str
@@ -64,6 +67,7 @@ class ShufflerSettings:
         between("group_seconds", self.group_seconds, 0, 1, "[]")
         positive("largest_epsilon", self.largest_epsilon)
         integer("remember", self.remember, self.report_within)
+        _secret("analyzer", self.analyzer)
         if self.admission and len(from_text("admission", self.admission)) != 32:
             raise InvalidParameter("admission", self.admission, "an Ed25519 public key of 32 bytes, as base64")
         one_of("suite", self.suite, tuple(SUITES))
@@ -101,6 +105,7 @@ class AnalyzerSettings:
         positive("poll", self.poll)
         one_of("suite", self.suite, tuple(SUITES))
         store_url(self.store)
+        _secret("admin", self.admin)
         for name in ("shuffler", "url", "shuffler_internal"):
             value = getattr(self, name)
             if (value or name == "shuffler") and not value.startswith(("http://", "https://")):
@@ -120,14 +125,16 @@ def read(
     values: dict[str, Any] = read_toml(path) if path else {}
     hints = typing.get_type_hints(kind)
     known = {field.name for field in fields(kind)}
+    begin = f"CROUPIER_{prefix}_"
+    variables = {name.removeprefix(begin).lower(): name for name in environment if name.startswith(begin)}
+    values |= {name: environment[variable] for name, variable in variables.items()}
+    values |= {name: value for name, value in given.items() if value is not None}
     for name in values:
         if name not in known:
             raise InvalidParameter("setting", name, "one of " + ", ".join(sorted(known)))
-    for name in known:
-        variable = f"CROUPIER_{prefix}_{name.upper()}"
-        if variable in environment:
+    for name, variable in variables.items():
+        if given.get(name) is None:
             values[name] = _typed(variable, environment[variable], hints[name])
-    values |= {name: value for name, value in given.items() if value is not None}
     for name, value in values.items():
         if isinstance(value, int) and hints[name] is float:
             values[name] = float(value)
@@ -171,9 +178,19 @@ def _typed(name: str, text: str, kind: type) -> Any:
         raise InvalidParameter(name, text, f"a {kind.__name__}") from None
 
 
+def _secret(name: str, value: str) -> None:
+    if value.startswith("sha256:") and not re.fullmatch("sha256:[0-9a-f]{64}", value):
+        raise InvalidParameter(name, value, "a file, or sha256: and 64 hexadecimal digits")
+
+
 def _tls(certificate: str, key: str) -> None:
     if bool(certificate) != bool(key):
         raise InvalidParameter("certificate_key", key, "given if and only if a certificate is")
     for path in (certificate, key):
         if path and not Path(path).is_file():
             raise InvalidParameter("certificate", path, "a file that exists")
+    if certificate:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidParameter("certificate", certificate, f"a PEM file that fits its key ({error})") from None

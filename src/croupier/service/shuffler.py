@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from croupier.checks import CroupierError
 from croupier.client.configuration import Configuration, NotCovered, Offer
 from croupier.client.sealing import SUITES, key_id
 from croupier.client.signing import BadSignature, Statement, to_text
 from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, report_info, upload_bytes
 from croupier.service import tickets, tokens
 from croupier.service.keys import Keys
-from croupier.service.opening import Job
+from croupier.service.opening import Job, open_all
 from croupier.service.problems import Problem
 from croupier.service.store import Arrival, Closing, NewBatch, ShufflerStore, Standing
 
@@ -211,9 +212,25 @@ class Shuffler:
         day = -(-(expires + self.rules.remember) // DAY) * DAY
         return Arrival(name, report.offer, token, report.report, due, day, parts)
 
-    def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
-        """Take reports for good; one word each, see `ShufflerStore.accept`."""
-        return self.store.accept(arrivals)
+    def take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
+        """Take a group of uploads for good: open each, check it, and write those that pass in one transaction.
+
+        Returns for each one word of `ShufflerStore.accept`, or why it was refused before that.
+        """
+        found: list[str | Problem] = []
+        arrivals: list[tuple[int, Arrival]] = []
+        for index, (name, body) in enumerate(uploads):
+            try:
+                envelope, job = self.job(name, body)
+                arrivals.append((index, self.arrival(name, envelope, open_all([job])[0])))
+                found.append("accepted")
+            except CroupierError as error:
+                found.append(error if isinstance(error, Problem) else Problem("bad-request", str(error)))
+        if arrivals:
+            outcomes = self.store.accept([arrival for _, arrival in arrivals])
+            for (index, _), outcome in zip(arrivals, outcomes, strict=True):
+                found[index] = outcome
+        return found
 
     def close_full(self) -> int:
         """Make every full batch ready to leave; returns how many there were."""

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from croupier.checks import CroupierError, finite
+from croupier.checks import between
 from croupier.client.signing import Statement, from_text, to_text
 from croupier.client.steps import REPORT_TYPE
 from croupier.client.wire import LONGEST_UPLOAD
@@ -24,12 +24,14 @@ from croupier.noise import Source, secure
 from croupier.service import keys as key_files
 from croupier.service import openapi
 from croupier.service.grouping import Groups
-from croupier.service.opening import Opener
+from croupier.service.openapi import JSON, MESSAGES_TYPE
+from croupier.service.pool import Pool
 from croupier.service.problems import Problem
 from croupier.service.settings import ShufflerSettings, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
-from croupier.service.store import Arrival, ShufflerStore
+from croupier.service.store import ShufflerStore
 from croupier.service.web import (
+    BASE,
     Meters,
     add_handlers,
     body_of,
@@ -47,8 +49,7 @@ log = logging.getLogger("croupier")
 SWEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 LONGEST_HOLD = 10.0
-JSON = "application/json"
-MESSAGES_TYPE = "application/vnd.croupier.messages"
+LONGEST_DEADLINE = 2.0**53
 
 
 class ShufflerApp:
@@ -58,34 +59,28 @@ class ShufflerApp:
         self, settings: ShufflerSettings, *, clock: Callable[[], float] = time.time, source: Source | None = None
     ) -> None:
         self.settings = settings
-        keys = key_files.load(Path(settings.keys))
-        keys.newest(settings.suite)
         self.known_bearer = known_bearer(settings.analyzer)
-        store = ShufflerStore(store_url(settings.store), source or secure(), keys.store)
-        rules = Rules(
-            settings.ahead,
-            settings.spare,
-            settings.due_within,
-            settings.report_within,
-            settings.remember,
-            from_text("admission", settings.admission) if settings.admission else None,
-            settings.largest_epsilon,
-            settings.smallest_batch,
-        )
-        self.shuffler = Shuffler(store, keys, rules, clock)
-        self.opener = Opener(settings.openers)
+        self.shuffler = _shuffler(settings, clock, source or secure())
+        # Turns and uploads are worked on in processes: this one is left to answer.
+        self.pool = Pool(settings.openers, _prepare, settings) if settings.openers else None
         self.meters = Meters()
         self._full = asyncio.Event()
-        self._commit = asyncio.Lock()
         self._opened = asyncio.Event()
         self._waiting = 0
-        group = partial(Groups, size=settings.group_size, seconds=settings.group_seconds, queue=settings.queue)
+        group = partial(
+            Groups,
+            size=settings.group_size,
+            seconds=settings.group_seconds,
+            queue=settings.queue,
+            # One more than there are processes, so that none waits for its next group.
+            at_once=1 + settings.openers,
+        )
         self.turns: Groups[tuple[str, bytes | None], Assignment] = group(self._assign)
         self.uploads: Groups[tuple[str, bytes], str] = group(self._take)
         self.app = self._app()
 
     def _app(self) -> Starlette:
-        base = "/experiments/{name}"
+        base = BASE
         batch = base + "/batches/{batch}"
         routes = [
             # Routes are tried in order, and these two are asked for most.
@@ -113,18 +108,22 @@ class ShufflerApp:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        await self.opener.warm()
+        if self.pool is not None:
+            await self.pool.warm()
         tasks = [
             asyncio.create_task(work) for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep())
         ]
         log.info("started", extra={"fields": {"server": "shuffler"}})
+        if self.shuffler.rules.issuer is None:
+            log.warning("everybody is admitted", extra={"fields": {"setting": "admission"}})
         try:
             yield
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.opener.close()
+            if self.pool is not None:
+                self.pool.close()
             self.shuffler.store.close()
             log.info("stopped", extra={"fields": {"server": "shuffler"}})
 
@@ -212,7 +211,7 @@ class ShufflerApp:
         body = await json_of(request)
         deadline = body.get("deadline")
         if deadline is not None:
-            deadline = float(finite("deadline", deadline))
+            deadline = float(between("deadline", deadline, 0, LONGEST_DEADLINE, "(]"))
         statement = Statement.from_dict("offer", body.get("offer"))
         name, number = request.path_params["name"], whole(request, "offer")
         signed = await asyncio.to_thread(self.shuffler.open_offer, name, number, statement, deadline)
@@ -249,32 +248,18 @@ class ShufflerApp:
     # Beside the routes
 
     async def _assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
-        return await asyncio.to_thread(self.shuffler.assign, wishes)
+        if self.pool is None:
+            return await asyncio.to_thread(self.shuffler.assign, wishes)
+        return await self.pool.run(_assign_here, wishes)
 
     async def _take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
-        """One group of uploads: decrypt all, check each, write those that pass in one transaction."""
-        found: list[str | Problem | None] = [None] * len(uploads)
-        jobs = []
-        for index, (name, body) in enumerate(uploads):
-            try:
-                jobs.append((index, *self.shuffler.job(name, body)))
-            except CroupierError as error:
-                found[index] = _problem(error)
-        opened = await self.opener.open([job for _, _, job in jobs])
-        arrivals: list[tuple[int, Arrival]] = []
-        for (index, envelope, _), plain in zip(jobs, opened, strict=True):
-            try:
-                arrivals.append((index, self.shuffler.arrival(uploads[index][0], envelope, plain)))
-            except CroupierError as error:
-                found[index] = _problem(error)
-        if arrivals:
-            async with self._commit:
-                outcomes = await asyncio.to_thread(self.shuffler.accept, [arrival for _, arrival in arrivals])
-            for (index, _), outcome in zip(arrivals, outcomes, strict=True):
-                found[index] = outcome
-            if "accepted" in outcomes:
-                self._full.set()
-        return [one if one is not None else Problem("internal") for one in found]
+        if self.pool is None:
+            found = await asyncio.to_thread(self.shuffler.take, uploads)
+        else:
+            found = await self.pool.run(_take_here, uploads)
+        if "accepted" in found:
+            self._full.set()
+        return found
 
     async def _close(self) -> None:
         while True:
@@ -305,5 +290,34 @@ def _patience(request: Request) -> float:
     return min(float(found[1]), LONGEST_HOLD) if found else 0.0
 
 
-def _problem(error: CroupierError) -> Problem:
-    return error if isinstance(error, Problem) else Problem("bad-request", str(error))
+def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: Source) -> Shuffler:
+    keys = key_files.load(Path(settings.keys))
+    keys.newest(settings.suite)
+    store = ShufflerStore(store_url(settings.store), source, keys.store)
+    rules = Rules(
+        settings.ahead,
+        settings.spare,
+        settings.due_within,
+        settings.report_within,
+        settings.remember,
+        from_text("admission", settings.admission) if settings.admission else None,
+        settings.largest_epsilon,
+        settings.smallest_batch,
+    )
+    return Shuffler(store, keys, rules, clock)
+
+
+_here: list[Shuffler] = []
+"""The shuffler of a process that works for this server."""
+
+
+def _prepare(settings: ShufflerSettings) -> None:
+    _here[:] = [_shuffler(settings, time.time, secure())]
+
+
+def _assign_here(wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
+    return _here[0].assign(wishes)
+
+
+def _take_here(uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
+    return _here[0].take(uploads)

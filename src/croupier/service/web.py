@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
 
 from croupier.checks import CroupierError
+from croupier.client.configuration import NAME
 from croupier.service.keys import bearer, bearer_hash, bearer_matches
 from croupier.service.problems import Problem
 
@@ -22,7 +26,18 @@ log = logging.getLogger("croupier")
 
 MOST_JSON = 2**20
 
+BASE = "/experiments/{name:experiment}"
+"""Where an experiment's resources are; what cannot be a name leads nowhere."""
+
 _STATUS = {404: "not-found", 405: "method-not-allowed", 413: "too-large", 415: "wrong-type"}
+
+
+class _Experiment(StringConvertor):
+    # Starlette ends a route with `$`, which lets a newline follow.
+    regex = NAME.pattern + r"(?!\n)"
+
+
+register_url_convertor("experiment", _Experiment())
 
 
 def known_bearer(setting: str) -> str:
@@ -42,7 +57,7 @@ def check_bearer(request: Request, known: str) -> None:
 async def body_of(request: Request, most: int) -> bytes:
     """The body, read no further than it may be long."""
     said = request.headers.get("content-length", "")
-    if said.isdigit() and int(said) > most:
+    if said.isascii() and said.isdigit() and (len(said) > 18 or int(said) > most):
         raise Problem("too-large", f"at most {most} bytes")
     pieces, size = [], 0
     try:
@@ -62,6 +77,8 @@ async def json_of(request: Request) -> dict[str, Any]:
         raise Problem("wrong-type", "application/json is due")
     try:
         body = json.loads(await body_of(request, MOST_JSON))
+        # Python reads more than JSON: NaN, and halves of characters that no text can hold.
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         raise Problem("bad-request", "the body is not JSON") from None
     if not isinstance(body, dict):
@@ -109,7 +126,8 @@ class Meters:
 
 def answer_problem(problem: Problem) -> Response:
     """A refusal as RFC 9457 wants it."""
-    headers = {} if problem.retry_after is None else {"retry-after": f"{problem.retry_after:g}"}
+    # RFC 9110 knows whole seconds only; the document has the time as it is.
+    headers = {} if problem.retry_after is None else {"retry-after": str(max(1, math.ceil(problem.retry_after)))}
     if problem.token == "unauthorized":
         headers["www-authenticate"] = "Bearer"
     return Response(problem.document(), problem.status, headers, media_type="application/problem+json")
@@ -123,12 +141,13 @@ def add_handlers(app: Starlette, meters: Meters) -> None:
         meters.add("problems", problem.token)
         return answer_problem(problem)
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         token = _STATUS.get(error.status_code, "bad-request")
         meters.add("problems", token)
         answer = answer_problem(Problem(token))
-        answer.headers.update(error.headers or {})
+        if token == "method-not-allowed":
+            answer.headers["allow"] = ", ".join(_methods(request))
         return answer
 
     async def failed(_: Request, error: Exception) -> Response:
@@ -137,9 +156,16 @@ def add_handlers(app: Starlette, meters: Meters) -> None:
         log.error("internal", extra={"fields": {"error": type(error).__name__}})
         return answer_problem(Problem("internal"))
 
+    app.router.redirect_slashes = False
     app.add_exception_handler(CroupierError, refused)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, failed)
+
+
+def _methods(request: Request) -> list[str]:
+    """What an address takes, over all its routes."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return sorted({m for r in routes if r.matches(request.scope)[0] != Match.NONE for m in r.methods or ()})
 
 
 async def healthz(_: Request) -> Response:

@@ -26,6 +26,9 @@ from croupier.service.store.vault import Vault
 POOL_BYTES = 2**15
 """A pool is closed to more messages when it is about this long."""
 
+POOLS_OPEN = 1024
+"""The pools of so many batches are remembered."""
+
 Key = tuple[str, int]
 """An experiment's name and a batch's number."""
 
@@ -72,10 +75,6 @@ class Intake:
             index_elements=["experiment", "batch", "key"], set_={"payload": wish.excluded.payload}
         )
 
-    def forget(self, key: Key) -> None:
-        """A batch is gone."""
-        self._pools.pop(key, None)
-
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
         """Take a group of reports in one transaction; each is accepted whole or not at all.
 
@@ -92,10 +91,13 @@ class Intake:
                     pools = self._pour(connection, taken, batches)
                     _count(connection, taken, batches)
             if taken:
-                self._pools.update(pools)
-                for key, batch in batches.items():
-                    if batch["received"] >= batch["users"]:
-                        self._pools.pop(key, None)
+                for key, pool in pools.items():
+                    self._pools.pop(key, None)
+                    if batches[key]["received"] < batches[key]["users"]:
+                        self._pools[key] = pool
+                # Of batches that have ended elsewhere; a pool that is forgotten is followed by another.
+                while len(self._pools) > POOLS_OPEN:
+                    del self._pools[next(iter(self._pools))]
         return outcomes
 
     def _marked(self, arrival: Arrival) -> Arrival:

@@ -347,5 +347,4 @@ class ShufflerStore:
             )
             connection.execute(delete(POOLS).where(POOLS.c.experiment == experiment, POOLS.c.batch == number))
             close_offers(connection, experiment, {number})
-            self._intake.forget((experiment, number))
         return len(found)

@@ -7,12 +7,11 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: run test lint bench clean
 
 run: $(VENV)/.run
-	@echo "Which of five designs do 1,000,000 users like best, if nobody may learn what any one of them said?"
-	@$(BIN)/croupier simulate --arms 0.42,0.45,0.47,0.5,0.55 --horizon 1000000 --epsilon 1 --runs 100 \
-		--policy dp-klucb --policy dist-dp-se --policy vb-sdp-ae --policy local-dp-se --policy kl-ucb \
-		--plot out/regret.png
+	@echo "Which of five onboarding screens do people finish, if nobody may learn what any one of them did?"
+	@$(BIN)/croupier up --port 0 --crowd 8000
 
 test: $(VENV)/.test
+	@tools/browser.sh
 	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.test
@@ -33,7 +32,7 @@ $(BIN)/python:
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up croupier in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[figures]'
+	$(PIP) install -c constraints.txt -e '.[figures,service]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

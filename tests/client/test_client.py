@@ -187,6 +187,26 @@ def test_a_device_waits_for_a_turn_as_long_as_it_is_patient():
     assert requests[1].headers["prefer"].startswith("wait=")
 
 
+@pytest.mark.parametrize(
+    ("document", "header", "seconds"),
+    [
+        ({"retry_after": 0.2}, "1", 0.2),
+        ({}, "3", 3.0),
+        ({}, "", None),
+        ({"retry_after": "soon"}, "3", None),
+        ({"retry_after": -1}, "3", None),
+        ({"retry_after": 10**400}, "3", None),
+        ({}, "\xb2", None),
+        ({}, "inf", None),
+    ],
+)
+def test_a_device_may_come_back_when_the_document_says_or_else_the_header(document, header, seconds):
+    body = {"type": "urn:croupier:error:nothing-open"} | document
+    with pytest.raises(Refused) as refusal:
+        drive(device().play("colours"), JOINED, answer(409, body, **{"retry-after": header}))
+    assert refusal.value.retry_after == seconds
+
+
 def test_the_client_is_light_to_import():
     code = (
         "import sys, croupier.client; "

@@ -33,7 +33,7 @@ PLAN = {
 class Both:
     """Both applications, joined without a network, and a clock for each."""
 
-    def __init__(self, directory: Path, suite: str = SUITE) -> None:
+    def __init__(self, directory: Path, suite: str = SUITE, experiment: dict = PLAN, **shuffler_settings) -> None:
         self.directory, self.clock = directory, Clock()
         for server in ("analyzer", "shuffler"):
             key_files.make(directory / server, suites=(suite,))
@@ -46,6 +46,7 @@ class Both:
             openers=0,
             due_within=5,
             suite=suite,
+            **shuffler_settings,
         )
         self.shuffler = ShufflerApp(shuffler, clock=self.clock)
         self.http = httpx.AsyncClient(transport=_Hosts(self))
@@ -60,7 +61,7 @@ class Both:
             poll=0.01,
             suite=suite,
         )
-        self.analyzer = AnalyzerApp(analyzer, [plan(PLAN)], clock=self.clock, http=self.http)
+        self.analyzer = AnalyzerApp(analyzer, [plan(experiment)], clock=self.clock, http=self.http)
 
     @contextlib.asynccontextmanager
     async def running(self):

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 import service_stores
+from service_tls import make_certificate
 from service_world import Clock
 
 from croupier import protocols
@@ -149,9 +150,7 @@ def example(tmp_path, monkeypatch):
     for path in EXAMPLE.glob("*.toml"):
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tls").mkdir()
-    for name in ("certificate.pem", "key.pem"):
-        (tmp_path / "tls" / name).touch()
+    make_certificate(tmp_path / "tls")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for arguments in [one for one in commands() if one[1] == "keys"]:

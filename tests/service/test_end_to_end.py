@@ -24,11 +24,12 @@ arms = ["red", "green", "blue"]
 policy = "{policy}"
 horizon = {horizon}
 [privacy]
-epsilon = 4.0
+epsilon = {epsilon}
 [reward]
 protocol = "{protocol}"
+binary = true
 [batches]
-smallest = 32
+smallest = {smallest}
 deadline = 60
 """
 COUNTER = """
@@ -52,6 +53,10 @@ items = ["apple", "pear", "plum"]
 epsilon = 4.0
 """
 QUICK = {"shuffler": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
+
+
+def bandit(policy, horizon, protocol, epsilon=4.0, smallest=32):
+    return BANDIT.format(policy=policy, horizon=horizon, protocol=protocol, epsilon=epsilon, smallest=smallest)
 
 
 def home_of(tmp_path):
@@ -95,11 +100,13 @@ def check_decisions(transcript):
 
 
 @pytest.mark.slow
-def test_a_crowd_finds_the_best_arm_and_every_decision_is_the_sessions(tmp_path):
+def test_twenty_thousand_users_of_whom_a_third_never_report_find_the_best_arm(tmp_path):
+    """And every decision is the one that a session makes in one process, given the same events."""
     home = home_of(tmp_path)
-    text = BANDIT.format(policy="dp-klucb", horizon=600, protocol="shuffled-laplace")
-    with both(home, [written(tmp_path, text)], **QUICK):
-        crowd = Crowd(home.analyzer_url, "colours", 900, (0.1, 0.5, 0.9), silent=0.2, lying=0.02, seed=1)
+    text = bandit(policy="dp-klucb", horizon=16_000, protocol="shuffled-laplace", epsilon=1.0, smallest=250)
+    with both(home, [written(tmp_path, text)], shuffler={"due_within": 1, "group_seconds": 0.02}):
+        means = (0.2, 0.5, 0.7)
+        crowd = Crowd(home.analyzer_url, "colours", 40_000, means, silent=0.3, lying=0.02, at_once=128, seed=1)
         outcomes = run(crowd)
         state = wait_finished(home.analyzer_url, "colours", 30)
         transcript = transcript_of(home, "colours")
@@ -108,7 +115,8 @@ def test_a_crowd_finds_the_best_arm_and_every_decision_is_the_sessions(tmp_path)
     assert session.finished
     assert state["program"]["best_arm"] == int(session.policy.best_arm[0]) == 2
     assert outcomes["accepted"] == state["accepted"]
-    assert outcomes["silent"] > 50
+    assert sum(outcomes.values()) - outcomes["experiment-finished"] > 20_000
+    assert outcomes["silent"] > 0.28 * 20_000
     verdict = verify(transcript)
     assert verdict.finished
     assert verdict.damaged == 0
@@ -127,10 +135,10 @@ def _check_that_changes_are_noticed(transcript):
         lines[:opened] + lines[opened + 1 :],
         [*lines[: released + 1], lines[released], *lines[released + 1 :]],
         [
-            line.replace('\\"reports\\":32', '\\"reports\\":31') if i == released else line
+            line.replace('\\"reports\\":250', '\\"reports\\":249') if i == released else line
             for i, line in enumerate(lines)
         ],
-        [line.replace('\\"epsilon\\":4.0', '\\"epsilon\\":1.0') if i == 0 else line for i, line in enumerate(lines)],
+        [line.replace('\\"epsilon\\":1.0', '\\"epsilon\\":0.5') if i == 0 else line for i, line in enumerate(lines)],
         [line.replace('"event":"opened"', '"event":"nothing"') for line in lines],
         ["{", *lines],
         [],
@@ -140,7 +148,7 @@ def _check_that_changes_are_noticed(transcript):
         with pytest.raises(BadTranscript):
             verify("\n".join(changed))
     last = json.loads(lines[released])
-    last["decoded"] += 25 if last["decoded"] < 16 else -25
+    last["decoded"] += 200 if last["decoded"] < 125 else -200
     with pytest.raises(BadTranscript, match="does not follow"):
         verify("\n".join([*lines[:released], json.dumps(last), *lines[released + 1 :]]))
 
@@ -155,7 +163,7 @@ def _check_no_person_in_files(home):
 @pytest.mark.slow
 def test_either_server_killed_in_the_middle_loses_nothing_and_counts_nothing_twice(tmp_path):
     home = home_of(tmp_path)
-    text = BANDIT.format(policy="vb-sdp-ae", horizon=500, protocol="shuffled-bits")
+    text = bandit(policy="vb-sdp-ae", horizon=500, protocol="shuffled-bits")
     experiment = written(tmp_path, text)
     outcomes = {}
 
@@ -230,7 +238,7 @@ def test_a_counter_and_a_histogram_run_side_by_side_and_the_sync_client_takes_pa
 def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
     """As a person would: start both servers, send users, download the transcript, check it, stop."""
     home = tmp_path / "home"
-    text = BANDIT.format(policy="dp-klucb", horizon=150, protocol="shuffled-bits")
+    text = bandit(policy="dp-klucb", horizon=150, protocol="shuffled-bits")
     command = [*COMMAND, "up", written(tmp_path, text), "--home", str(home), "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
         try:

@@ -1,131 +1,187 @@
 """Ten thousand requests that nobody should send: each is refused by name, none breaks a server or changes anything."""
 
-import asyncio
 import json
-import random
+from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from service_held import held
 from service_world import GENEROUS
-from test_apps import Both
 
 from croupier.client import AsyncClient
 from croupier.client.signing import from_text
 from croupier.client.steps import REPORT_TYPE
+from croupier.service import openapi
 from croupier.service.problems import PROBLEMS, URN
 
 REQUESTS = 10_000
+AT_ONCE = 5
 
-PATHS = [
-    "/",
-    "/keys",
-    "/experiments",
-    "/experiments/colours",
-    "/experiments/colours/state",
-    "/experiments/colours/operations",
-    "/experiments/colours/offers/0",
-    "/experiments/colours/reports",
-    "/experiments/colours/finish",
-    "/experiments/colours/batches",
-    "/experiments/colours/batches/0",
-    "/experiments/colours/batches/0/receipt",
-    "/experiments/colours/batches/0/messages",
-    "/experiments/colours/batches/0/messages/0",
-    "/experiments/colours/configurations/AAAA",
-    "/experiments/colours/transcript",
-    "/participate/colours",
-    "/pages/pages.js",
-]
-WORDS = ["..", "%2e%2e", "%00", "-1", "9" * 30, "AAAA", "colours", "'; --", "%ff", "ε", "a" * 300, "", "0x10", "1e9"]
-VALUES = [
-    None,
-    True,
-    -1,
-    2**70,
-    1e308,
+PATHS = {
+    server: sorted({one.path for one in operations} - {"/experiments/{name}/live"})
+    for server, operations in (("shuffler", openapi.SHUFFLER), ("analyzer", openapi.ANALYZER))
+}
+THERE = {"{page}": "pages.js", "{hash}": "AAAA"}
+METHODS = ["GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "ab-cd"]
+WORDS = [
+    "..",
+    "%2e%2e",
+    "%00",
+    "-1",
+    "9" * 30,
+    "AAAA",
+    "other",
+    "'; --",
+    "%ff",
+    "ε",
+    "a" * 300,
     "",
-    "x",
-    [],
-    {},
-    [[]],
-    {"body": 3},
-    {"body": "{}", "signatures": {"analyzer": "!"}},
+    "0x10",
+    "a%0a",
+    "?",
 ]
 TYPES = [REPORT_TYPE, "application/json", "text/plain", "", "application/json; charset=utf-16", "multipart/form-data"]
+LENGTHS = ["-1", "9" * 30, "\xb2", "1e3", "9" * 5000]
+WAITS = ["wait=-1", "wait=1e9", "wait=\xff", "wait=" + "9" * 40]
+QUERIES = ["", "", "", "?since=x", "?since=-1", "?since=" + "9" * 30, "?since=\xb2", "?a=b&a=b", "?%", "?since=%00"]
+SINGLES = [None, True, -1, 2**70, 10**400, 1e308, "", "x", "\ud800", "\0", "{}", [], [[]], {}, "a" * 3000]
+KEYS = ["operation", "arm", "name", "offer", "body", "signatures", "deadline", "analyzer", ""]
 
 
-def mutated(body: bytes, rng: random.Random) -> bytes:
-    """A valid upload with something wrong in it."""
-    kind = rng.randrange(5)
-    place = rng.randrange(len(body))
-    if kind == 0:
-        return body[:place]
-    if kind == 1:
-        return body + rng.randbytes(rng.randint(1, 64))
-    if kind == 2:
-        return body[:place] + bytes([body[place] ^ (1 << rng.randrange(8))]) + body[place + 1 :]
-    if kind == 3:
-        return rng.randbytes(len(body))
-    return body[:place] + rng.randbytes(8) + body[place + 8 :]
+EXPECTED = {
+    *("bad-request", "malformed-report", "unopenable-report", "unauthorized", "not-found", "unknown-experiment"),
+    *("unknown-configuration", "method-not-allowed", "not-released", "too-large", "wrong-type", "operation-refused"),
+}
+"""What wrong requests alone can bring about; other refusals need a right one at the wrong time."""
 
 
-def request(rng: random.Random, upload: bytes, bearers: list[str]) -> tuple[str, str, bytes, dict[str, str]]:
-    """One request that is wrong in some way."""
-    host = rng.choice(["shuffler", "analyzer"])
-    method = rng.choice(["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-    path = rng.choice(PATHS)
-    if rng.random() < 0.3:
-        parts = path.split("/")
-        parts[rng.randrange(len(parts))] = rng.choice(WORDS)
-        path = "/".join(parts)
-    content = rng.choice([b"", rng.randbytes(rng.randint(1, 400)), json.dumps(rng.choice(VALUES)).encode()])
-    headers = {"content-type": rng.choice(TYPES)}
-    if rng.random() < 0.5:
-        # What an honest user could have sent, but for a few bytes.
-        host, method, path = "shuffler", "POST", "/experiments/colours/reports"
-        content, headers = mutated(upload, rng), {"content-type": REPORT_TYPE}
-    if rng.random() < 0.2:
-        headers["authorization"] = rng.choice(["Bearer", "Bearer x", "Basic eDp5", *(b[:-1] + "!" for b in bearers)])
-    if rng.random() < 0.1:
-        headers["prefer"] = rng.choice(["wait=-1", "wait=1e9", "wait=\xff", "wait=" + "9" * 40])
-    if rng.random() < 0.1:
-        path += rng.choice(["?since=x", "?since=-1", "?since=" + "9" * 30, "?a=b&a=b", "?%"])
-    return method, f"http://{host}.test/{path.lstrip('/')}", content, headers
+def of(*choices):
+    return st.sampled_from(choices)
+
+
+STATEMENTS = [{"body": text, "signatures": {"analyzer": signed}} for text in ("{}", "3", "\ud800") for signed in "!A3"]
+VALUES = of(*SINGLES, *STATEMENTS) | st.dictionaries(of(*KEYS), of(*SINGLES, *STATEMENTS), max_size=3)
+BODIES = st.one_of(
+    st.binary(max_size=100),
+    VALUES.map(lambda value: json.dumps(value).encode()),
+    of(b"[" * 5000, b'{"a":NaN}', b"{", b"\xff\xfe{\0}\0", b'{"a":1,"a":2}', b"9" * 5000),
+)
+
+
+NAMELESS = (
+    of("red", *SINGLES)
+    .filter(lambda name: name not in ("x", "\0", "{}"))
+    .map(lambda name: json.dumps({"operation": "add", "name": name}).encode())
+)
+"""An arm may have any short name, but not one of these."""
+
+
+@st.composite
+def strays(draw):
+    """Anything at any address, with whatever headers; never with a right secret."""
+    server = draw(of("shuffler", "analyzer"))
+    there = THERE | {"{name}": draw(of("colours", "colours", "other"))}
+    parts = [there.get(part, "0" if part.startswith("{") else part) for part in draw(of(*PATHS[server])).split("/")]
+    if draw(of(True, False, False)):
+        parts[draw(st.integers(0, len(parts) - 1))] = draw(of(*WORDS))
+    headers = {"content-type": draw(of(*TYPES)), "croupier-ticket": draw(of("!", "A", "\xff"))}
+    for name, choices in (
+        ("authorization", ("Bearer", "Bearer x", "Basic eDp5", "\xff", "Bearer ALMOST")),
+        ("prefer", WAITS),
+        ("content-length", LENGTHS),
+    ):
+        if draw(of(True, False, False)):
+            headers[name] = draw(of(*choices))
+    path = "/".join(parts).lstrip("/") + draw(of(*QUERIES))
+    return draw(of(*METHODS)), f"http://{server}.test/{path}", draw(BODIES), headers
+
+
+@st.composite
+def spoiled(draw):
+    """What an honest user could have sent, but for a few bytes; `UPLOAD` stands for the honest bytes."""
+    place, junk = draw(st.integers(0, 10**6)), draw(st.binary(min_size=1, max_size=64))
+    headers = draw(of({}, {}, {}, *({"content-length": length} for length in LENGTHS)))
+    return "POST", "http://shuffler.test/experiments/colours/reports", (draw(of(*SPOILS)), place, junk), headers
+
+
+SPOILS = {
+    "cut": lambda body, place, _: body[:place],
+    "longer": lambda body, _, junk: body + junk,
+    "flipped": lambda body, place, junk: body[:place] + bytes([body[place] ^ (junk[0] | 1)]) + body[place + 1 :],
+    "replaced": lambda body, place, junk: body[:place] + bytes(b ^ 255 for b in body[place:]),
+    "inserted": lambda body, place, junk: body[:place] + junk + body[place:],
+}
+
+
+@st.composite
+def trusted(draw):
+    """The right secret, with a body that says nothing: no word of it is an operation or a signed statement."""
+    method, server, path = draw(
+        of(("PUT", "shuffler", ""), ("PUT", "shuffler", "/offers/0"), ("POST", "analyzer", "/operations"))
+    )
+    headers = {"content-type": draw(of("application/json", *TYPES)), "authorization": "RIGHT"}
+    if draw(of(True, False, False, False)):
+        headers["content-length"] = draw(of(*LENGTHS))
+    return method, f"http://{server}.test/experiments/colours{path}", draw(BODIES | NAMELESS), headers
+
+
+def written(both, upload, method, url, content, headers):
+    """A drawn request as bytes, with the upload and the secrets of this run in their places."""
+    if isinstance(content, tuple):
+        kind, place, junk = content
+        content, headers = SPOILS[kind](upload, place % len(upload), junk), headers | {"content-type": REPORT_TYPE}
+        assert content != upload
+    secret = both.bearer if "shuffler" in url else both.admin
+    secrets = {"RIGHT": f"Bearer {secret}", "Bearer ALMOST": f"Bearer {secret[:-1]}!"}
+    encoded = {name: secrets.get(value, value).encode("latin-1") for name, value in headers.items()}
+    return both.http.build_request(method, url, content=content, headers=encoded)
 
 
 @pytest.mark.slow
 def test_ten_thousand_malformed_requests_are_refused_by_name_and_change_nothing(tmp_path):
-    both, rng = Both(tmp_path), random.Random(20)
+    with held(tmp_path, users=5, poll=1.0) as servers:
+        both, seen = servers.both, Counter()
 
-    async def work():
-        async with both.running():
-            await both.users(5)
+        async def honest_upload():
             client = AsyncClient("http://analyzer.test", http=both.http, limits=GENEROUS)
             turn = await client.play("colours", patience=2.0)
-            upload = from_text("body", client.device.sealed(turn, 1.0).body)
-            before, records = await standings(), len(both.live.records)
-            refused = 0
-            for _ in range(REQUESTS):
-                method, url, content, headers = request(rng, upload, [both.bearer, both.admin])
+            return from_text("body", client.device.sealed(turn, 1.0).body)
+
+        async def send(requests):
+            for method, url, content, headers in requests:
                 try:
-                    sent = both.http.build_request(method, url, content=content, headers=headers)
+                    request = written(both, upload, method, url, content, headers)
                 except (ValueError, UnicodeError):
-                    continue  # no client can even write it down
-                if sent.url.path.endswith("/live"):
+                    seen["cannot be written"] += 1
                     continue
-                answer = await both.http.send(sent)
-                assert answer.status_code < 500, (method, url, answer.text)
-                if answer.status_code >= 400:
-                    refused += 1
+                answer = await both.http.send(request)
+                assert answer.status_code < 500, (method, url, content, headers, answer.text)
+                seen[answer.status_code] += 1
+                if answer.status_code >= 400 and method != "HEAD":
                     token = answer.json()["type"].removeprefix(URN)
                     assert answer.status_code == PROBLEMS[token].status, (method, url)
-            assert refused > 0.8 * REQUESTS
-            assert await standings() == before
-            assert len(both.live.records) == records
-            # Both servers go on as if nothing had happened.
-            assert await both.users(3) == ["accepted"] * 3
+                    seen[token] += 1
 
-    async def standings():
-        answer = await both.http.get("http://shuffler.test/experiments/colours/batches")
-        return answer.json()
+        upload = servers.run(honest_upload())
+        before = servers.rows()
 
-    asyncio.run(work())
+        @settings(
+            max_examples=REQUESTS // AT_ONCE,
+            derandomize=True,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(st.lists(st.one_of(strays(), spoiled(), trusted()), min_size=AT_ONCE, max_size=AT_ONCE))
+        def check(requests):
+            servers.run(send(requests))
+
+        check()
+        sent = sum(count for status, count in seen.items() if isinstance(status, int))
+        assert sent >= REQUESTS, seen
+        assert sum(seen[token] for token in PROBLEMS) > 0.7 * sent, seen
+        assert set(seen) >= EXPECTED, EXPECTED - set(seen)
+        assert servers.rows() == before
+        # Both servers go on as if nothing had happened.
+        assert servers.run(both.users(3)) == ["accepted"] * 3

@@ -1,16 +1,20 @@
 """Settings, keys and experiments: every wrong one stops at the door with one line."""
 
+import asyncio
 import os
+import socket
 import stat
+from itertools import takewhile
 
 import pytest
 
 from croupier.checks import CroupierError
 from croupier.cli import main
+from croupier.client.signing import to_text
 from croupier.service import keys as key_files
-from croupier.service import openapi
 from croupier.service.experiment import plan, read_plan
 from croupier.service.settings import AnalyzerSettings, ShufflerSettings, read
+from croupier.service.shuffler_app import ShufflerApp
 
 GIVEN = {"keys": "k", "store": "s.db", "analyzer": "a"}
 
@@ -144,32 +148,128 @@ def test_a_missing_secret_is_not_made_by_the_server_that_needs_it(tmp_path):
     assert not key_files.bearer_matches("other", key_files.bearer_hash(secret))
 
 
-def test_wrong_set_ups_stop_the_commands_with_one_line_and_status_two(tmp_path, capsys):
-    experiment = tmp_path / "e.toml"
-    experiment.write_text('name = "a"\narms = ["x", "y"]\n[program]\nhorizon = 1000\npolicy = "nope"\n')
-    keys = str(tmp_path / "keys")
-    assert main(["serve", "keys", keys]) == 0
-    common = ["--keys", keys, "--bearer", f"{keys}/bearer", "--admin", f"{keys}/admin", "--shuffler", "http://x"]
-    for arguments in (
-        ["serve", "analyzer", str(experiment), "--store", str(tmp_path / "a.db"), *common],
-        ["serve", "analyzer", str(tmp_path / "none.toml"), "--store", str(tmp_path / "a.db"), *common],
-        ["serve", "analyzer", "--store", str(tmp_path / "a.db"), *common],
-        ["serve", "shuffler", "--keys", str(tmp_path / "nothing"), "--store", "x.db", "--analyzer", "sha256:00"],
-        ["serve", "shuffler", "--keys", keys, "--store", "/proc/none/x.db", "--analyzer", "sha256:00"],
-        ["serve", "shuffler", "--keys", keys, "--store", str(tmp_path / "s.db"), "--analyzer", str(tmp_path / "none")],
-        ["verify", str(tmp_path / "none.jsonl")],
-        ["crowd", "--users", "1", "--analyzer", "http://127.0.0.1:9"],
-    ):
-        capsys.readouterr()
-        assert main(arguments) == 2
-        printed = capsys.readouterr()
-        assert len(printed.err.strip().splitlines()) == 1
-        assert printed.err.startswith(f"croupier {arguments[0]}: ")
+EXPERIMENT = 'name = "a"\narms = ["x", "y"]\n[program]\nhorizon = 1000\n'
+HASH = "sha256:" + "0" * 64
+WRONG = {
+    # What is wrong: the command, and a word of the line that it ends with.
+    "an unknown policy": ("analyzer policy.toml", "policy = 'nope'"),
+    "an epsilon of zero": ("analyzer epsilon.toml", "epsilon = 0"),
+    "an epsilon below zero": ("analyzer negative.toml", "epsilon = -1.0"),
+    "a protocol that no shuffler carries": ("analyzer protocol.toml", "one that a shuffler carries"),
+    "a horizon too small": ("analyzer horizon.toml", "is the horizon shorter than the smallest batch?"),
+    "an unknown key of an experiment": ("analyzer colour.toml", "'colour'"),
+    "an experiment that is no TOML": ("analyzer torn.toml", "is not TOML"),
+    "an experiment that is not there": ("analyzer none.toml", "cannot be read"),
+    "two experiments of one name": ("analyzer good.toml good.toml", "same name"),
+    "no experiment": ("analyzer", "EXPERIMENT.toml"),
+    "an experiment for the shuffler": ("shuffler good.toml", "takes no experiments"),
+    "an operator's hash that is none": ("analyzer good.toml --admin sha256:garbage", "admin"),
+    "an analyzer's hash that is none": ("shuffler --analyzer sha256:garbage", "analyzer"),
+    "an analyzer's secret that is not there": ("shuffler --analyzer none", "is missing"),
+    "a missing bearer secret": ("analyzer good.toml --bearer none", "is missing"),
+    "missing keys": ("shuffler --keys none", "there are no keys"),
+    "keys without their token": ("shuffler --keys torn", "is missing"),
+    "a store in no directory": ("shuffler --store good.toml/s.db", "cannot be reached"),
+    "a store that may not be written": ("shuffler --store /proc/none/s.db", "cannot be reached"),
+    "a store that is a directory": ("analyzer good.toml --store keys", "cannot be reached"),
+    "a store that is another file": ("shuffler --store good.toml", "not a database"),
+    "a refused PostgreSQL": ("shuffler --store postgresql://nobody@127.0.0.1:9/none", "cannot be reached"),
+    "another database": ("shuffler --store mysql://host/base", "sqlite or postgresql"),
+    "a port in use": ("shuffler --listen IN_USE", "cannot be listened on"),
+    "a port in use, with workers": ("shuffler --listen IN_USE --workers 2", "cannot be listened on"),
+    "the analyzer's port in use": ("analyzer good.toml --listen IN_USE", "cannot be listened on"),
+    "no port": ("shuffler --listen nowhere", "listen"),
+    "settings that are no TOML": ("shuffler --settings torn.toml", "is not TOML"),
+    "settings that are no text": ("shuffler --settings bytes.toml", "is not TOML"),
+    "settings that are a directory": ("shuffler --settings keys", "cannot be read"),
+    "an unknown setting in the file": ("shuffler --settings colour.toml", "setting = 'colour'"),
+    "an unknown option": ("shuffler --colour red", "--colour"),
+    "the other server's setting": ("shuffler --poll 3", "setting = 'poll'"),
+    "a setting of the wrong type": ("shuffler --workers many", "workers"),
+    "a certificate that is none": ("shuffler --certificate good.toml --certificate-key good.toml", "certificate"),
+    "an issuer's key that is none": ("shuffler --admission AAAA", "admission"),
+}
+FILES = {
+    "good.toml": EXPERIMENT,
+    "policy.toml": EXPERIMENT + 'policy = "nope"\n',
+    "epsilon.toml": EXPERIMENT + "[privacy]\nepsilon = 0\n",
+    "negative.toml": EXPERIMENT + "[privacy]\nepsilon = -1.0\n",
+    "protocol.toml": EXPERIMENT + '[reward]\nprotocol = "local-laplace"\n',
+    "horizon.toml": EXPERIMENT.replace("1000", "20"),
+    "colour.toml": "colour = 1\n" + EXPERIMENT,
+    "torn.toml": "= no toml",
+}
 
 
-def test_every_operation_that_is_described_exists_and_refuses_by_known_names():
-    for operations in (openapi.SHUFFLER, openapi.ANALYZER):
-        described = openapi.document("x", operations)
-        assert described["openapi"].startswith("3.1")
-        for operation in operations:
-            assert described["paths"][operation.path][operation.method]["responses"]
+@pytest.fixture(scope="module")
+def set_up(tmp_path_factory):
+    """A directory in which all is right, some wrong files beside it, and a port that somebody listens on."""
+    directory = tmp_path_factory.mktemp("set-up")
+    for name, contents in FILES.items():
+        (directory / name).write_text(contents, encoding="utf-8")
+    (directory / "bytes.toml").write_bytes(b"\xff\xfe\0")
+    for name in ("keys", "torn"):
+        assert main(["serve", "keys", str(directory / name)]) == 0
+    (directory / "torn" / "token").unlink()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield directory, f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+RIGHT = {
+    "shuffler": ["--keys", "keys", "--store", "s.db", "--analyzer", HASH],
+    "analyzer": [
+        *("--keys", "keys", "--store", "a.db", "--bearer", "keys/bearer", "--admin", "keys/admin"),
+        *("--shuffler", "http://shuffler.test"),
+    ],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_set_up_stops_the_command_with_one_line_and_status_two(wrong, set_up, monkeypatch, capsys):
+    directory, in_use = set_up
+    monkeypatch.chdir(directory)
+    command, word = WRONG[wrong]
+    server, *given = command.replace("IN_USE", in_use).split()
+    try:
+        files = list(takewhile(lambda word: not word.startswith("--"), given))
+        status = main(["serve", server, *files, *RIGHT[server], *given[len(files) :]])
+    except SystemExit as end:
+        status = end.code
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "")
+    (line,) = said.err.splitlines()
+    assert line.startswith("croupier")
+    assert word in line
+
+
+def test_a_variable_that_is_no_setting_is_named():
+    with pytest.raises(CroupierError, match="admision"):
+        read(ShufflerSettings, "SHUFFLER", None, GIVEN, {"CROUPIER_SHUFFLER_ADMISION": "AAAA"})
+
+
+@pytest.mark.parametrize(
+    "arguments", [["verify", "none.jsonl"], ["crowd", "--users", "1", "--analyzer", "http://127.0.0.1:9"]]
+)
+def test_other_commands_without_their_servers_or_files_end_the_same_way(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"croupier {arguments[0]}: ")
+
+
+def test_a_shuffler_that_admits_everybody_says_so_at_start(tmp_path, caplog):
+    issuer = to_text(key_files.make(tmp_path / "keys").verify)
+
+    async def warnings(admission):
+        caplog.clear()
+        settings = ShufflerSettings(
+            keys=str(tmp_path / "keys"), store=str(tmp_path / "s.db"), analyzer=HASH, openers=0, admission=admission
+        )
+        app = ShufflerApp(settings).app
+        async with app.router.lifespan_context(app):
+            return [record.message for record in caplog.records if record.levelname == "WARNING"]
+
+    assert asyncio.run(warnings("")) == ["everybody is admitted"]
+    assert asyncio.run(warnings(issuer)) == []

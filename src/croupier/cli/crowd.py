@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import print_json
 from croupier.cli.progress import progress
 from croupier.cli.serve import require_service
-from croupier.cli.tables import number, table
+from croupier.cli.standing import print_outcomes, print_standing
 
 NAME = "crowd"
 SUMMARY = "send simulated users through a running service, with the real client"
@@ -37,9 +36,9 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     from croupier.service import crowd
 
-    experiment = options.experiment or _first(options.analyzer)
+    experiment = options.experiment or first_experiment(options.analyzer)
     state = crowd.wait_finished(options.analyzer, experiment, 0)
-    means = _means(options.means, len(state["arms"]) or 1)
+    means = means_of(options.means, len(state["arms"]) or 1)
     population = crowd.Crowd(
         options.analyzer,
         experiment,
@@ -58,37 +57,13 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"experiment": experiment, "outcomes": outcomes, "state": state})
         return 0
-    table(["users", "how many"], sorted(outcomes.items()), right={1}, title=f"what became of the users of {experiment}")
-    _show(state)
+    print_outcomes(experiment, outcomes)
+    print_standing(state)
     return 0
 
 
-def _show(state: dict[str, Any]) -> None:
-    program = state["program"]
-    if state["kind"] != "bandit":
-        estimate = program.get("estimate")
-        print(f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else ""))
-        return
-    rows = [
-        [
-            state["arms"][arm["arm"]] + (" *" if arm["arm"] == program["best_arm"] else ""),
-            f"{arm['users']:,}",
-            number(arm["mean"]),
-            f"[{arm['lower']:.3f}, {arm['upper']:.3f}]",
-            "in play" if arm["active"] else "out",
-        ]
-        for arm in program["arms"]
-    ]
-    end = "finished" if state["finished"] else "still running"
-    table(
-        ["arm (* best)", "users", "mean", "95 % at all times", ""],
-        rows,
-        right={1, 2},
-        title=f"{state['title']} ({end})",
-    )
-
-
-def _first(analyzer: str) -> str:
+def first_experiment(analyzer: str) -> str:
+    """The first experiment that is not finished, or else the first."""
     import httpx
 
     try:
@@ -100,7 +75,8 @@ def _first(analyzer: str) -> str:
     raise CroupierError(f"the analyzer at {analyzer} has no experiment")
 
 
-def _means(text: str | None, arms: int) -> tuple[float, ...]:
+def means_of(text: str | None, arms: int) -> tuple[float, ...]:
+    """What arms are worth to simulated users."""
     if text is None:
         return tuple(0.3 + 0.3 * arm / max(1, arms - 1) for arm in range(arms))
     try:

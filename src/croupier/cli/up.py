@@ -1,15 +1,24 @@
-"""`croupier up`: both servers on this machine, with stores and keys of their own, and the dashboard."""
+"""`croupier up`: both servers on this machine, with stores and keys of their own, the dashboard, and a crowd."""
 
 from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import tempfile
 import threading
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from croupier.checks import CroupierError, between, integer
+from croupier.cli.crowd import first_experiment, means_of
 from croupier.cli.serve import require_service
+from croupier.cli.standing import print_outcomes, print_standing, watched
+from croupier.cli.verify import print_verdict
+
+if TYPE_CHECKING:
+    from croupier.service.processes import Child, Home
 
 NAME = "up"
 
@@ -21,18 +30,23 @@ SUMMARY = "start a shuffler and an analyzer here, with a dashboard, until Ctrl-C
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """The experiments, and where things go."""
+    """The experiments, where things go, and who comes."""
     command.add_argument("experiments", nargs="*", metavar="EXPERIMENT.toml", help="default: five arms, dp-klucb")
     command.add_argument("--home", metavar="DIR", help="keep keys and stores here (default: for this run only)")
     command.add_argument(
         "--port", type=int, default=8400, help="of the analyzer; the shuffler has the next one; 0: any"
     )
     command.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
+    command.add_argument("--crowd", type=int, default=0, metavar="N", help="up to N simulated users come, watched here")
+    command.add_argument("--silent", type=float, default=0.2, metavar="SHARE", help="of them, who never report (0.2)")
+    command.add_argument("--means", metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Start both, say where to look, wait."""
     require_service()
+    integer("crowd", options.crowd, 0)
+    between("silent", options.silent, 0, 1, "[)")
     with tempfile.TemporaryDirectory(prefix="croupier-") as scratch:
         return _run(options, Path(options.home or scratch))
 
@@ -50,16 +64,54 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         print(f"analyzer   {home.analyzer_url}   (log: {children['analyzer'].log})")
         print(f"shuffler   {home.shuffler_url}   (log: {children['shuffler'].log})")
         print(f"operator's token: {home.admin}")
-        print(f"users      croupier crowd --analyzer {home.analyzer_url} --users 5000", flush=True)
+        if not options.crowd:
+            print(f"users      croupier crowd --analyzer {home.analyzer_url} --users 5000")
+        sys.stdout.flush()
         if not options.no_browser:
             import webbrowser
 
             webbrowser.open(home.analyzer_url)
-        while not stopped.wait(0.5):
-            for server, child in children.items():
-                if child.process.poll() is not None:
-                    print(f"the {server} has ended; see {child.log}")
-                    return 1
+        if options.crowd:
+            _show_crowd(options, home)
+            # Where nobody sits before a terminal, nobody looks at the page either.
+            if not sys.stdout.isatty():
+                return 0
+            print(f"\nThe dashboard stays at {home.analyzer_url}/ until Ctrl-C.", flush=True)
+        return _wait(children, stopped)
+
+
+def _show_crowd(options: argparse.Namespace, home: Home) -> None:
+    """Users take their turns; then the result, and whether its public transcript stands up to a check."""
+    import httpx
+
+    from croupier.service import crowd
+    from croupier.service.verifying import verify
+
+    url, name = home.analyzer_url, first_experiment(home.analyzer_url)
+
+    def look() -> dict[str, object]:
+        return crowd.wait_finished(url, name, 0)
+
+    means = means_of(options.means, len(look()["arms"]) or 1)  # type: ignore[arg-type]
+    population = crowd.Crowd(url, name, options.crowd, means, silent=options.silent)
+    print(f"\nUp to {options.crowd:,} simulated users come to {name}; {options.silent:.0%} never report.\n", flush=True)
+    outcomes = watched(lambda: crowd.run(population), look)
+    print_outcomes(name, outcomes)
+    state = crowd.wait_finished(url, name, 5.0)
+    print_standing(state)
+    answer = httpx.get(f"{url}/experiments/{name}/transcript", timeout=30.0)
+    if answer.status_code != 200:
+        raise CroupierError(f"the transcript of {name} cannot be read: status {answer.status_code}")
+    print("\nThe public transcript, checked as `croupier verify` does:")
+    print_verdict(verify(answer.text))
+
+
+def _wait(children: dict[str, Child], stopped: threading.Event) -> int:
+    while not stopped.wait(0.5):
+        for server, child in children.items():
+            if child.process.poll() is not None:
+                print(f"the {server} has ended; see {child.log}")
+                return 1
     return 0
 
 

@@ -6,9 +6,13 @@ import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from croupier.checks import CroupierError
 from croupier.cli.options import print_json
+
+if TYPE_CHECKING:
+    from croupier.service.verifying import Verdict
 
 NAME = "verify"
 SUMMARY = "replay a transcript and check every decision, batch size and the privacy claimed"
@@ -31,6 +35,12 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(asdict(verdict))
         return 0
+    print_verdict(verdict)
+    return 0
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """What was checked, and what cannot be."""
     print(f"{verdict.experiment}: every line follows; the run is {'finished' if verdict.finished else 'not finished'}")
     print(
         f"  signatures   both servers signed {verdict.configurations} configuration(s), and each its offers or releases"
@@ -45,4 +55,3 @@ def run(options: argparse.Namespace) -> int:
         f"recomputed δ = {verdict.worst_delta:.3g} at that ε"
     )
     print("  not shown    that the released numbers are what the messages said: only the analyzer saw those")
-    return 0

@@ -130,6 +130,7 @@ class Live:
             elif record["operation"] == "stop":
                 self.done |= set(self.open)
                 self.open.clear()
+                self.caught_up = False
         else:
             raise InvalidParameter("event", kind, "a record of this version")
 
@@ -184,22 +185,26 @@ class Analyzer:
         live = self.live[name]
         published: set[int] = set()
         while True:
-            pause = poll
-            try:
-                async with live.lock:
-                    await self.step(live, published)
-                live.trouble = ""
-            except ShufflerAway as error:
-                self._trouble(live, error)
-                self._site, pause = None, max(poll, 0.5)
-                published.clear()
-            except CroupierError as error:
-                self._trouble(live, error)
-                pause = max(poll, 2.0)
-                published.clear()
-            if live.program.finished and not live.open and not live.trouble:
-                pause = max(poll, 5.0)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(await self.round(live, published, poll))
+
+    async def round(self, live: Live, published: set[int], poll: float) -> float:
+        """One step, whatever comes of it; returns how long to wait for the next."""
+        pause = poll
+        try:
+            async with live.lock:
+                await self.step(live, published)
+            live.trouble = ""
+        except ShufflerAway as error:
+            self._trouble(live, error)
+            self._site, pause = None, max(poll, 0.5)
+            published.clear()
+        except CroupierError as error:
+            self._trouble(live, error)
+            pause = max(poll, 2.0)
+            published.clear()
+        if live.program.finished and not live.open and not live.trouble:
+            pause = max(poll, 5.0)
+        return pause
 
     def _trouble(self, live: Live, error: CroupierError) -> None:
         live.caught_up = False
@@ -219,6 +224,8 @@ class Analyzer:
             live.standings = standings
             live.version += 1
         states = {one["batch"]: one["state"] for one in standings["batches"]}
+        # A stop may find a batch full and not yet ready: it is looked for until the shuffler has deleted it.
+        left = any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items())
         for number, state in sorted(states.items()):
             if number in live.open and state == "ready":
                 await self._take(live, number)
@@ -228,7 +235,7 @@ class Analyzer:
                 await self.link.acknowledge(live.name, number)
             elif number in live.done and state == "open":
                 await self.link.cancel(live.name, number)
-        live.caught_up = True
+        live.caught_up = not left
         if live.program.finished and not live.open and not standings["finished"]:
             await self.link.finish(live.name)
         else:

@@ -16,32 +16,47 @@ from typing import Any
 import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from croupier.checks import CroupierError, integer
+from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.service import keys as key_files
 from croupier.service import openapi
 from croupier.service.analyzer import Analyzer, Live
 from croupier.service.experiment import Plan, check_length
 from croupier.service.link import ShufflerLink
+from croupier.service.openapi import PAGES
 from croupier.service.opening import Opener
 from croupier.service.problems import Problem
+from croupier.service.schemas import LONGEST_ARM
 from croupier.service.settings import AnalyzerSettings, store_url
-from croupier.service.showing import participation, state
+from croupier.service.showing import History, participation, state
 from croupier.service.store import AnalyzerStore
-from croupier.service.web import Meters, add_handlers, check_bearer, healthz, json_of, known_bearer, readyz, stopping
+from croupier.service.web import (
+    BASE,
+    Meters,
+    add_handlers,
+    check_bearer,
+    healthz,
+    json_of,
+    known_bearer,
+    readyz,
+    stopping,
+)
 
 log = logging.getLogger("croupier")
 
 KEEP_ALIVE = 15.0
 LOOK_SECONDS = 0.25
-PAGES = {
-    "dashboard.html": "text/html",
-    "participate.html": "text/html",
-    "pages.js": "text/javascript",
-    "pages.css": "text/css",
+RETRY_MILLISECONDS = 1000
+PAGE_HEADERS = {
+    "cache-control": "no-cache",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
 }
+"""Nothing but what this server serves, and no text that becomes code."""
 
 
 class AnalyzerApp:
@@ -69,18 +84,19 @@ class AnalyzerApp:
         self.opener = Opener(settings.openers)
         urls = {"analyzer": settings.public_url, "shuffler": settings.shuffler.rstrip("/")}
         self.analyzer = Analyzer(plans, self.store, keys, self.link, self.opener, urls, settings.suite, clock)
+        self.histories = {name: History(live) for name, live in self.analyzer.live.items()}
         self.meters = Meters()
         self.app = self._app()
 
     def _app(self) -> Starlette:
-        base = "/experiments/{name}"
+        base = BASE
         routes = [
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._ready)),
             Route("/metrics", self.metrics),
             Route("/openapi.json", lambda _: JSONResponse(openapi.document("analyzer", openapi.ANALYZER))),
             Route("/", self.page),
-            Route("/participate/{name}", self.page),
+            Route("/participate/{name:experiment}", self.page),
             Route("/pages/{page}", self.page),
             Route("/experiments", self.experiments),
             Route(base, self.experiment),
@@ -134,18 +150,20 @@ class AnalyzerApp:
         return JSONResponse(live.configured.to_dict())
 
     async def state(self, request: Request) -> Response:
-        return _json(state(self._live(request)))
+        return _json(state(self._history(request)))
 
     async def stream(self, request: Request) -> Response:
         """The state again whenever it changes, as server-sent events."""
-        live = self._live(request)
+        history = self._history(request)
+        live = history.live
 
         async def events() -> AsyncIterator[str]:
             shown, quiet = -1, 0.0
+            yield f"retry: {RETRY_MILLISECONDS}\n\n"
             while not stopping(self.app) and not await request.is_disconnected():
                 if live.version != shown:
                     shown, quiet = live.version, 0.0
-                    yield f"data: {json.dumps(_finite(state(live)), ensure_ascii=False)}\n\n"
+                    yield f"data: {json.dumps(_finite(state(history)), ensure_ascii=False)}\n\n"
                 elif quiet >= KEEP_ALIVE:
                     quiet = 0.0
                     yield ": still here\n\n"
@@ -166,12 +184,15 @@ class AnalyzerApp:
         """Pause, resume, retire or add an arm, or stop: `{"operation": "pause", "arm": 1}`."""
         check_bearer(request, self.known_admin)
         live, body = self._live(request), await json_of(request)
-        operation, arm = str(body.get("operation")), body.get("arm")
+        operation, arm, name = str(body.get("operation")), body.get("arm"), body.get("name")
         if arm is not None:
             integer("arm", arm, 0)
+        # What is in the log stays there: a name that no configuration can hold must not get in.
+        if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_ARM):
+            raise InvalidParameter("name", str(name)[:60], f"a text of at most {LONGEST_ARM} characters")
         async with live.lock:
             try:
-                live.operate(operation, arm, body.get("name"))
+                live.operate(operation, arm, name)
             except CroupierError as error:
                 raise Problem("operation-refused", str(error)) from None
             live.registered = False
@@ -185,7 +206,7 @@ class AnalyzerApp:
         if name not in PAGES:
             raise Problem("not-found")
         text = resources.files("croupier.service.pages").joinpath(name).read_text(encoding="utf-8")
-        return HTMLResponse(text) if name.endswith("html") else Response(text, media_type=PAGES[name])
+        return Response(text, media_type=PAGES[name], headers=PAGE_HEADERS)
 
     async def metrics(self, _: Request) -> Response:
         live = self.analyzer.live.values()
@@ -204,6 +225,9 @@ class AnalyzerApp:
 
     def _live(self, request: Request) -> Live:
         return self.analyzer.find(request.path_params["name"])
+
+    def _history(self, request: Request) -> History:
+        return self.histories[self._live(request).name]
 
 
 def _json(body: Any) -> Response:

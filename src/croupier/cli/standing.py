@@ -1,0 +1,91 @@
+"""How an experiment stands, in a terminal: as one table, or live while users take their turns."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from croupier.cli.tables import made, number, table
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+LOOK_SECONDS = 0.5
+SAY_SECONDS = 5.0
+
+
+def print_standing(state: dict[str, Any]) -> None:
+    """Print what is known so far."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 160).print(standing(state))
+
+
+def print_outcomes(experiment: str, outcomes: dict[str, int]) -> None:
+    """Print what became of simulated users."""
+    rows = [[what, f"{count:,}"] for what, count in sorted(outcomes.items())]
+    table(["users", "how many"], rows, right={1}, title=f"what became of the users of {experiment}")
+
+
+def standing(state: dict[str, Any]) -> Group | str:
+    """An experiment's arms, or its estimate."""
+    program = state["program"]
+    if state["kind"] != "bandit":
+        estimate = program.get("estimate")
+        return f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else "")
+    rows = [
+        [
+            state["arms"][arm["arm"]] + (" *" if arm["arm"] == program["best_arm"] else ""),
+            f"{arm['users']:,}",
+            number(arm["mean"], 3) if arm["batches"] else "–",
+            f"[{arm['lower']:.3f}, {arm['upper']:.3f}]",
+            "in play" if arm["active"] else "out",
+        ]
+        for arm in program["arms"]
+    ]
+    end = "finished" if state["finished"] else "running"
+    title = f"{state['title']} ({end}, {said(state)})"
+    return made(["arm (* best)", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=title)
+
+
+def said(state: dict[str, Any]) -> str:
+    """The counts, in a few words."""
+    return f"{state['accepted']:,} reports of {state['assigned']:,} turns"
+
+
+def watched(work: Callable[[], dict[str, int]], look: Callable[[], dict[str, Any]]) -> dict[str, int]:
+    """Let users take their turns in the background, and show how the experiment stands until they are done."""
+    found: dict[str, int] = {}
+    failures: list[BaseException] = []
+
+    def background() -> None:
+        try:
+            found.update(work())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=background, daemon=True)
+    thread.start()
+    _watch(thread, look)
+    if failures:
+        raise failures[0]
+    return found
+
+
+def _watch(thread: Thread, look: Callable[[], dict[str, Any]]) -> None:
+    if not sys.stdout.isatty():
+        began = time.monotonic()
+        while thread.is_alive():
+            thread.join(SAY_SECONDS)
+            print(f"{time.monotonic() - began:4.0f} s   {said(look())}", flush=True)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(standing(look()), console=Console(), transient=True, refresh_per_second=4) as live:
+        while thread.is_alive():
+            thread.join(LOOK_SECONDS)
+            live.update(standing(look()))

@@ -1,0 +1,77 @@
+// The participant's page: what is sent, what nobody learns, what is not promised, and the bytes themselves.
+import { counted, duration, element, facts, fetched, figures, number, percent, whole } from "./pages.js";
+
+const main = document.getElementById("main");
+
+const card = (heading, ...points) =>
+  element("div", { class: "card" }, element("h3", {}, heading), element("ul", {}, points.map((point) => element("li", {}, point))));
+
+// The best guess between two values is right in one half of the cases, and the advantage comes on top.
+const guess = (batch) => percent((1 + batch.residual_advantage) / 2);
+
+function left(batch) {
+  return batch.hides_nothing_alone
+    ? `ε = ∞: some reports would show their value outright. The best guess between the two most different answers would be right in ${guess(batch)} of cases.`
+    : `ε = ${number(batch.residual_epsilon)}: the best guess between the two most different answers would be right in ${guess(batch)} of cases.`;
+}
+
+function force(body) {
+  const p = body.privacy;
+  const alone = body.reports.map((one) => (one.residual_epsilon === null ? Infinity : one.residual_epsilon));
+  return figures([
+    ["In force, one report", `ε = ${number(p.epsilon)}`, `δ = ${number(p.delta)}: the chance that the promise fails`],
+    ["What that means", `${number(Math.exp(p.epsilon))} times`, "as likely, at most, is any result with your answer as with another"],
+    ["You are hidden among", counted(body.smallest, "person", "people"), "or more; a smaller batch is never opened"],
+    ...(alone.length ? [["If both servers joined", `ε = ${number(Math.max(...alone))}`, "what the noise of your report alone would leave"]] : []),
+  ]);
+}
+
+function cards(body) {
+  const p = body.privacy, budget = p.budget;
+  return element("div", { class: "cards" },
+    card("What leaves your device", "Your answer with random noise, split into sealed messages. The noise is added on your device, before anything is sent.",
+      "Always the same number of bytes, whatever you answered.", "No name and no account is in it."),
+    card("What nobody learns", "The shuffler learns that you reported, and when. It cannot open the messages.",
+      "The analyzer opens messages that are mixed with those of everybody else in the batch. It learns noisy sums, never who sent what.",
+      `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),
+    card("What is not promised", "Protection if both servers work together, or if one breaks the rules, such as by filling a batch with people of its own.",
+      `Protection if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the shuffler does.`,
+      "A hidden network address: servers see it while a device is connected, but do not write it down.",
+      `Anything beyond ${p.unit}: someone with two of those counts twice.`));
+}
+
+function bytes(one, body) {
+  return element("div", {},
+    one.arm === null ? "" : element("h3", {}, `For “${body.arms[one.arm]}”`),
+    facts([
+      ["One upload", `exactly ${counted(one.upload_bytes, "byte")}, whatever you answered`],
+      ...one.batches.flatMap((batch) => [
+        [`To batch ${whole(batch.batch)}`, `${counted(batch.messages, "sealed message")} of ${counted(batch.message_bytes, "byte")}, among those of ${counted(batch.users, "person", "people")}`],
+        [one.batches.length > 1 ? "From these alone, if both servers joined" : "If both servers joined", left(batch)],
+      ]),
+    ]),
+    one.batches.map((batch) => batch.sample.map((sample) => element("details", { class: "messages" },
+      element("summary", {}, `Before sealing: an answer of “${sample.value}”${one.batches.length > 1 ? ` to batch ${whole(batch.batch)}` : ""}, with noise`),
+      element("pre", { tabindex: 0 }, sample.messages.join("\n"))))),
+    element("details", { class: "upload" }, element("summary", {}, "As it leaves a device: one whole upload, sealed"), element("pre", { tabindex: 0 }, one.sample_upload)));
+}
+
+function page(body) {
+  const [first, ...others] = body.reports;
+  document.title = `What you send – ${body.title}`;
+  document.getElementById("back").setAttribute("href", `/#${body.experiment}`);
+  main.replaceChildren(
+    element("h1", {}, "What you send, and what nobody learns"),
+    element("p", { class: "soft" }, body.title),
+    force(body), cards(body),
+    element("h2", {}, "The exact bytes"),
+    element("p", { class: "soft" }, "A sample, in hexadecimal, made just now like a real report but with a token that no shuffler takes."),
+    first ? bytes(first, body) : element("p", {}, "There is none yet: the servers are starting."),
+    others.length ? element("details", {}, element("summary", {}, `The same for ${counted(others.length, "other open batch", "other open batches")}`), others.map((one) => bytes(one, body))) : "");
+}
+
+try {
+  page(await fetched(`/experiments/${location.pathname.split("/").pop()}/participation`));
+} catch (error) {
+  main.replaceChildren(element("p", { class: "trouble", role: "alert" }, `The analyzer does not answer: ${error.message}`));
+}

@@ -1,0 +1,316 @@
+"""The pages in a real Chromium, with real servers and real users: what moves, what is drawn, and how it looks."""
+
+import os
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium
+from playwright.sync_api import sync_playwright
+
+from croupier.cli import main
+from croupier.service.crowd import Crowd, run, wait_finished
+from croupier.service.processes import Child, Home, both, free_port
+
+BANDIT = """
+name = "{name}"
+title = "Which <i>colour</i> do people press?"
+arms = ["red", "<b>green</b>", "blue, the name of which is a little longer"]
+[program]
+policy = "vb-sdp-ae"
+horizon = {horizon}
+[privacy]
+epsilon = 8.0
+[reward]
+protocol = "shuffled-bits"
+"""
+COUNTER = """
+name = "steps"
+title = "How many have finished so far?"
+[program]
+kind = "counter"
+users = 200
+shufflers = 2
+[privacy]
+epsilon = 4.0
+[reward]
+protocol = "shuffled-bits"
+"""
+HISTOGRAM = """
+name = "fruit"
+title = "Which fruit do people like?"
+[program]
+kind = "histogram"
+users = 60
+items = ["apple", "pear", "plum"]
+[privacy]
+epsilon = 4.0
+"""
+QUICK = {"shuffler": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
+FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,)}
+PAGES = ("/#colours", "/#steps", "/#fruit", "/participate/colours", "/participate/steps")
+
+
+class World:
+    """Both servers, with three experiments that have ended and one that waits for users."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = Home(directory / "home", free_port(), free_port())
+        texts = {
+            "colours": BANDIT.format(name="colours", horizon=400),
+            "steps": COUNTER,
+            "fruit": HISTOGRAM,
+            "waiting": BANDIT.format(name="waiting", horizon=200),
+        }
+        self.files = []
+        for name, text in texts.items():
+            path = directory / f"{name}.toml"
+            path.write_text(text)
+            self.files.append(str(path))
+
+    @property
+    def url(self):
+        return self.home.analyzer_url
+
+    def crowd(self, name, users, means):
+        """Users in a thread of their own: Playwright has this one's event loop."""
+        thread = threading.Thread(target=run, args=(Crowd(self.url, name, users, means, seed=5, at_once=8),))
+        thread.start()
+        return thread
+
+    def state(self, name):
+        return httpx.get(f"{self.url}/experiments/{name}/state", timeout=10).json()
+
+    def restart_analyzer(self, children):
+        command = self.home.command("analyzer", self.files, **QUICK["analyzer"])
+        children["analyzer"] = Child(command, self.url, children["analyzer"].log)
+        children["analyzer"].wait_answering(path="/readyz")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    chromium()
+    world = World(tmp_path_factory.mktemp("browser"))
+    with both(world.home, world.files, **QUICK) as world.children:
+        threads = [world.crowd(name, 1000, means) for name, means in FINISHED.items()]
+        for thread in threads:
+            thread.join()
+        for name in FINISHED:
+            assert wait_finished(world.url, name, 20)["finished"]
+        yield world
+
+
+@pytest.fixture(scope="module")
+def browser(world):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watched(world, browser):
+    """A page in which nothing may go wrong: no error on the console, no failed request, nobody else asked."""
+    context = browser.new_context(**VIEWS["light"])
+    watched = Watched(context, world.url)
+    yield watched
+    found = list(watched.wrong)
+    context.close()
+    assert found == []
+
+
+@pytest.mark.slow
+def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
+    page = watched.show("/#waiting")
+    page.evaluate("window.loadedOnce = true")
+    assert watched.text("#status") == "running"
+    assert "0 of 200" in watched.text("#part-reports")
+    for users in (12, 24):
+        world.crowd("waiting", 12, (0.5, 0.5, 0.5)).join()
+        page.wait_for_selector(f"#part-reports dd:has-text('{users} of 200')")
+        filled = page.locator("#part-filling progress").evaluate_all("(all) => all.map((one) => one.value)")
+        assert sum(filled) == users
+    assert "is full" not in watched.text("#part-log")
+    world.crowd("waiting", 400, (0.5, 0.5, 0.5)).join()
+    page.wait_for_selector("#status:has-text('finished')")
+    state = world.state("waiting")
+    page.wait_for_selector(f"#part-reports dd:has-text('{state['accepted']} of 200')")
+    assert watched.text("#part-log").count("is full") >= 3
+    assert state["reports"] == sum(event["users"] for event in state["events"] if event["event"] == "released")
+    assert f"in full batches: {state['reports']}" in watched.text("#part-reports")
+    assert f"The experiment has ended, after {state['reports']} reports" in watched.text("#part-log")
+    assert "The experiment has ended" in watched.text("#announcement")
+    assert page.evaluate("window.loadedOnce")
+
+
+@pytest.mark.slow
+def test_an_arm_that_is_out_says_since_when_and_text_stays_text(world, watched):
+    state = world.state("colours")
+    gone = [arm for arm in state["program"]["arms"] if not arm["active"]]
+    assert gone
+    page = watched.show("/#colours")
+    rows = page.locator("#part-program tbody tr")
+    for arm in gone:
+        assert f"out after {arm['out']['reports']:,} reports" in rows.nth(arm["arm"]).inner_text()
+        event = next(event for event in state["events"] if event["number"] == arm["out"]["record"])
+        assert event["event"] == "released"
+        assert event["at"] == arm["out"]["at"]
+        assert event["out"].count(arm["arm"]) == 1
+        released = [one for one in state["events"] if one["event"] == "released" and one["number"] <= event["number"]]
+        assert sum(one["users"] for one in released) == arm["out"]["reports"]
+    best = rows.nth(state["program"]["best_arm"]).inner_text()
+    assert "★ best" in best
+    assert watched.text("h1").startswith("Which <i>colour</i> do people press?")
+    assert "<b>green</b>" in rows.nth(1).inner_text()
+    assert page.locator("main i").count() == 0
+
+
+@pytest.mark.slow
+def test_a_long_log_is_cut_until_one_asks_for_all(world, watched):
+    page = watched.show("/#steps")
+    assert page.locator("#part-log li").count() == 12
+    assert "Both servers signed" not in watched.text("#part-log")
+    page.locator("#more").press("Enter")
+    assert page.locator("#part-log li").count() > 12
+    assert "Both servers signed" in watched.text("#part-log")
+    assert watched.text("#more") == "Show fewer"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, world, browser, tmp_path):
+    """Contrast of at least 4.5, nothing wider than the window, every mark inside it, and dark paper in the dark."""
+    shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
+    context = browser.new_context(**VIEWS[view])
+    watched = Watched(context, world.url)
+    for path in PAGES:
+        watched.page.goto("about:blank")
+        page = watched.show(path)
+        for summary in page.locator("summary:visible").all():
+            summary.click()
+        found = page.evaluate(LOWEST_CONTRAST)
+        assert found["seen"] > 20, path
+        assert found["ratio"] >= 4.5, (path, found)
+        assert (found["paper"] < 0.05) == (view == "dark"), (path, found)
+        assert page.evaluate(OVERFLOW) <= 0, path
+        marks, outside = page.evaluate(OUTSIDE, ".range, .bar, .curve, .figures > div, table, pre, progress")
+        assert marks > 0, path
+        assert outside == 0, path
+        shot = shots / f"{path.strip('/#').replace('/', '-')}-{view}.png"
+        page.screenshot(path=shot, full_page=True)
+        assert shot.read_bytes().startswith(b"\x89PNG")
+    context.close()
+    assert watched.wrong == []
+
+
+@pytest.mark.slow
+def test_intervals_sums_and_counts_are_drawn_where_the_numbers_say(world, watched):
+    page = watched.show("/#colours")
+    ranges, intervals = page.evaluate(BOXES, [".range", ".interval"])
+    for arm, mark, whole in zip(world.state("colours")["program"]["arms"], ranges, intervals, strict=True):
+        assert (mark["x"] - whole["x"]) / whole["width"] == pytest.approx(arm["lower"], abs=0.01)
+        assert mark["width"] / whole["width"] == pytest.approx(arm["upper"] - arm["lower"], abs=0.01)
+
+    page = watched.show("/#fruit")
+    page.wait_for_selector(".bar")
+    program = world.state("fruit")["program"]
+    bars, rows = page.evaluate(BOXES, [".bar", ".bar-row"])
+    most = max(one["count"] for one in program["top"]) + program["radius"]
+    assert len(bars) == 3
+    for one, mark, whole in zip(program["top"], bars, rows, strict=True):
+        assert mark["width"] / whole["width"] == pytest.approx(one["count"] / most, abs=0.01)
+
+    page = watched.show("/#steps")
+    page.wait_for_selector(".curve")
+    program = world.state("steps")["program"]
+    path = page.locator(".curve").get_attribute("d")
+    # A step is two corners, and it begins at nothing.
+    assert len(path.split(" ")) == 1 + 2 * len(program["points"])
+    band, curve = page.evaluate(BOXES, [".band", ".curve"])
+    assert band[0]["height"] > curve[0]["height"]
+    assert band[0]["width"] == pytest.approx(curve[0]["width"], abs=3)
+    assert f"off by at most {program['bound']:.3g}" in watched.text("#part-program")
+
+
+@pytest.mark.slow
+def test_the_transcript_downloaded_from_the_page_verifies(world, watched, tmp_path, capsys):
+    page = watched.show("/#colours")
+    with page.expect_download() as waited:
+        page.get_by_text("Download the transcript").click()
+    assert waited.value.suggested_filename == "colours.jsonl"
+    transcript = tmp_path / "colours.jsonl"
+    waited.value.save_as(transcript)
+    assert main(["verify", str(transcript)]) == 0
+    assert "every line follows; the run is finished" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_what_was_promised_and_what_was_spent_is_said(world, watched):
+    privacy = world.state("steps")["privacy"]
+    assert 0 < privacy["worst_delta"] <= privacy["delta"] * (1 + 1e-8)
+    page = watched.show("/#steps")
+    said = watched.text("#part-privacy")
+    assert "ε = 4, δ = 10⁻⁶" in said
+    assert "one installation of the app" in said
+    assert "refuses this experiment" in said
+    page.get_by_text("What a participant sends").click()
+    page.wait_for_selector(".cards")
+    assert "ε = 4 in one day" in watched.text(".cards")
+    page.get_by_text("The results so far").click()
+    page.wait_for_selector(".curve")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["colours", "fruit"])
+def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched):
+    page = watched.page
+    with page.expect_response(f"**/experiments/{name}/participation") as waited:
+        watched.show(f"/participate/{name}")
+    body = waited.value.json()
+    (report,) = body["reports"]
+    (batch,) = report["batches"]
+    assert f"ε = {body['privacy']['epsilon']:g}" in watched.text(".figures")
+    assert "ε = ∞" in watched.text(".figures")
+    assert batch["hides_nothing_alone"]
+    assert f"exactly {report['upload_bytes']:,} bytes" in watched.text("main")
+    assert f"{50 * (1 + batch['residual_advantage']):.3g}\u00a0% of cases" in watched.text("main")
+    upload = page.locator(".upload pre").text_content()
+    assert upload == report["sample_upload"]
+    assert len(bytes.fromhex(upload)) == report["upload_bytes"]
+    samples = page.locator(".messages pre").all_text_contents()
+    assert samples == ["\n".join(sample["messages"]) for sample in batch["sample"]]
+    assert samples[0] != samples[1]
+    for heading in ("What leaves your device", "What nobody learns", "What is not promised"):
+        assert heading in watched.text("main")
+
+
+@pytest.mark.slow
+def test_all_experiments_are_a_click_away(world, watched):
+    page = watched.show("/")
+    links = page.locator("#experiments a")
+    assert links.all_inner_texts() == ["colours", "steps", "fruit", "waiting"]
+    for link in links.all():
+        link.click()
+        page.wait_for_selector(f"#experiments a[aria-current]:has-text('{link.inner_text()}')")
+        page.wait_for_selector(f"main[data-experiment='{link.inner_text()}'] h1")
+    page.goto(world.url + "/#nothing", wait_until="commit")
+    page.wait_for_selector("main:has-text('There is no experiment called “nothing”.')")
+
+
+@pytest.mark.slow
+def test_a_lost_connection_is_said_and_found_again_with_the_same_history(world, browser):
+    context = browser.new_context(**VIEWS["light"])
+    watched = Watched(context, world.url)
+    page = watched.show("/#colours")
+    before = watched.text("main")
+    assert watched.text("#connection") == ""
+    world.children["analyzer"].kill()
+    page.wait_for_selector("#connection:has-text('connection to the analyzer is lost')")
+    assert watched.text("main") == before
+    world.restart_analyzer(world.children)
+    page.wait_for_function("() => document.getElementById('connection').textContent === ''")
+    assert watched.text("main") == before
+    context.close()
+    # A browser says itself that it could not connect; nothing else may have gone wrong.
+    assert all("ERR_CONNECTION" in line or "ERR_INCOMPLETE" in line or "/live" in line for line in watched.wrong)

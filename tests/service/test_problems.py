@@ -1,0 +1,118 @@
+"""Every refusal of the table happens, over HTTP and by its name, and is explained in the documentation."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from service_attacker import ADDRESS, BASE, EXACT, USERS, Attacker
+from sqlalchemy import text
+from test_apps import Both, check_problem
+
+from croupier.client.configuration import Batch, Offer
+from croupier.protocols import shuffled_bits
+from croupier.service.problems import PROBLEMS
+
+ROOT = Path(__file__).parents[2]
+
+
+async def _provoked(both, attacker, late):
+    """Every problem but those of a server that is not ready or broken: its name, and a request that brings it about."""
+    http, turn = both.http, await attacker.turn()
+    trusted = {"headers": attacker.trusted}
+    parts = attacker.opened(turn).parts
+    offer = next(iter(both.live.offers.values()))
+    weak = Offer("colours", attacker.configured.hash, 50, 0, (Batch.of(50, shuffled_bits(epsilon=9.0).plan(40)),))
+    other = replace(offer, batches=(replace(offer.batches[0], number=77),))
+    greedy = replace(
+        attacker.configuration, experiment="greedy", privacy=replace(attacker.configuration.privacy, epsilon=21.0)
+    )
+    changed = replace(attacker.configuration, title="another")
+    forged = attacker.rebuilt(turn, token=bytes(56))
+    elsewhere = attacker.rebuilt(turn, parts=tuple(replace(part, batch=9) for part in parts))
+    fewer = attacker.rebuilt(turn, parts=tuple(replace(part, messages=part.messages[:-1]) for part in parts))
+    assert (await attacker.send(attacker.report(turn))).status_code == 201
+    sign = attacker.signed
+    yield "bad-request", http.get(f"{BASE}/configurations/!")
+    yield "malformed-report", attacker.send(b"x")
+    yield "unopenable-report", attacker.send(b"\x01" + bytes(99))
+    yield "unauthorized", http.post(f"{BASE}/finish")
+    yield "bad-token", attacker.send(forged)
+    yield "token-expired", attacker.send(late)
+    yield "not-found", http.get("http://shuffler.test/nowhere")
+    yield "unknown-experiment", http.get("http://analyzer.test/experiments/other/state")
+    yield "unknown-configuration", http.get(f"{BASE}/configurations/AAAA")
+    yield "unknown-batch", http.get(f"{BASE}/batches/99/receipt")
+    yield "method-not-allowed", http.delete("http://shuffler.test/keys")
+    yield "token-spent", attacker.send(attacker.report(turn, 0.0))
+    yield "not-released", http.get(f"{BASE}/batches/0/receipt")
+    yield "configuration-conflict", http.put(BASE, json=sign(changed.statement()), **trusted)
+    yield "offer-conflict", http.put(f"{BASE}/offers/0", json={"offer": sign(other.statement())}, **trusted)
+    yield "not-covered", http.put(f"{BASE}/offers/50", json={"offer": sign(weak.statement())}, **trusted)
+    yield "bad-signature", http.put(BASE, json=changed.statement().to_dict(), **trusted)
+    yield "beyond-policy", http.put(BASE.replace("colours", "greedy"), json=sign(greedy.statement()), **trusted)
+    yield "operation-refused", both.operate(operation="pause", arm=9)
+    yield "too-large", attacker.send(bytes(2**20 + 1))
+    yield "wrong-type", http.post(ADDRESS, content=b"x")
+    yield "wrong-shape", attacker.send(fewer)
+    yield "wrong-batch", attacker.send(elsewhere)
+
+
+def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path):
+    both, found = Both(tmp_path, experiment=EXACT, largest_epsilon=20.0, queue=4), []
+
+    async def due(token, request):
+        answer = await request
+        check_problem(answer, token)
+        found.append(token)
+        return answer
+
+    async def work():
+        # Nobody has asked the shuffler yet.
+        await due("not-ready", both.http.get("http://analyzer.test/experiments/colours"))
+        async with both.running():
+            attacker, http = Attacker(both), both.http
+            late = await attacker.turn()
+            body = attacker.report(late)
+            both.clock.now = late.expires
+            async for token, request in _provoked(both, attacker, body):
+                await due(token, request)
+            issuer = attacker.configuration.keys["analyzer"].verify
+            rules = both.shuffler.shuffler.rules
+            both.shuffler.shuffler.rules = replace(rules, issuer=issuer)
+            await due("not-admitted", http.post(f"{BASE}/assignments"))
+            both.shuffler.shuffler.rules = rules
+            flood = await asyncio.gather(*(attacker.send(b"\x01" + bytes(99)) for _ in range(40)))
+            await due("too-busy", _first(answer for answer in flood if answer.status_code == 429))
+            over = await attacker.turn()
+            answers = [await http.post(f"{BASE}/assignments") for _ in range(60)]
+            nothing = await due("nothing-open", _first(answer for answer in answers if answer.status_code == 409))
+            assert (nothing.headers["retry-after"], nothing.json()["retry_after"]) == ("1", 0.2)
+            both.clock.now += 10
+            assert await both.users(USERS - 1, 1.0) == ["accepted"] * (USERS - 1)
+            await both.until(lambda: 0 in both.live.done)
+            await due("batch-closed", attacker.send(attacker.report(over)))
+            await due("already-released", http.get(f"{BASE}/batches/0/messages/0", headers=attacker.trusted))
+            await both.until(lambda: 1 in [one["batch"] for one in both.live.standings["batches"]])
+            both.clock.now += 10_001
+            await both.until(lambda: 1 in both.live.done)
+            await due("batch-expired", http.get(f"{BASE}/batches/1/receipt"))
+            assert (await both.operate(operation="stop")).status_code == 200
+            await both.until(lambda: both.shuffler.shuffler.store.finished("colours"))
+            await due("experiment-finished", http.post(f"{BASE}/assignments"))
+            with both.shuffler.shuffler.store.database.write() as connection:
+                connection.execute(text("DROP TABLE experiments"))
+            await due("internal", http.get(f"{BASE}/batches"))
+
+    asyncio.run(work())
+    assert set(found) == set(PROBLEMS)
+
+
+async def _first(answers):
+    return next(iter(answers))
+
+
+def test_every_problem_is_explained_in_the_documentation():
+    page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:4] for line in page.splitlines() if line.startswith("| `") and line.count("|") == 4]
+    documented = {name.strip(" `"): status.strip() for name, status, _ in rows}
+    assert {token: documented.get(token) for token in PROBLEMS} == {t: str(k.status) for t, k in PROBLEMS.items()}

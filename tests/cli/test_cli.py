@@ -156,3 +156,15 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
     status, out, err = run(capsys, "crowd", "--users", "3")
     assert (status, out) == (2, "")
     assert err == "croupier crowd: httpx is missing: pip install 'croupier[service]'\n"
+
+
+def test_files_may_come_before_or_after_options(capsys):
+    for arguments in (["nowhere.toml", "--keys", "k"], ["--keys", "k", "nowhere.toml"]):
+        missing = ["--store", "s.db", "--bearer", "b", "--admin", "a", "--shuffler", "http://127.0.0.1:1"]
+        assert main(["serve", "analyzer", *arguments, *missing]) == 2
+        assert "nowhere.toml cannot be read" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["serve", "analyzer", "--nonsense"])
+    with pytest.raises(SystemExit):
+        main(["policies", "extra"])
+    assert "unrecognized arguments: extra" in capsys.readouterr().err

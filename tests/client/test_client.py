@@ -178,6 +178,16 @@ def test_an_offer_under_another_revision_fetches_that_one():
     assert own.joined["colours"].configuration.revision == 1
 
 
+def test_a_report_goes_where_the_shuffler_is_now_even_if_its_batch_was_begun_elsewhere():
+    moved = {"analyzer": "http://analyzer.test", "shuffler": "http://moved.test"}
+    newer = both_signed(configuration(ANALYZER, SHUFFLER, revision=1, urls=moved).statement(), ANALYZER, SHUFFLER)
+    own = device()
+    found, requests = drive(own.play("colours"), answer(200, newer.to_dict()), ASSIGNED, JOINED)
+    assert requests[1].url == "http://moved.test/experiments/colours/assignments"
+    _, requests = drive(own.report(found, 1.0), answer(201, {}))
+    assert requests[0].url == "http://moved.test/experiments/colours/reports"
+
+
 def test_a_device_waits_for_a_turn_as_long_as_it_is_patient():
     nothing = problem(409, "nothing-open", **{"retry-after": "0.5"})
     with pytest.raises(Refused):

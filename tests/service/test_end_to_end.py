@@ -2,8 +2,6 @@
 
 import json
 import subprocess
-import threading
-import time
 from collections import Counter
 
 import httpx
@@ -14,7 +12,7 @@ from croupier.cli import main
 from croupier.client import Client, Limits
 from croupier.client.configuration import Configuration, Offer
 from croupier.service.crowd import Crowd, run, wait_finished
-from croupier.service.processes import COMMAND, Child, Home, both, free_port
+from croupier.service.processes import COMMAND, Home, both, free_port
 from croupier.service.verifying import BadTranscript, verify
 
 BANDIT = """
@@ -158,55 +156,6 @@ def _check_no_person_in_files(home):
     for path in (home.directory / "shuffler", home.directory / "analyzer"):
         for file in (path / "log.jsonl", *path.glob("*.db*")):
             assert b"127.0.0.1" not in file.read_bytes().replace(b"http://127.0.0.1", b""), file
-
-
-@pytest.mark.slow
-def test_either_server_killed_in_the_middle_loses_nothing_and_counts_nothing_twice(tmp_path):
-    home = home_of(tmp_path)
-    text = bandit(policy="vb-sdp-ae", horizon=500, protocol="shuffled-bits")
-    experiment = written(tmp_path, text)
-    outcomes = {}
-
-    def crowd():
-        outcomes.update(run(Crowd(home.analyzer_url, "colours", 900, (0.1, 0.5, 0.9), at_once=8, seed=2)))
-
-    def restart(children, server):
-        children[server].kill()
-        command = home.command(server, [experiment], **QUICK[server])
-        children[server] = Child(command, children[server].url, children[server].log)
-        children[server].wait_answering()
-
-    with both(home, [experiment], **QUICK) as children:
-        users = threading.Thread(target=crowd)
-        users.start()
-        for server in ("shuffler", "analyzer", "shuffler"):
-            _wait_for_more(home, 40)
-            restart(children, server)
-        users.join(timeout=90)
-        state = wait_finished(home.analyzer_url, "colours", 30)
-        transcript = transcript_of(home, "colours")
-    assert state["finished"], state
-    session = check_decisions(transcript)
-    assert session.finished
-    assert outcomes["accepted"] == state["accepted"]
-    verdict = verify(transcript)
-    # Every accepted report is in exactly one released batch.
-    assert verdict.reports == state["accepted"]
-
-
-def _wait_for_more(home, reports):
-    start = None
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            found = httpx.get(f"{home.shuffler_url}/experiments/colours/batches", timeout=5).json()
-        except httpx.TransportError:
-            continue
-        start = found["accepted"] if start is None else start
-        if found["accepted"] >= start + reports or found["finished"]:
-            return
-        time.sleep(0.02)
-    raise AssertionError("no progress")
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ BANDIT = {
 def test_a_bandit_makes_the_decisions_of_its_session():
     rng = np.random.default_rng(1)
     running, session = program({"kind": "bandit"} | BANDIT), Session(BANDIT)
-    steps = 0
+    steps = reports = 0
     while not running.finished:
         (turn,) = running.wanted
         (opened,) = session.open_batches
@@ -36,6 +36,8 @@ def test_a_bandit_makes_the_decisions_of_its_session():
         decoded = int(rng.binomial(opened.users, 0.3 + 0.2 * opened.arm))
         running.released(turn.number, decoded)
         session.observe(Released(opened.batch, decoded))
+        reports += opened.users
+        assert running.show()["users"] == sum(row["users"] for row in running.show()["arms"]) == reports
     assert session.finished
     assert running.show()["best_arm"] == int(session.policy.best_arm[0])
     assert [row["mean"] for row in running.show()["arms"]] == session.policy.means[0].tolist()

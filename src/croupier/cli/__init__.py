@@ -71,9 +71,20 @@ def _overview() -> list[str]:
     return lines
 
 
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options; files may come after them, which argparse alone does not allow behind another positional."""
+    top = parser()
+    options, rest = top.parse_known_args(arguments)
+    if rest and (not hasattr(options, "files") or any(one.startswith("-") for one in rest)):
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.files += rest
+    return options
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; bad input is one line on stderr and status 2."""
-    options = parser().parse_args(arguments)
+    options = _parsed(arguments)
     try:
         return int(options.run(options))
     except CroupierError as error:

@@ -93,7 +93,7 @@ class Configuration:
 
     def __post_init__(self) -> None:
         check_name(self.experiment)
-        integer("revision", self.revision, 0)
+        integer("revision", self.revision, 0, 2**31 - 1)
         one_of("program", str(self.program.get("kind")), PROGRAMS)
         one_of("suite", self.suite, tuple(SUITES))
         for server in SERVERS:

@@ -207,7 +207,9 @@ class Device:
         bundle = Report(report, turn.token, offer.number, tuple(parts)).to_bytes()
         sealed = seal(configuration.suite, shuffler, bundle, report_info(name, offer.configuration))
         body = Envelope(SUITES[configuration.suite].number, key_id(shuffler), offer.configuration, sealed).to_bytes()
-        url = f"{configuration.urls['shuffler']}/experiments/{quote(name)}/reports"
+        # Where the shuffler is now, whatever address the batch was begun under.
+        newest = self.joined.get(name, turn.joined).configuration
+        url = f"{newest.urls['shuffler']}/experiments/{quote(name)}/reports"
         return Pending(name, url, to_text(report), to_text(body), turn.expires)
 
     def _send(self, pending: Pending) -> Steps:

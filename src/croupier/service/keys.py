@@ -141,7 +141,7 @@ def _sealing(directory: Path) -> list[SealingKey]:
 
 
 def _read(path: Path) -> bytes:
-    if not path.exists():
+    if not path.is_file():
         raise KeyProblem(f"the key {path} is missing")
     _check_mode(path)
     data = path.read_bytes()

@@ -8,6 +8,7 @@ computed here that those rooms do not compute.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter as Counts
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -71,6 +72,7 @@ class BanditProgram(Program):
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         self.session = Session(parameters)
+        self._reports: Counts[int] = Counts()
         if self.session.policy.ladder.protocol is None:
             raise InvalidParameter("policy", parameters.get("name"), "a private one: this one reports plain values")
 
@@ -85,7 +87,10 @@ class BanditProgram(Program):
         return found
 
     def released(self, batch: int, decoded: Any) -> None:
+        full = {one.batch: one for one in self.session.open_batches}.get(batch)
         self.session.observe(Released(batch, int(decoded)))
+        if full is not None:
+            self._reports[full.arm] += full.users
 
     def expired(self, batch: int) -> None:
         self.session.observe(Expired(batch))
@@ -105,10 +110,12 @@ class BanditProgram(Program):
         rows = policy.table()
         for row in rows:
             row["paused"] = not bool(policy.open_to_users[row["arm"]])
+            # Not those whom the policy counts as playing at the end, when nothing more is asked of them.
+            row["users"] = self._reports[row["arm"]]
         return {
             "policy": policy.name,
             "horizon": policy.horizon,
-            "users": int(policy.users[0]),
+            "users": self._reports.total(),
             "best_arm": int(policy.best_arm[0]),
             "arms": rows,
         }

@@ -1,0 +1,278 @@
+"""The model beside both servers in the state machine: who was given what, who is in which batch, what must be answered.
+
+It never asks a server what is right. What it cannot know, such as which offer a turn was of when its answer was lost, it
+brackets.
+"""
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cache
+from math import ceil
+from pathlib import Path
+
+import service_stores
+from service_machine import ARRIVES, REQUEST_LOST, SHUFFLER, Killed, Servers
+from service_people import Person, Sent, open_report
+from service_world import SUITE
+
+from croupier.client.sealing import seal
+from croupier.client.steps import REPORT_TYPE
+from croupier.client.wire import Envelope, report_info
+from croupier.service.experiment import plan
+from croupier.service.problems import URN
+
+ITEMS = tuple(f"item {number}" for number in range(8))
+AHEAD, SPARE, DUE_WITHIN, REPORT_WITHIN, DEADLINE = 1.5, 2, 10, 200, 60
+BANDIT = {
+    "name": "colours",
+    "arms": ["red", "green"],
+    "program": {"policy": "vb-sdp-ae", "horizon": 5000},
+    "reward": {"protocol": "shuffled-bits"},
+    "privacy": {"epsilon": 8.0, "honest_fraction": 1.0},
+    "batches": {"smallest": 3, "deadline": DEADLINE},
+}
+HISTOGRAM = {
+    "name": "fruit",
+    "program": {"kind": "histogram", "users": 3, "rounds": 1000, "items": list(ITEMS)},
+    "privacy": {"epsilon": 8.0, "delta": 0.01, "honest_fraction": 1.0},
+    "batches": {"deadline": DEADLINE},
+}
+NAMES = ("colours", "fruit")
+AWAY = "the shuffler at http://shuffler.test does not answer"
+
+
+@cache
+def plans():
+    return [plan(BANDIT), plan(HISTOGRAM)]
+
+
+@dataclass
+class Batch:
+    """What the model knows of a batch: who is in it."""
+
+    users: int
+    expires: float
+    state: str = "open"
+    members: list[Sent] = field(default_factory=list)
+
+    @property
+    def missing(self) -> int:
+        return self.users - len(self.members) if self.state == "open" else 0
+
+
+class Model:
+    """Both servers, their users, and what every step must come to."""
+
+    stores = "sqlite"
+
+    def __init__(self):
+        self.directory = Path(tempfile.mkdtemp(prefix="croupier-machine-"))
+        stores = {server: service_stores.new_store(self.stores, self.directory) for server in ("shuffler", "analyzer")}
+        limits = {"ahead": AHEAD, "spare": SPARE, "due_within": DUE_WITHIN, "report_within": REPORT_WITHIN}
+        self.servers = Servers(self.directory, stores, plans(), **limits)
+        self.batches: dict[tuple[str, int], Batch] = {}
+        self.mechanisms: dict[tuple[str, int], object] = {}
+        self.turns: list[tuple[str, int | None, int, bytes]] = []
+        self.spent: dict[bytes, bytes] = {}
+        self.told: dict[bytes, Sent] = {}
+        self.assigned: Counter[str] = Counter()
+        self.logs: dict[str, list[dict]] = {name: [] for name in NAMES}
+        self.finished: set[str] = set()
+        self.people: list[Person] = []
+        self.uploads: list[tuple[bytes, Sent]] = []
+        self.used: list[Person] = []
+        self.may: set[str] = set()
+        self.must: set[str] = set()
+        self.value = 0
+
+    def close(self):
+        self.servers.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def serve(self, name, count):
+        """So many users take a turn and report, and nothing is lost."""
+        for _ in range(count):
+            person = self.comes(name)
+            while person.request is not None:
+                self.sends(person)
+
+    def comes(self, name):
+        person = Person(self.servers, name, self.next_value(name))
+        while not person.asks_for_a_turn:
+            person.send()
+        return person
+
+    def next_value(self, name):
+        """Each report of a histogram holds the next item: those of one batch hold different ones."""
+        self.value += 1
+        return ITEMS[self.value % len(ITEMS)] if name == "fruit" else float(self.value % 2)
+
+    def dies(self, server, death, at=1):
+        self.servers.alive[server].die_at(0 if death is None else at, bool(death))
+
+    def sends(self, person, fate=ARRIVES, death=None):
+        """A client's next request, and what becomes of it."""
+        asked = person.asks_for_a_turn
+        self.dies("shuffler", death)
+        if not asked:
+            self.uploads.append((person.body, person.sent))
+            outcome = self.goes_in(person.sent, lambda: person.answer_to(fate), fate, death)
+            self.hears(person, *outcome)
+            return
+        free, certain = self.rooms(person.experiment)
+        answer = person.answer_to(fate)
+        dead = self.servers.alive["shuffler"].dead
+        if fate == REQUEST_LOST or (dead and death is False):
+            assert answer is None
+            person.take(None)
+            return
+        if answer is None:
+            if free and (certain or self.given_more(person.experiment)):
+                self.gave(person.experiment, None, b"")
+            person.take(None)
+            return
+        person.take(answer)
+        if person.turn is None:
+            over = person.experiment in self.finished
+            assert outcome_of(answer) == ("experiment-finished" if over else "nothing-open")
+            assert not certain, "a turn was refused that there was"
+            self.gone(person)
+        else:
+            assert free, "a turn was given out that there was not"
+            self.gave(person.experiment, person.turn.offer.number, person.turn.token)
+            self.used.append(person)
+            (number,) = person.sent.sealed
+            assert self.batches[person.experiment, number].missing > 0
+
+    def goes_in(self, sent, send, fate, death):
+        """Send a report; returns the answer and what the model says that it must be, if one came."""
+        outcome = self.judged(sent)
+        answer = send()
+        dead = self.servers.alive["shuffler"].dead
+        happened = fate != REQUEST_LOST and not (dead and death is False)
+        if happened:
+            self.takes(sent)
+        assert (answer is None) == (dead or fate != ARRIVES)
+        return answer, outcome
+
+    def upload(self, body, sent, fate=ARRIVES):
+        self.servers.wire.fates = [] if fate == ARRIVES else [fate]
+        answer, outcome = self.goes_in(sent, lambda: self.post(sent.experiment, body), fate, None)
+        if fate != REQUEST_LOST:
+            self.uploads.append((body, sent))
+        if answer is not None:
+            self.is_told(sent, answer, outcome)
+
+    def post(self, name, body):
+        headers = {"content-type": REPORT_TYPE}
+        return self.servers.ask("POST", f"{SHUFFLER}/experiments/{name}/reports", content=body, headers=headers)
+
+    def hears(self, person, answer, outcome):
+        if answer is not None:
+            self.is_told(person.sent, answer, outcome)
+            self.gone(person)
+        person.take(answer)
+        assert answer is None or person.request is None
+
+    def is_told(self, sent, answer, outcome):
+        assert outcome_of(answer) == outcome
+        if outcome in ("accepted", "repeated"):
+            self.told[sent.report] = sent
+
+    def gone(self, person):
+        if person in self.people:
+            self.people.remove(person)
+
+    def judged(self, sent):
+        """What the shuffler must say to a report."""
+        if self.servers.clock() >= sent.expires:
+            return "token-expired"
+        if sent.token in self.spent:
+            return "repeated" if self.spent[sent.token] == sent.report else "token-spent"
+        (number,) = sent.sealed
+        return "accepted" if self.batches[sent.experiment, number].missing > 0 else "batch-closed"
+
+    def takes(self, sent):
+        outcome = self.judged(sent)
+        if outcome == "accepted":
+            self.spent[sent.token] = sent.report
+            (number,) = sent.sealed
+            batch = self.batches[sent.experiment, number]
+            batch.members.append(sent)
+            if len(batch.members) == batch.users:
+                batch.state = "closed"
+        return outcome
+
+    def rooms(self, name):
+        """Whether there may be a turn, and whether there must be one: some were given to nobody knows which offer."""
+        now = self.servers.clock()
+        out = Counter(o for n, o, due, token in self.turns if n == name and due > now and token not in self.spent)
+        rooms = [
+            max(0, int(AHEAD * batch.missing) + SPARE - out[number])
+            for (n, number), batch in self.batches.items()
+            if n == name and batch.missing and batch.expires > now
+        ]
+        return sum(rooms) > 0, sum(rooms) - out[None] > 0
+
+    def gave(self, name, offer, token):
+        step = ceil(DUE_WITHIN / 10)
+        due = (int(self.servers.clock() + DUE_WITHIN) // step + 1) * step
+        self.turns.append((name, offer, due, token))
+        self.assigned[name] += 1
+
+    def given_more(self, name):
+        """Whether a turn was given out whose answer nobody saw."""
+        self.servers.revive()
+        return self.standings(name)["assigned"] > self.assigned[name]
+
+    def forged(self, person, body, change):
+        """A report changed by somebody who knows the format and the public keys."""
+        envelope = Envelope.from_bytes(body)
+        info = report_info(person.experiment, envelope.configuration)
+        public = self.servers.keys["shuffler"].public(SUITE).seal
+        bundle = change(open_report(person.experiment, body, self.servers.keys["shuffler"]))
+        return replace(envelope, sealed=seal(SUITE, public, bundle.to_bytes(), info)).to_bytes()
+
+    def beside(self, what, work, death=None, at=1):
+        """What the shuffler does beside its routes."""
+        self.may.add(what)
+        self.dies("shuffler", death, at)
+        try:
+            work()
+            self.must.add(what)
+        except Killed:
+            assert death is not None
+
+    def pull(self, name, sure=True):
+        """One round of the analyzer; `sure` says that nothing is in its way."""
+        analyzer, published = self.servers.analyzer.analyzer, self.servers.published[name]
+        live = analyzer.live[name]
+        self.may |= {"release", "cancel", "open"}
+        try:
+            self.servers.run(analyzer.round(live, published, 0.0))
+        except Killed:
+            assert self.servers.alive["analyzer"].dead
+        else:
+            assert live.trouble.startswith(AWAY) or not live.trouble
+            assert not (sure and live.trouble)
+        if sure:
+            self.must.add(f"release {name}")
+        self.servers.wire.fates = []
+
+    def operate(self, **wish):
+        url = "http://analyzer.test/experiments/colours/operations"
+        answer = self.servers.ask("POST", url, self.servers.admin, json=wish)
+        assert outcome_of(answer) in ("done", "operation-refused")
+
+    def logged(self, name, number):
+        return any(record["event"] == "released" and record["batch"] == number for record in self.logs[name])
+
+
+def outcome_of(answer):
+    """An answer in one word: the status that it names, `done`, or the refusal's token."""
+    status = getattr(answer, "status_code", None) or answer.status
+    body = json.loads(answer.content) if status >= 400 or answer.content[:9] == b'{"status"' else {}
+    return body["type"].removeprefix(URN) if status >= 400 else body.get("status", "done")

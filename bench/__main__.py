@@ -1,6 +1,6 @@
 """Run every benchmark and print its lines."""
 
-from bench import bandits, calibration, composition, continual, histograms, learning, linear, sampling
+from bench import bandits, calibration, composition, continual, histograms, learning, linear, sampling, service
 
-for module in (sampling, calibration, composition, bandits, continual, linear, histograms, learning):
+for module in (sampling, calibration, composition, bandits, continual, linear, histograms, learning, service):
     module.main()

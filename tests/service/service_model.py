@@ -1,7 +1,7 @@
 """The model beside both servers in the state machine: who was given what, who is in which batch, what must be answered.
 
-It never asks a server what is right. What it cannot know, such as which offer a turn was of when its answer was lost, it
-brackets.
+It says what every answer must be before it sees one. What it cannot know, such as the offer of a turn whose answer was
+lost, it brackets.
 """
 
 import json

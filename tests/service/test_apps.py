@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -297,6 +298,24 @@ def test_a_shuffler_that_drops_duplicates_or_changes_messages_is_found_out(both)
             events = [(r["event"], r.get("batch")) for r in both.live.records if "batch" in r]
             assert events == [("refused", 0), ("refused", 1), ("refused", 2), ("released", 3)]
             assert verify(both.live.transcript()).expired == 3
+
+    asyncio.run(work())
+
+
+def test_a_shuffler_that_has_lost_its_store_is_told_again(both):
+    """The reports in it are lost with it, as the documents say; the experiment goes on."""
+
+    async def work():
+        async with both.running():
+            await both.users(5)
+            emptied = ShufflerApp(replace(both.shuffler.settings, store=str(both.directory / "new.db")))
+            async with emptied.app.router.lifespan_context(emptied.app):
+                both.shuffler = emptied
+                await both.until(lambda: emptied.shuffler.store.finished("colours") is False)
+                await both.until(lambda: both.live.trouble == "")
+                assert set(await both.users(32)) == {"accepted"}
+                await both.until(lambda: 1 in both.live.open)
+                assert verify(both.live.transcript()).reports == 32
 
     asyncio.run(work())
 

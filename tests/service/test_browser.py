@@ -47,6 +47,8 @@ items = ["apple", "pear", "plum"]
 [privacy]
 epsilon = 4.0
 """
+pytestmark = pytest.mark.xdist_group("browser")  # one pair of servers for all of them
+
 QUICK = {"shuffler": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
 FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,)}
 PAGES = ("/#colours", "/#steps", "/#fruit", "/participate/colours", "/participate/steps")

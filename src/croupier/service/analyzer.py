@@ -202,6 +202,8 @@ class Analyzer:
             self._trouble(live, error)
             pause = max(poll, 2.0)
             published.clear()
+            # A shuffler that has lost its store is told again.
+            live.registered = False
         if live.program.finished and not live.open and not live.trouble:
             pause = max(poll, 5.0)
         return pause

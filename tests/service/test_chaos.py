@@ -1,0 +1,282 @@
+"""Servers killed at random moments while real clients report over HTTP: what was accepted is released once, to the bit.
+
+Every report is known to the test: which batch it goes to and what its sealed messages say. So each released number is
+added up again from the reports that were told `accepted`, and a lost or doubled one changes it.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+
+import httpx
+import pytest
+import service_stores
+from service_people import read_report, total
+from service_world import GENEROUS
+from test_end_to_end import check_decisions, home_of, transcript_of, written
+
+from croupier.client import AsyncClient, Refused, Unreachable
+from croupier.client.configuration import Offer
+from croupier.client.signing import from_text
+from croupier.service import keys as key_files
+from croupier.service.crowd import wait_finished
+from croupier.service.lean_http import LeanHTTP
+from croupier.service.problems import URN
+from croupier.service.processes import Child
+from croupier.service.verifying import verify
+
+BANDIT = """
+name = "colours"
+arms = ["red", "green", "blue"]
+[program]
+policy = "vb-sdp-ae"
+horizon = {horizon}
+[privacy]
+epsilon = 4.0
+[reward]
+protocol = "shuffled-laplace"
+[batches]
+smallest = 32
+deadline = 600
+"""
+HISTOGRAM = """
+name = "fruit"
+[program]
+kind = "histogram"
+users = 16
+rounds = {rounds}
+items = {items}
+[privacy]
+epsilon = 8.0
+delta = 0.001
+[batches]
+deadline = 600
+"""
+ITEMS = [f"item {number}" for number in range(300)]
+PATIENCE = 240
+"""Seconds after the last kill until a service that does not come to an end has failed."""
+
+LANES = ("colours",) * 5 + ("fruit",) * 3
+OWN_GROUP = (sys.executable, "-c", "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])")
+"""Starts a server in a process group of its own, so that its workers die with it."""
+
+
+class Victims:
+    """Both servers as process groups that can be killed and started again."""
+
+    def __init__(self, home, experiments, settings):
+        self.home, self.experiments, self.settings = home, experiments, settings
+        self.children = {}
+        home.prepare()
+
+    def start(self, server):
+        home, url = self.home, getattr(self.home, f"{server}_url")
+        command = home.command(server, self.experiments, **self.settings[server])
+        child = Child([*OWN_GROUP, *command], url, home.directory / server / "log.jsonl")
+        self.children[server] = child
+        child.wait_answering(path="/readyz" if server == "shuffler" else "/healthz")
+
+    def kill(self, server):
+        """`kill -9` of the server, its workers and its openers, all at once."""
+        process = self.children[server].process
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        self._wait_free(getattr(self.home, f"{server}_port"))
+
+    def restart(self, server, seconds):
+        """Kill it in so many seconds, and start it again."""
+        time.sleep(seconds)
+        self.kill(server)
+        self.start(server)
+
+    @staticmethod
+    def _wait_free(port):
+        """The last of a group to die may still hold the port for a moment."""
+        for _ in range(200):
+            with socket.socket() as probe, suppress(OSError):
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+                return
+            time.sleep(0.02)
+
+    def stop(self):
+        for child in self.children.values():
+            child.stop()
+            with suppress(ProcessLookupError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+
+
+class Watched(LeanHTTP):
+    """The clients' wire: counts what is answered to reports, and says when so many more of them are on their way."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.answers, self._due, self._reached = 0, Counter(), 0, asyncio.Event()
+
+    async def request(self, method, url, content=None, headers=None):
+        if not url.endswith("/reports"):
+            return await super().request(method, url, content, headers)
+        self.begun += 1
+        if self.begun >= self._due:
+            self._reached.set()
+        answer = await super().request(method, url, content, headers)
+        body = json.loads(answer.content)
+        self.answers[body["status"] if answer.status_code < 400 else body["type"].removeprefix(URN)] += 1
+        return answer
+
+    async def more(self, reports):
+        self._due = self.begun + reports
+        self._reached.clear()
+        await self._reached.wait()
+
+
+class Load:
+    """Users of both experiments, one after the other in several lanes; what each sent, and what each was told."""
+
+    def __init__(self, home):
+        self.home, self.sent, self.accepted = home, {}, set()
+        self.keys = {server: key_files.load(home.directory / server / "keys") for server in ("shuffler", "analyzer")}
+        self.items = iter(ITEMS * 9)
+
+    async def lane(self, http, name, joined, rng):
+        while True:
+            client = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS)
+            client.device.joined = {name: joined}
+            try:
+                turn = await client.play(name, patience=30.0)
+            except Unreachable:
+                continue
+            except Refused as refusal:
+                if refusal.problem == "experiment-finished":
+                    return
+                continue
+            value = next(self.items) if name == "fruit" else float(rng.random() < (0.2, 0.5, 0.8)[turn.arm])
+            await self.report(client, turn, value)
+
+    async def report(self, client, turn, value):
+        """Until the report's fate is known, as an app does that asks again when it is started the next time."""
+        sealed = client.device.sealed
+
+        def noted(turn, value):
+            pending = sealed(turn, value)
+            body, keys = from_text("body", pending.body), self.keys
+            self.sent[pending.report] = read_report(
+                pending.experiment, body, turn.offer, keys["shuffler"], keys["analyzer"]
+            )
+            mine.append(pending.report)
+            return pending
+
+        client.device.sealed, mine, taken = noted, [], 0
+        try:
+            await client.report(turn, value)
+            taken = 1
+        except Refused:
+            pass
+        except Unreachable:
+            while client.device.account.pending:
+                with suppress(Unreachable):
+                    taken += await client.resume()
+        if taken:
+            self.accepted.update(mine)
+
+    async def run(self, victims, kills, rng):
+        """All lanes until both experiments have ended, and meanwhile so many kills; returns what was answered."""
+        async with Watched() as http:
+            first = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS)
+            joined = {name: await first.join(name) for name in ("colours", "fruit")}
+            lanes = [asyncio.create_task(self.lane(http, name, joined[name], rng)) for name in LANES]
+            for number in range(kills):
+                await http.more(rng.randint(5, 50))
+                assert not all(lane.done() for lane in lanes), f"the load was over before kill {number}"
+                server = rng.choice(("shuffler", "shuffler", "analyzer"))
+                await asyncio.to_thread(victims.restart, server, rng.uniform(0.0, 0.03))
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*lanes)
+            return http.answers
+
+
+def killed_under_load(tmp_path, seed, kills, sizes, settings):
+    """Run it, and return what was sent and accepted, and what the servers say in the end."""
+    home, rng = home_of(tmp_path), random.Random(seed)
+    experiments = [
+        written(tmp_path, BANDIT.format(**sizes), "colours.toml"),
+        written(tmp_path, HISTOGRAM.format(items=json.dumps(ITEMS), **sizes), "fruit.toml"),
+    ]
+    victims = Victims(home, experiments, settings)
+    try:
+        for server in ("shuffler", "analyzer"):
+            victims.start(server)
+        wait_joinable(home)
+        load = Load(home)
+        answers = asyncio.run(load.run(victims, kills, rng))
+        ends = {name: wait_finished(home.analyzer_url, name, 60) for name in ("colours", "fruit")}
+        transcripts = {name: transcript_of(home, name) for name in ends}
+        standings = {
+            name: httpx.get(f"{home.shuffler_url}/experiments/{name}/batches", timeout=30).json() for name in ends
+        }
+    finally:
+        victims.stop()
+    print(f"seed {seed}: {kills} kills, answers to reports: {dict(answers)}")
+    assert set(answers) <= {"accepted", "repeated", "batch-closed"}
+    return load, ends, transcripts, standings
+
+
+def wait_joinable(home):
+    """Both servers have signed both experiments."""
+    end = time.monotonic() + 60
+    for name in ("colours", "fruit"):
+        while httpx.get(f"{home.analyzer_url}/experiments/{name}", timeout=30).status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def check_all(load, ends, transcripts, standings):
+    for name, transcript in transcripts.items():
+        assert ends[name]["finished"]
+        mine = [load.sent[report] for report in load.accepted if load.sent[report].experiment == name]
+        assert standings[name]["accepted"] == len(mine)
+        assert {one["state"] for one in standings[name]["batches"]} == {"released"}
+        check_numbers(transcript, mine)
+        verdict = verify(transcript)
+        assert verdict.finished
+        assert (verdict.reports, verdict.damaged, verdict.expired) == (len(mine), 0, 0)
+    session = check_decisions(transcripts["colours"])
+    assert session.finished
+    assert int(session.policy.best_arm[0]) == ends["colours"]["program"]["best_arm"]
+
+
+def check_numbers(transcript, accepted):
+    """Every batch was released once, and is the sum of the reports that were told that they are in it."""
+    records = [json.loads(line) for line in transcript.splitlines()]
+    offers = [Offer.from_text(record["offer"]["body"]) for record in records if record["event"] == "opened"]
+    mechanisms = {batch.number: batch.mechanism for offer in offers for batch in offer.batches}
+    released = [record for record in records if record["event"] == "released"]
+    assert sorted(record["batch"] for record in released) == sorted(mechanisms)
+    for record in released:
+        number = record["batch"]
+        said = [sent.said[number] for sent in accepted if number in sent.said]
+        assert len(said) == mechanisms[number].users
+        assert record["decoded"] == total(mechanisms[number], [slot for slots in said for slot in slots]), number
+
+
+@pytest.mark.slow
+def test_seven_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path):
+    settings = {"shuffler": {"due_within": 1, "openers": 1}, "analyzer": {"openers": 0}}
+    check_all(*killed_under_load(tmp_path, 6, 7, {"horizon": 400, "rounds": 7}, settings))
+
+
+@pytest.mark.slow
+def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path):
+    stores = {server: service_stores.new_store("postgresql", tmp_path) for server in ("shuffler", "analyzer")}
+    settings = {
+        "shuffler": {"due_within": 1, "openers": 1, "workers": 2, "store": stores["shuffler"]},
+        "analyzer": {"openers": 0, "store": stores["analyzer"]},
+    }
+    check_all(*killed_under_load(tmp_path, 3, 3, {"horizon": 200, "rounds": 4}, settings))

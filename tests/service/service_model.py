@@ -72,6 +72,8 @@ class Model:
         self.directory = Path(tempfile.mkdtemp(prefix="croupier-machine-"))
         stores = {server: service_stores.new_store(self.stores, self.directory) for server in ("shuffler", "analyzer")}
         limits = {"ahead": AHEAD, "spare": SPARE, "due_within": DUE_WITHIN, "report_within": REPORT_WITHIN}
+        # Longer than any run: here a spent token is always known.
+        limits["remember"] = 10**9
         self.servers = Servers(self.directory, stores, plans(), **limits)
         self.batches: dict[tuple[str, int], Batch] = {}
         self.mechanisms: dict[tuple[str, int], object] = {}
@@ -188,10 +190,10 @@ class Model:
 
     def judged(self, sent):
         """What the shuffler must say to a report."""
-        if self.servers.clock() >= sent.expires:
-            return "token-expired"
         if sent.token in self.spent:
             return "repeated" if self.spent[sent.token] == sent.report else "token-spent"
+        if self.servers.clock() >= sent.expires:
+            return "token-expired"
         (number,) = sent.sealed
         return "accepted" if self.batches[sent.experiment, number].missing > 0 else "batch-closed"
 

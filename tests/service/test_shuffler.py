@@ -104,6 +104,8 @@ def test_an_expired_token_is_refused(sqlite_url):
     turn = world.turn()
     world.clock.now = turn.expires
     assert world.upload(world.report(turn, 1.0)) == ["token-expired"]
+    # What was accepted in time is known to be, however late its sender asks.
+    assert world.upload(body) == ["repeated"]
     world.shuffler.store.close()
 
 

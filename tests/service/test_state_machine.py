@@ -111,13 +111,11 @@ class Service(Checked, RuleBasedStateMachine):
     def a_bad_upload_is_refused_by_name(self, pick, at, how):
         person = self.used[pick % len(self.used)]
         body, _ = person.again(self.next_value(person.experiment))
-        now, expires = self.servers.clock(), person.turn.expires
-        valid = "token-expired" if now >= expires else None
         forgeries = {
             "token": (lambda report: replace(report, token=_flip(report.token, at)), "bad-token"),
             "offer": (lambda report: replace(report, offer=report.offer + 1), "bad-token"),
-            "batch": (lambda report: _moved(report), valid or "wrong-batch"),
-            "few": (lambda report: _fewer(report), valid or "wrong-shape"),
+            "batch": (lambda report: _moved(report), "wrong-batch"),
+            "few": (lambda report: _fewer(report), "wrong-shape"),
         }
         if how == "flipped":
             at %= len(body)

@@ -191,7 +191,7 @@ class Shuffler:
             report = Report.from_bytes(opened)
         except Malformed as error:
             raise Problem("malformed-report", str(error)) from None
-        token = tokens.redeem(self.keys.token, report.token, name, report.offer, self.clock())
+        token = tokens.redeem(self.keys.token, report.token, name, report.offer)
         offer = self._offer(name, report.offer)
         if offer.configuration != envelope.configuration:
             raise Problem("wrong-batch", "the report was made under another configuration than its offer")
@@ -210,7 +210,7 @@ class Shuffler:
         due = expires - self.rules.report_within + self.rules.due_within
         # What is stored says on which day the token may be forgotten, not when its turn was taken.
         day = -(-(expires + self.rules.remember) // DAY) * DAY
-        return Arrival(name, report.offer, token, report.report, due, day, parts)
+        return Arrival(name, report.offer, token, report.report, due, day, parts, late=self.clock() >= expires)
 
     def take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
         """Take a group of uploads for good: open each, check it, and write those that pass in one transaction.

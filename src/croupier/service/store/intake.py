@@ -78,7 +78,8 @@ class Intake:
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
         """Take a group of reports in one transaction; each is accepted whole or not at all.
 
-        Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent` or `batch-closed`.
+        Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent`, `token-expired` or
+        `batch-closed`.
         """
         arrivals = [self._marked(one) for one in arrivals]
         with self.lock:
@@ -175,6 +176,8 @@ def _decide(
         keys = [(arrival.experiment, number) for number, _ in arrival.parts]
         if known is not None:
             outcomes.append("repeated" if known == arrival.report else "token-spent")
+        elif arrival.late:
+            outcomes.append("token-expired")
         elif any(
             key not in batches or batches[key]["state"] != "open" or batches[key]["received"] >= batches[key]["users"]
             for key in keys

@@ -156,6 +156,8 @@ class Arrival:
     due: int
     expires: int
     parts: tuple[tuple[int, tuple[bytes, ...]], ...]
+    late: bool = False
+    """Its token has expired: it is good only if it came before."""
 
 
 @dataclass(frozen=True)

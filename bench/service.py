@@ -194,7 +194,7 @@ def buffered(messages: int, slots: int, length: int) -> tuple[float, float, floa
         filled, took = _resident("VmRSS"), time.perf_counter() - began
         Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
         began = time.perf_counter()
-        assert store.close_one(lambda closing: "receipt")
+        assert store.close_batch("e", 0, lambda closing: "receipt")
         closing = time.perf_counter() - began
         store.close()
     return users / took, filled - empty, _resident("VmHWM") - empty, closing

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from client_cases import MECHANISM, Server, both_signed, configuration, device, offer, turn
@@ -71,7 +72,7 @@ def test_a_device_joins_plays_and_reports():
 def test_the_upload_opens_at_the_shuffler_and_its_messages_at_the_analyzer_only():
     own = device()
     found = turn(SIGNED, offer(SIGNED), token=b"t" * 56)
-    _, requests = drive(own.report(found, 1.0), answer(201, {}))
+    _, requests = drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
     envelope = Envelope.from_bytes(requests[0].content)
     info = report_info("colours", SIGNED.hash)
     report = Report.from_bytes(unseal(SHUFFLER.suite, SHUFFLER.seal, envelope.sealed, info))
@@ -91,7 +92,11 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_bytes():
     own = device()
     found = turn(SIGNED, offer(SIGNED))
     _, requests = drive(
-        own.report(found, 1.0), None, problem(503, "not-ready"), problem(429, "too-busy"), answer(200, {})
+        own.report(found, 1.0),
+        None,
+        problem(503, "not-ready"),
+        problem(429, "too-busy"),
+        answer(200, {"status": "repeated"}),
     )
     assert len(requests) == 4
     assert len({request.content for request in requests}) == 1
@@ -135,6 +140,24 @@ def test_a_spent_ledger_sends_nothing():
     own = device(Limits(epsilon_per_period=0.5))
     with pytest.raises(BudgetExceeded):
         drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0))
+
+
+def test_a_spent_ledger_takes_no_turn_from_anybody():
+    own = device(Limits(epsilon_per_period=1.5))
+    found, _ = drive(own.play("colours"), JOINED, ASSIGNED)
+    drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
+    with pytest.raises(BudgetExceeded, match="colours costs"):
+        drive(own.play("colours"))
+
+
+def test_what_is_refused_leaves_no_trace_in_the_account():
+    own = device()
+    forever = configuration(ANALYZER, SHUFFLER, privacy=replace(FOUND.privacy, period=10**9))
+    signed = both_signed(forever.statement(), ANALYZER, SHUFFLER)
+    with pytest.raises(BeyondLimits, match="period"):
+        drive(own.join("colours"), answer(200, signed.to_dict()))
+    assert own.account.trusted == {}
+    assert own.account.period == Limits().shortest_period
 
 
 def test_a_value_outside_the_range_charges_and_sends_nothing():
@@ -184,7 +207,7 @@ def test_a_report_goes_where_the_shuffler_is_now_even_if_its_batch_was_begun_els
     own = device()
     found, requests = drive(own.play("colours"), answer(200, newer.to_dict()), ASSIGNED, JOINED)
     assert requests[1].url == "http://moved.test/experiments/colours/assignments"
-    _, requests = drive(own.report(found, 1.0), answer(201, {}))
+    _, requests = drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
     assert requests[0].url == "http://moved.test/experiments/colours/reports"
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from client_cases import MECHANISM, Server, both_signed, configuration, offer
 
-from croupier.checks import InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, BeyondLimits, Configuration, Limits, NotCovered, Offer, Privacy, Statement
+from croupier.client.configuration import recipe_of
 from croupier.client.signing import from_text, to_text
 from croupier.noise import DiscreteLaplace
-from croupier.protocols import shuffled_bits, shuffled_laplace
+from croupier.protocols import central_laplace, shuffled_bits, shuffled_laplace
 from croupier.protocols.mechanism import canonical
 
 ANALYZER, SHUFFLER = Server.make(), Server.make()
@@ -96,9 +97,28 @@ def test_two_batches_cost_what_both_cost_together():
 
 
 def test_an_arm_that_does_not_exist_is_refused():
-    for arm in (2, -1, None):
+    for arm in (2, None):
         with pytest.raises(NotCovered, match="is not one of the 2 arms"):
             FOUND.check(offer(SIGNED, arm=arm))
+    for arm in (-1, "0", 0.0):
+        with pytest.raises(InvalidParameter, match="arm"):
+            offer(SIGNED, arm=arm)
+
+
+def test_an_offer_names_no_batch_twice():
+    found = offer(SIGNED)
+    with pytest.raises(InvalidParameter, match="different ones"):
+        replace(found, batches=found.batches * 2)
+
+
+def test_a_mechanism_without_the_devices_own_noise_is_refused_whoever_signed_it():
+    """The analyzer says that it will add the noise: then the sum that it sees has none."""
+    split = shuffled_laplace(epsilon=1.0, binary=True).plan(users=40)
+    alone = central_laplace(epsilon=1.0, binary=True).plan(users=40)
+    trusting = replace(alone, carrier=split.carrier)
+    signed = configuration(ANALYZER, SHUFFLER, recipe=recipe_of(trusting) | {"smallest": 40})
+    with pytest.raises(CroupierError, match="has its noise from the analyzer"):
+        signed.check(offer(signed.statement(), trusting))
 
 
 @pytest.mark.parametrize(

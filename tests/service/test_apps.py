@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -91,7 +92,7 @@ class Both:
             client = AsyncClient("http://analyzer.test", http=self.http, limits=GENEROUS)
             try:
                 turn = await client.play("colours", patience=2.0)
-                await client.report(turn, value if turn.arm == 0 else 0.0)
+                await client.report(turn, value if turn.arm in (0, None) else 0.0)
                 outcomes.append("accepted")
             except Refused as refusal:
                 outcomes.append(refusal.problem)
@@ -300,6 +301,87 @@ def test_a_shuffler_that_drops_duplicates_or_changes_messages_is_found_out(both)
             assert verify(both.live.transcript()).expired == 3
 
     asyncio.run(work())
+
+
+def test_a_counters_upper_batch_opens_whole_when_keys_changed_in_the_middle(tmp_path):
+    """Else it would be released with the noise of some of its users only."""
+    counter = {
+        "name": "colours",
+        "program": {"kind": "counter", "users": 96, "shufflers": 2},
+        "reward": {"protocol": "shuffled-bits"},
+        "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    }
+    first = Both(tmp_path, experiment=counter)
+
+    async def begin():
+        async with first.running():
+            assert set(await first.users(32)) == {"accepted"}
+            await first.until(lambda: len(first.live.offers) == 2)
+
+    asyncio.run(begin())
+    for server in ("analyzer", "shuffler"):
+        key_files.rotate(tmp_path / server)
+    again = Both(tmp_path, experiment=counter)
+
+    async def end():
+        async with again.running():
+            await again.until(lambda: len([r for r in again.live.records if r["event"] == "configured"]) == 2)
+            assert set(await again.users(64)) == {"accepted"}
+            await again.until(lambda: again.live.program.finished)
+            released = [r for r in again.live.records if r["event"] == "released"]
+            bodies = [json.loads(r["receipt"]["body"]) for r in released]
+            assert sorted(body["reports"] for body in bodies) == [32, 32, 32, 64]
+            assert [r["damaged"] for r in released] == [0] * 4
+            assert verify(again.live.transcript()).finished
+
+    asyncio.run(end())
+
+
+def test_a_bad_moment_of_the_store_or_an_odd_answer_does_not_end_an_experiment(both, monkeypatch):
+    async def work():
+        async with both.running():
+            with monkeypatch.context() as broken:
+                for name in ("append", "read"):
+                    broken.setattr(both.analyzer.store, name, _failing)
+                assert set(await both.users(32)) == {"accepted"}
+                await both.until(lambda: "went wrong" in both.live.trouble)
+            await both.until(lambda: 1 in both.live.open)
+            assert both.live.trouble == ""
+            with monkeypatch.context() as broken:
+                broken.setattr(both.analyzer.link, "standings", _odd)
+                await both.until(lambda: "went wrong" in both.live.trouble)
+            assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: 2 in both.live.open)
+            assert verify(both.live.transcript()).reports == 64
+
+    asyncio.run(work())
+
+
+def _failing(*_):
+    raise OSError("no space left on the disk")
+
+
+async def _odd(*_):
+    return {}
+
+
+def test_uploads_beyond_what_may_wait_are_told_to_come_again(both, monkeypatch):
+    async def work():
+        async with both.running():
+            monkeypatch.setattr("croupier.service.shuffler_app.MOST_HELD", 100)
+            send = partial(both.http.post, "http://shuffler.test/experiments/colours/reports")
+            for body in (bytes(101), aiter_of(bytes(50))):
+                answer = await send(content=body, headers={"content-type": REPORT_TYPE})
+                check_problem(answer, "too-busy")
+                assert answer.headers["retry-after"] == "1"
+            check_problem(await send(content=bytes(50), headers={"content-type": REPORT_TYPE}), "malformed-report")
+
+    asyncio.run(work())
+
+
+async def aiter_of(*pieces):
+    for piece in pieces:
+        yield piece
 
 
 def test_a_shuffler_that_has_lost_its_store_is_told_again(both):

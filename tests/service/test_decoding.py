@@ -79,3 +79,14 @@ def test_a_residue_replaced_by_zero_moves_the_sum_by_that_residue_alone():
     honest, spoiled = decode(mechanism, messages), decode(mechanism, [None, *messages[1:]])
     assert spoiled.damaged == 1
     assert (honest.decoded - spoiled.decoded - lost) % mechanism.carrier.modulus == 0
+
+
+def test_many_users_who_send_dummies_only_leave_a_histogram_of_the_others():
+    """Their noise is missing, too: that is what the share of honest users is for."""
+    mechanism = MECHANISMS["histogram"]
+    form = shape(mechanism)
+    batch = [slot for user in range(100) for slot in (slots(mechanism, "b", seeded(user)) if user < 70 else ())]
+    batch += [bytes(form.length)] * (30 * form.slots)
+    found = decode(mechanism, batch)
+    assert found.damaged == max(0, 100 - sum(slot != bytes(form.length) for slot in batch))
+    assert found.decoded[1] >= 70

@@ -11,6 +11,7 @@ from croupier.bandits import Expired, Operated, Released, Session
 from croupier.cli import main
 from croupier.client import Client, Limits
 from croupier.client.configuration import Configuration, Offer
+from croupier.client.signing import to_text
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.processes import COMMAND, Home, both, free_port
 from croupier.service.verifying import BadTranscript, verify
@@ -199,6 +200,12 @@ def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
             transcript.write_text(httpx.get(f"{url}/experiments/colours/transcript", timeout=30).text)
             assert main(["verify", str(transcript)]) == 0
             assert "every line follows; the run is finished" in capsys.readouterr().out
+            keys = httpx.get(f"{url}/experiments/colours", timeout=30).json()
+            known = Configuration.from_text(keys["body"]).keys["shuffler"].verify
+            assert main(["verify", str(transcript), "--shuffler", to_text(known)]) == 0
+            assert to_text(known) in capsys.readouterr().out
+            assert main(["verify", str(transcript), "--shuffler", to_text(bytes(32))]) == 2
+            assert "not the one that is trusted" in capsys.readouterr().err
         finally:
             up.terminate()
             up.wait(40)

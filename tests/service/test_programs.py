@@ -93,13 +93,16 @@ def test_a_counter_is_the_continual_rooms_counter():
     assert not reference.open
 
 
-def test_a_counters_levels_never_expire_and_only_full_batches_return():
+def test_a_counter_takes_full_batches_only_and_ends_with_one_that_is_refused():
     running = program({"kind": "counter"} | COUNTER)
     low, high = (number for number, _ in running.wanted[0].batches)
     with pytest.raises(InvalidParameter):
-        running.expired(low)
-    with pytest.raises(InvalidParameter):
         running.released(high, 3)
+    with pytest.raises(InvalidParameter):
+        running.expired(99)
+    running.expired(low)
+    assert running.finished
+    assert running.wanted == []
 
 
 def test_a_histogram_counts_in_rounds():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from service_world import SIGN, SUITE, World, keys_of, signed, upload
+from sqlalchemy import update
 
 from croupier.client.configuration import Batch, Offer
 from croupier.client.sealing import SUITES, key_id, seal
@@ -16,7 +17,8 @@ from croupier.protocols import shuffled_bits
 from croupier.service import tickets, tokens
 from croupier.service.problems import Problem
 from croupier.service.shuffler import Rules
-from croupier.service.store import ShufflerStore
+from croupier.service.store import ShufflerStore, StoreProblem
+from croupier.service.store.schema import POOLS
 
 
 @pytest.fixture
@@ -280,7 +282,7 @@ def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
     assert world.upload(world.report(second, 0.0)) == ["token-spent"]
     # Not even when the shuffler has taken a new key for its tokens.
     world.shuffler.keys = replace(world.shuffler.keys, token=bytes(32))
-    assert world.upload(world.report(world.turn(ticket), 0.0)) == ["token-spent"]
+    refused("not-admitted", world.turn, ticket)
     assert world.upload(world.report(world.turn(tickets.issue(issuer, world.plan.name, later)), 1.0)) == ["accepted"]
     for bad in (
         b"",
@@ -293,3 +295,52 @@ def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
     ):
         refused("not-admitted", world.turn, bad)
     world.shuffler.store.close()
+
+
+def test_a_ticket_holder_has_one_turn_at_a_time_however_often_he_asks(sqlite_url):
+    """Else one person could take every turn, and no batch would ever fill."""
+    issuer = keys_of("issuer").sign
+    rules = Rules(issuer=issuer.public_key().public_bytes_raw(), remember=1000)
+    world = World(ShufflerStore(sqlite_url, secure(), bytes(32)), rules)
+    world.open()
+    later = int(world.clock.now) + 500
+    greedy = tickets.issue(issuer, world.plan.name, later)
+    turns = [world.turn(greedy) for _ in range(100)]
+    assert len({turn.offer.number for turn in turns}) == 1
+    assert world.shuffler.standings(world.plan.name)["assigned"] == 1
+    world.turn(tickets.issue(issuer, world.plan.name, later))
+    assert world.shuffler.standings(world.plan.name)["assigned"] == 2
+    # Once overdue it may be somebody else's, and he may be given another.
+    world.clock.now += 60
+    world.turn(greedy)
+    assert world.shuffler.standings(world.plan.name)["assigned"] == 3
+    world.shuffler.store.close()
+
+
+def test_one_ciphertext_in_two_reports_spoils_those_and_not_the_batch(world):
+    first, second = [world.turn() for _ in range(2)]
+    while second.offer.number != first.offer.number:
+        second = world.turn()
+    (part,) = parts_of(world, first)
+    assert world.upload(rebuilt(world, first, parts=(part,)), rebuilt(world, second, parts=(part,))) == ["accepted"] * 2
+    world.clock.now += 60
+    world.fill()
+    assert world.shuffler.close_full() == 2
+    number = first.offer.batches[0].number
+    body = Statement.from_dict("release", world.shuffler.receipt(world.plan.name, number)).body
+    payload = world.shuffler.part(world.plan.name, number, 0)
+    messages = [payload[i : i + body["length"]] for i in range(0, len(payload), body["length"])]
+    assert len(set(messages)) == len(messages) == body["messages"] == 20 * len(part.messages)
+    assert sum(message in part.messages for message in messages) == len(part.messages)
+
+
+def test_a_batch_that_cannot_be_closed_stops_no_other(world):
+    world.fill()
+    broken = world.offers()[0].batches[0].number
+    with world.shuffler.store.database.write() as connection:
+        connection.execute(update(POOLS).where(POOLS.c.batch == broken).values(payload=b"x" * 40))
+    with pytest.raises(StoreProblem):
+        world.shuffler.close_full()
+    states = {one["batch"]: one["state"] for one in world.shuffler.standings(world.plan.name)["batches"]}
+    assert sorted(states.values()) == ["closed", "ready"]
+    assert states[broken] == "closed"

@@ -21,17 +21,23 @@ SUMMARY = "replay a transcript and check every decision, batch size and the priv
 def add(command: argparse.ArgumentParser) -> None:
     """The transcript."""
     command.add_argument("transcript", metavar="TRANSCRIPT", help="a file, or - for standard input")
+    for server in ("analyzer", "shuffler"):
+        command.add_argument(
+            f"--{server}", metavar="KEY", help=f"the signing key that the {server} must have, in base64"
+        )
 
 
 def run(options: argparse.Namespace) -> int:
     """Check it; a transcript that does not follow is one line on stderr and status 2."""
+    from croupier.client.signing import from_text
     from croupier.service.verifying import verify
 
     try:
         text = sys.stdin.read() if options.transcript == "-" else Path(options.transcript).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CroupierError(f"{options.transcript} cannot be read: {error}") from None
-    verdict = verify(text)
+    given = {server: getattr(options, server) for server in ("analyzer", "shuffler")}
+    verdict = verify(text, {server: from_text(server, key) for server, key in given.items() if key is not None})
     if options.json:
         print_json(asdict(verdict))
         return 0
@@ -45,6 +51,8 @@ def print_verdict(verdict: Verdict) -> None:
     print(
         f"  signatures   both servers signed {verdict.configurations} configuration(s), and each its offers or releases"
     )
+    for server, key in verdict.signers.items():
+        print(f"               {server:<8} {key}")
     print(f"  decisions    {verdict.offers} offers are those that the program wants, {verdict.operations} operations")
     print(
         f"  batches      {verdict.released} released, each with exactly its users ({verdict.reports:,} reports, "

@@ -54,6 +54,11 @@ class _Claim:
         return self.epsilon_claimed
 
 
+def _claim(epsilon: float) -> Loss:
+    claim: Any = _Claim(epsilon)
+    return claim  # type: ignore[no-any-return]
+
+
 @dataclass
 class Account:
     """One device's account; `path=None` keeps it in memory only, for simulations.
@@ -113,12 +118,15 @@ class Account:
             self.trusted[configuration.experiment], self.period = found, period
             self._write()
 
+    def check(self, epsilon: float, delta: float, experiment: str) -> None:
+        """Refuse a turn that the rest of this period cannot pay for."""
+        self._renew()
+        replace(self.ledger, charges=list(self.ledger.charges)).charge(_claim(epsilon), experiment, delta=delta)
+
     def charge(self, epsilon: float, delta: float, pending: Pending) -> None:
         """Charge a turn and keep its report, in one write, before it is sent; refuse when the budget is spent."""
         self._renew()
-        claim: Any = _Claim(epsilon)
-        loss: Loss = claim
-        self.ledger.charge(loss, pending.experiment, delta=delta)
+        self.ledger.charge(_claim(epsilon), pending.experiment, delta=delta)
         if self.started is None:
             self.started = self.clock()
         self.pending[pending.report] = pending

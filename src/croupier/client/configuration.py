@@ -203,6 +203,10 @@ class Offer:
             raise InvalidParameter("batches", len(self.batches), "1 to 64 batches")
         for batch in self.batches:
             integer("batch", batch.number, 0, 2**32 - 1)
+        if len({batch.number for batch in self.batches}) < len(self.batches):
+            raise InvalidParameter("batches", [batch.number for batch in self.batches], "different ones")
+        if self.arm is not None:
+            integer("arm", self.arm, 0)
 
     @cached_property
     def loss(self) -> Loss:

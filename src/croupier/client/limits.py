@@ -17,7 +17,8 @@ class Limits:
     """The largest ε and δ of one turn, the smallest batch, and the largest share of honest users to rely on.
 
     `epsilon_per_period` and `delta_per_period` are the budget of the ledger: what all turns of a period may cost. The
-    ledger never renews sooner than after `shortest_period` seconds, whatever an experiment says.
+    ledger never renews sooner than after `shortest_period` seconds, whatever an experiment says, and an experiment that
+    would keep it from renewing for longer than `longest_period` is refused.
 
     >>> Limits(epsilon=1.0).users
     32
@@ -30,6 +31,7 @@ class Limits:
     epsilon_per_period: float = 4.0
     delta_per_period: float = 1e-4
     shortest_period: int = 86_400
+    longest_period: int = 366 * 86_400
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
@@ -39,6 +41,7 @@ class Limits:
         positive("epsilon_per_period", self.epsilon_per_period)
         between("delta_per_period", self.delta_per_period, 0, 1, "[)")
         integer("shortest_period", self.shortest_period, 1)
+        integer("longest_period", self.longest_period, self.shortest_period)
 
     def check(self, configuration: Configuration) -> None:
         """Refuse an experiment that promises less than this device wants."""
@@ -47,6 +50,10 @@ class Limits:
             raise BeyondLimits(f"the experiment's ε = {privacy.epsilon:g} is above this device's {self.epsilon:g}")
         if privacy.delta > self.delta:
             raise BeyondLimits(f"the experiment's δ = {privacy.delta:g} is above this device's {self.delta:g}")
+        if privacy.period > self.longest_period:
+            raise BeyondLimits(
+                f"the experiment's period of {privacy.period} s is longer than this device's {self.longest_period}"
+            )
         if configuration.recipe["smallest"] < self.users:
             raise BeyondLimits(
                 f"batches of {configuration.recipe['smallest']} users are smaller than this device's {self.users}"

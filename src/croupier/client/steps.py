@@ -127,6 +127,9 @@ class Device:
         """Take a turn: an arm, the batches, and a one-time token. Waits for one at most `patience` seconds."""
         joined = self.joined.get(experiment) or (yield from self.join(experiment))
         self.limits.check(joined.configuration)
+        # A turn that cannot be reported is better not taken: somebody else waits for it.
+        privacy = joined.configuration.privacy
+        self.account.check(privacy.epsilon, privacy.delta, experiment)
         waited = 0.0
         address = f"{joined.configuration.urls['shuffler']}/experiments/{quote(experiment)}/assignments"
         while True:
@@ -180,8 +183,8 @@ class Device:
         configuration = Configuration.from_text(statement.text)
         if configuration.experiment != experiment:
             raise InvalidParameter("experiment", configuration.experiment, f"{experiment!r}, which was asked for")
-        self.account.trust(configuration, statement, self.trust)
         self.limits.check(configuration)
+        self.account.trust(configuration, statement, self.trust)
         return Joined(configuration, statement)
 
     def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
@@ -215,21 +218,29 @@ class Device:
     def _send(self, pending: Pending) -> Steps:
         body = from_text("body", pending.body)
         try:
-            yield from _fetch(Request("POST", pending.url, body, {"content-type": REPORT_TYPE}))
+            yield from _fetch(Request("POST", pending.url, body, {"content-type": REPORT_TYPE}), _taken)
         except Refused:
             self.account.settle(pending.report)
             raise
         self.account.settle(pending.report)
 
 
-def _fetch(request: Request) -> Steps:
+def _taken(answer: Response) -> bool:
+    """Whether it is the shuffler that says so, and not a page that some network shows first."""
+    try:
+        return json.loads(answer.content)["status"] in ("accepted", "repeated")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _fetch(request: Request, meant: Callable[[Response], bool] = lambda answer: True) -> Steps:
     """Send until there is an answer that says something; a problem document becomes `Refused`."""
     pause, last = FIRST_PAUSE, "no answer"
     for _ in range(ATTEMPTS):
         answer = yield request
-        if answer is not None and answer.status < 400:
+        if answer is not None and 200 <= answer.status < 300 and meant(answer):
             return answer
-        if answer is not None:
+        if answer is not None and answer.status >= 400:
             problem = _problem(answer)
             if answer.status not in PASSING:
                 raise problem

@@ -68,11 +68,13 @@ def shape(mechanism: Reporting) -> Shape:
     if isinstance(mechanism, HistogramMechanism):
         return _labelled_shape(mechanism)
     carrier, share = mechanism.carrier, mechanism.share
+    if not isinstance(carrier, SplitAndMix | ShuffledMessages):
+        raise CroupierError(f"{mechanism.protocol} does not go through a shuffler ({carrier.kind})")
+    if mechanism.noise_from != "batch":
+        raise CroupierError(f"{mechanism.protocol} has its noise from the {mechanism.noise_from}, not from the batch")
     length = 1 + message_bytes(mechanism)
     if isinstance(carrier, SplitAndMix):
         return Shape(_few(carrier.pieces), length, None, 0.0)
-    if not isinstance(carrier, ShuffledMessages):
-        raise CroupierError(f"{mechanism.protocol} does not go through a shuffler ({carrier.kind})")
     if isinstance(share, Poisson | Polya):
         return _capped_shape(mechanism, share, mechanism.precision, length)
     noise = share.slots if isinstance(share, SparseBits) else share.trials  # type: ignore[attr-defined]

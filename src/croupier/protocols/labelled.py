@@ -108,7 +108,10 @@ class LabelledMessages(Tally):
 
     def decode(self, view: Integers, source: Source | None) -> Integers:
         least = self.users * (1 if self.side == "over" else self.size - 1)
-        counts = self.check_view(view, least)
+        return self.read(self.check_view(view, least))
+
+    def read(self, counts: Integers) -> Integers:
+        """What messages so often sent say of the items, whoever may have left his out."""
         return counts if self.side == "over" else self.users - counts
 
     def estimate(self, decoded: Integers) -> Floats:

@@ -65,6 +65,8 @@ class Live:
     trouble: str = ""
     registered: bool = False
     caught_up: bool = False
+    stale: bool = False
+    """Whether this may be elsewhere than where the log ends."""
     version: int = 0
     """Counts up whenever there is something new to show."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -87,6 +89,7 @@ class Live:
                 self._check_begun(Configuration.from_text(record["configuration"]["body"]))
             self._apply(record)
             self.records.append(record)
+        self.stale = False
 
     def _check_begun(self, begun: Configuration) -> None:
         """What was promised stays: only keys, addresses and new arms may differ from what was first signed."""
@@ -101,6 +104,7 @@ class Live:
             self._apply(record)
             self.store.append(self.name, len(self.records), record)
         except BaseException:
+            self.stale = True
             self.restore()
             raise
         self.records.append(record)
@@ -123,16 +127,22 @@ class Live:
         elif kind in ("expired", "refused"):
             self._over(record["batch"])
             self.program.expired(record["batch"])
+            if self.program.finished:
+                self._end()
         elif kind == "operated":
             self.program.operate(record["operation"], record.get("arm"))
             if record["operation"] == "add":
                 self.arms = (*self.arms, record["name"])
             elif record["operation"] == "stop":
-                self.done |= set(self.open)
-                self.open.clear()
-                self.caught_up = False
+                self._end()
         else:
             raise InvalidParameter("event", kind, "a record of this version")
+
+    def _end(self) -> None:
+        """Nothing that is still open will be asked for: the shuffler is to delete it."""
+        self.done |= set(self.open)
+        self.open.clear()
+        self.caught_up = False
 
     def _over(self, batch: int) -> None:
         if batch not in self.open:
@@ -204,6 +214,12 @@ class Analyzer:
             published.clear()
             # A shuffler that has lost its store is told again.
             live.registered = False
+        except Exception as error:
+            # A store or an answer as nobody expects it: the log is read again, and the experiment goes on.
+            self._trouble(live, CroupierError(f"something went wrong here ({type(error).__name__})"))
+            pause = max(poll, 2.0)
+            published.clear()
+            live.registered, live.stale = False, True
         if live.program.finished and not live.open and not live.trouble:
             pause = max(poll, 5.0)
         return pause
@@ -217,6 +233,8 @@ class Analyzer:
 
     async def step(self, live: Live, published: set[int]) -> None:
         """One round: configuration, turns, releases. Whatever was begun before a crash is taken up again."""
+        if live.stale:
+            live.restore()
         await self._configure(live)
         await self._publish(live, published)
         # Everything when there may be something left from before a crash; later only what can still change.
@@ -297,29 +315,40 @@ class Analyzer:
         await self.link.acknowledge(live.name, number)
 
     async def _decoded(self, live: Live, batch: Batch) -> tuple[Statement, Decoded]:
-        offer = next(offer for offer in live.offers.values() if batch in offer.batches)
-        configuration = self._configuration(live, offer.configuration)
+        # A counter's upper batches belong to several offers, and those may be of several revisions.
+        digests = list(dict.fromkeys(one.configuration for one in live.offers.values() if batch in one.batches))
         receipt = await self.link.receipt(live.name, batch.number)
-        body = check_receipt(receipt, configuration, offer.configuration, batch)
-        digest, messages = hashlib.sha256(), []
+        body = check_receipt(receipt, self._configuration(live, digests[0]), digests[0], batch)
+        hashed, messages = hashlib.sha256(), []
         for part in range(body["parts"]):
             payload = await self.link.messages(live.name, batch.number, part)
-            digest.update(payload)
+            hashed.update(payload)
             if len(payload) % body["length"]:
                 raise BadRelease("a part of the release is cut")
             messages += [payload[i : i + body["length"]] for i in range(0, len(payload), body["length"])]
-        if digest.digest() != from_text("sha256", body["sha256"]):
+        if hashed.digest() != from_text("sha256", body["sha256"]):
             raise BadRelease("the messages are not those of the receipt")
         if len(messages) != body["messages"]:
             raise BadRelease(f"{len(messages)} messages came where {body['messages']} were announced")
         if len(set(messages)) != len(messages):
             raise BadRelease("a message came twice")
-        key = self.keys.by_id(key_id(configuration.keys["analyzer"].seal))
+        opened: list[bytes | None] = [None] * len(messages)
+        for digest in digests:
+            left = [index for index, plain in enumerate(opened) if plain is None]
+            found = await self._opened(live, batch, digest, [messages[index] for index in left])
+            for index, plain in zip(left, found, strict=True):
+                opened[index] = plain
+        decoded = decode(batch.mechanism, opened)
+        _check_damage(batch, decoded.damaged)
+        return receipt, decoded
+
+    async def _opened(self, live: Live, batch: Batch, digest: bytes, messages: list[bytes]) -> list[bytes | None]:
+        """Decrypt what was sealed under this configuration."""
+        key = self.keys.by_id(key_id(self._configuration(live, digest).keys["analyzer"].seal))
         if key is None:
             raise CroupierError("the key that this batch was sealed to is missing here")
-        info = message_info(live.name, offer.configuration, batch.hash)
-        opened = await self.opener.open([(key.suite, key.private, info, message) for message in messages])
-        return receipt, decode(batch.mechanism, opened)
+        info = message_info(live.name, digest, batch.hash)
+        return await self.opener.open([(key.suite, key.private, info, message) for message in messages])
 
     def _configuration(self, live: Live, digest: bytes) -> Configuration:
         for record in live.records:
@@ -334,3 +363,11 @@ class Analyzer:
         if name not in self.live:
             raise Problem("unknown-experiment")
         return self.live[name]
+
+
+def _check_damage(batch: Batch, damaged: int) -> None:
+    """Refuse a batch in which more is damaged than bad users can be to blame for: its noise would be missing too."""
+    mechanism = batch.mechanism
+    bad = max(mechanism.users - mechanism.honest, mechanism.users // 10)
+    if damaged > bad * batch.shape.slots:
+        raise BadRelease(f"{damaged} messages are damaged, and {bad} users send {bad * batch.shape.slots}")

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croupier.client.wire import REAL, Reporting, read_slot, shape
 from croupier.noise import Binomial, SparseBits
 from croupier.protocols import HistogramMechanism, Mechanism
 from croupier.protocols.carriers import ShuffledMessages, SplitAndMix, TamperedMessage
+from croupier.protocols.labelled import LabelledMessages
 from croupier.protocols.wire import RESIDUE, unpack
 
 
@@ -42,8 +44,7 @@ def decode(mechanism: Reporting, slots: Sequence[bytes | None]) -> Decoded:
     if len(slots) != due:
         raise TamperedMessage(f"{len(slots)} messages where {due} are due")
     if isinstance(mechanism, HistogramMechanism):
-        messages, damaged = _labels(mechanism, slots)
-        counts = mechanism.analyze(mechanism.unpack(messages)).decoded
+        counts, damaged = _labels(mechanism, slots)
         return Decoded(tuple(counts.tolist()), damaged)
     if isinstance(mechanism.carrier, SplitAndMix):
         messages, damaged = _residues(mechanism, slots)
@@ -74,10 +75,14 @@ def _bits(mechanism: Mechanism, slots: Sequence[bytes | None]) -> tuple[list[byt
     return messages, damaged
 
 
-def _labels(mechanism: HistogramMechanism, slots: Sequence[bytes | None]) -> tuple[list[bytes], int]:
-    size = mechanism.ballot.labels
-    messages, damaged = _sorted_out(mechanism, slots, lambda message: int.from_bytes(message, "big") < size)
-    return messages, damaged
+def _labels(mechanism: HistogramMechanism, slots: Sequence[bytes | None]) -> tuple[NDArray[np.int64], int]:
+    ballot = mechanism.ballot
+    assert isinstance(ballot, LabelledMessages)
+    messages, damaged = _sorted_out(mechanism, slots, lambda message: int.from_bytes(message, "big") < ballot.labels)
+    labels = np.array([int.from_bytes(message, "big") for message in messages], dtype=np.int64)
+    # Users who send nothing but dummies are counted nowhere.
+    missing = mechanism.users * (1 if ballot.side == "over" else ballot.size - 1) - len(messages)
+    return ballot.read(np.bincount(labels, minlength=ballot.size)), max(damaged, missing, 0)
 
 
 def _sorted_out(

@@ -159,7 +159,10 @@ class CounterProgram(Program):
             self.points.append((self.counter.users, self.counter.estimate))
 
     def expired(self, batch: int) -> None:
-        raise InvalidParameter("batch", batch, "without a deadline: a counter's levels must have the same users")
+        """A batch that was refused leaves a hole that nothing fills, since all levels have the same users: the end."""
+        if batch not in self._came and batch not in {one.number for one in self.counter.open}:
+            raise InvalidParameter("batch", batch, "an open one")
+        self.stopped = True
 
     def operate(self, operation: str, arm: int | None) -> None:
         one_of("operation", operation, ("stop",))

@@ -144,25 +144,27 @@ class Shuffler:
         step = max(1, math.ceil(self.rules.due_within / GRID))
         due = (int(now + self.rules.due_within) // step + 1) * step
         expires = due + self.rules.report_within - self.rules.due_within
-        turns: dict[str, list[tuple[int, str]]] = {}
+        answers: list[Assignment | Problem] = [Problem("nothing-open")] * len(wishes)
         for name in set(names):
-            turns[name] = self.store.assign(
+            asked = [index for index, one in enumerate(names) if one == name]
+            holders = [wishes[index][1] for index in asked]
+            turns = self.store.assign(
                 name,
-                names.count(name),
+                [None if one is None else tokens.holder(name, one) for one in holders],
                 now=now,
                 due=due,
                 ahead=self.rules.ahead,
                 spare=self.rules.spare,
             )
-        answers: list[Assignment | Problem] = []
-        nothing = {name: self._nothing(name) for name in turns if len(turns[name]) < names.count(name)}
-        for name, ticket in wishes:
-            if turns[name]:
-                number, envelope = turns[name].pop()
-                token = tokens.issue(self.keys.token, name, number, expires, ticket)
-                answers.append(Assignment(envelope, token, expires))
-            else:
-                answers.append(nothing[name])
+            refusals = {"not-admitted": Problem("not-admitted", "the ticket was used")}
+            if "nothing-open" in turns:
+                refusals["nothing-open"] = self._nothing(name)
+            for index, holder, turn in zip(asked, holders, turns, strict=True):
+                if isinstance(turn, str):
+                    answers[index] = refusals[turn]
+                else:
+                    token = tokens.issue(self.keys.token, name, turn[0], expires, holder)
+                    answers[index] = Assignment(turn[1], token, expires)
         return answers
 
     def _nothing(self, name: str) -> Problem:
@@ -233,10 +235,15 @@ class Shuffler:
         return found
 
     def close_full(self) -> int:
-        """Make every full batch ready to leave; returns how many there were."""
-        closed = 0
-        while self.store.close_one(self._receipt):
-            closed += 1
+        """Make every full batch ready to leave; returns how many there were. One that cannot be stops no other."""
+        closed, failure = 0, None
+        for name, number in self.store.full():
+            try:
+                closed += self.store.close_batch(name, number, self._receipt)
+            except Exception as error:
+                failure = error
+        if failure is not None:
+            raise failure
         return closed
 
     def standings(self, name: str, since: int = 0) -> dict[str, Any]:

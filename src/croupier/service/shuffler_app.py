@@ -49,6 +49,8 @@ log = logging.getLogger("croupier")
 SWEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 LONGEST_HOLD = 10.0
+MOST_HELD = 2**26
+"""Uploads of so many bytes together are read and wait; who comes then is told to try again."""
 LONGEST_DEADLINE = 2.0**53
 
 
@@ -67,6 +69,7 @@ class ShufflerApp:
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
         self._waiting = 0
+        self._held = 0
         group = partial(
             Groups,
             size=settings.group_size,
@@ -176,8 +179,16 @@ class ShufflerApp:
     async def report(self, request: Request) -> Response:
         if request.headers.get("content-type") != REPORT_TYPE:
             raise Problem("wrong-type", f"{REPORT_TYPE} is due")
-        body = await body_of(request, LONGEST_UPLOAD)
-        outcome = await self.uploads.submit((request.path_params["name"], body))
+        said = request.headers.get("content-length", "")
+        size = int(said) if said.isascii() and said.isdigit() and len(said) < 10 else LONGEST_UPLOAD
+        if self._held + size > MOST_HELD:
+            raise Problem("too-large" if size > LONGEST_UPLOAD else "too-busy", retry_after=1)
+        self._held += size
+        try:
+            body = await body_of(request, LONGEST_UPLOAD)
+            outcome = await self.uploads.submit((request.path_params["name"], body))
+        finally:
+            self._held -= size
         self.meters.add("reports", outcome)
         if outcome not in ("accepted", "repeated"):
             raise Problem(outcome)

@@ -21,11 +21,18 @@ def issue(key: bytes, experiment: str, offer: int, expires: int, ticket: bytes |
     >>> len(token), redeem(bytes(32), token, "homepage", 3) == hashlib.sha256(token[:16]).digest()
     (56, True)
     """
-    name = secrets.token_bytes(16)
-    if ticket is not None:
-        # Without the key, so that a ticket stays spent when the key is replaced.
-        name = hashlib.sha256(b"croupier/1 admitted\0" + experiment.encode() + b"\0" + ticket).digest()[:16]
+    name = secrets.token_bytes(16) if ticket is None else _admitted(experiment, ticket)
     return _TOKEN.pack(name, expires, _seal(key, experiment, offer, expires, name))
+
+
+def holder(experiment: str, ticket: bytes) -> bytes:
+    """What the spending of a ticket's tokens is remembered by; see `redeem`."""
+    return hashlib.sha256(_admitted(experiment, ticket)).digest()
+
+
+def _admitted(experiment: str, ticket: bytes) -> bytes:
+    # Without the key, so that a ticket stays spent when the key is replaced.
+    return hashlib.sha256(b"croupier/1 admitted\0" + experiment.encode() + b"\0" + ticket).digest()[:16]
 
 
 def redeem(key: bytes, token: bytes, experiment: str, offer: int) -> bytes:

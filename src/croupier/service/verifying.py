@@ -7,12 +7,13 @@ transcript can show is that a released number is what the messages said: only th
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from croupier.checks import CroupierError
 from croupier.client.configuration import Batch, Configuration, Offer
-from croupier.client.signing import Statement
+from croupier.client.signing import Statement, to_text
 from croupier.service.programs import Program, program
 from croupier.service.receipts import check_receipt
 
@@ -38,11 +39,13 @@ class Verdict:
     operations: int = 0
     smallest: int = 0
     finished: bool = False
+    signers: dict[str, str] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class _Check:
+    trust: Mapping[str, bytes]
     verdict: Verdict = field(default_factory=Verdict)
     program: Program | None = None
     configuration: Configuration | None = None
@@ -69,6 +72,10 @@ class _Check:
         verdict = self.verdict
         verdict.experiment, verdict.configurations = found.experiment, verdict.configurations + 1
         verdict.claimed_epsilon, verdict.claimed_delta = found.privacy.epsilon, found.privacy.delta
+        verdict.signers = {server: to_text(key) for server, key in found.verify_keys.items()}
+        for server, key in self.trust.items():
+            if found.verify_keys[server] != key:
+                raise CroupierError(f"the {server} that signed is not the one that is trusted")
 
     def opened(self, record: dict[str, Any]) -> None:
         statement = Statement.from_dict("offer", record["offer"])
@@ -124,9 +131,12 @@ class _Check:
         return self.batches.pop(record["batch"])
 
 
-def verify(transcript: str) -> Verdict:
-    """Check a transcript; the first line that does not follow is refused by its number."""
-    check = _Check()
+def verify(transcript: str, trust: Mapping[str, bytes] | None = None) -> Verdict:
+    """Check a transcript; the first line that does not follow is refused by its number.
+
+    Anybody can sign a transcript of his own: `trust` says whose signatures it must bear.
+    """
+    check = _Check(trust or {})
     kinds = ("configured", "opened", "released", "expired", "refused", "operated")
     for number, line in enumerate(transcript.splitlines(), start=1):
         try:

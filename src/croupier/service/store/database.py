@@ -16,6 +16,9 @@ from croupier.checks import CroupierError, InvalidParameter
 MIGRATION_LOCK = 0x63726F75
 """The PostgreSQL advisory lock under which migrations run."""
 
+SQLITE = ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "secure_delete=ON", "wal_autocheckpoint=2000")
+"""A commit is on the disk, and what is deleted is overwritten."""
+
 Step = Callable[[Connection], None]
 
 
@@ -44,9 +47,11 @@ class Database:
                 self.engine = create_engine(parsed, connect_args={"timeout": 30.0, "check_same_thread": False})
                 _prepare_sqlite(self.engine)
             else:
-                self.engine = create_engine(parsed, pool_pre_ping=True, pool_size=8)
-            with self.engine.connect():
-                pass
+                self.engine = create_engine(parsed, pool_pre_ping=True, pool_size=8, isolation_level="READ COMMITTED")
+                _prepare_postgresql(self.engine)
+            with self.engine.connect() as connection:
+                if not self.sqlite and connection.execute(text("SHOW fsync")).scalar() == "off":
+                    raise StoreProblem(f"the store {self.name} has fsync = off: what it says is kept may be lost")
         except (SQLAlchemyError, OSError, ImportError) as error:
             reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise StoreProblem(f"the store {self.name} cannot be reached: {reason}") from None
@@ -113,10 +118,21 @@ def _prepare_sqlite(engine: Engine) -> None:
     def connect(connection: Any, _: Any) -> None:
         # Transactions are begun below, so that a writer takes its lock at once and never half-way.
         connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "wal_autocheckpoint=2000"):
+        for pragma in SQLITE:
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         reading = connection.get_execution_options().get("croupier_read")
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _prepare_postgresql(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _: Any) -> None:
+        # An answer comes after a commit, and a commit after the disk has it, whatever the role's default is.
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            if cursor.fetchone()[0] == "off":
+                cursor.execute("SET synchronous_commit = on")
+        connection.commit()

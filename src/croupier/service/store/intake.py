@@ -11,11 +11,13 @@ import json
 import secrets
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from croupier.noise import Source
 from croupier.service.mixing import mixed
@@ -25,6 +27,9 @@ from croupier.service.store.vault import Vault
 
 POOL_BYTES = 2**15
 """A pool is closed to more messages when it is about this long."""
+
+ATTEMPTS = 3
+"""A group is tried so often when others spend its tokens at the same time."""
 
 POOLS_OPEN = 1024
 """The pools of so many batches are remembered."""
@@ -81,8 +86,15 @@ class Intake:
         Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent`, `token-expired` or
         `batch-closed`.
         """
-        arrivals = [self._marked(one) for one in arrivals]
-        with self.lock:
+        marked = [self._marked(one) for one in arrivals]
+        for _ in range(ATTEMPTS - 1):
+            # Two processes may spend one ticket at the same moment, in two batches: the later one looks again.
+            with suppress(IntegrityError):
+                return self._accept(marked)
+        return self._accept(marked)
+
+    def _accept(self, arrivals: Sequence[Arrival]) -> list[str]:
+        with self.lock, self._forgetting(arrivals):
             with self.database.write() as connection:
                 batches = self._lock_batches(connection, arrivals)
                 tokens = {"tokens": [arrival.token for arrival in arrivals]}
@@ -100,6 +112,17 @@ class Intake:
                 while len(self._pools) > POOLS_OPEN:
                     del self._pools[next(iter(self._pools))]
         return outcomes
+
+    @contextmanager
+    def _forgetting(self, arrivals: Sequence[Arrival]) -> Iterator[None]:
+        """A commit that fails may have taken effect: the pools it wrote are then not written over."""
+        try:
+            yield
+        except BaseException:
+            for arrival in arrivals:
+                for number, _ in arrival.parts:
+                    self._pools.pop((arrival.experiment, number), None)
+            raise
 
     def _marked(self, arrival: Arrival) -> Arrival:
         mark = self.vault.mark

@@ -102,6 +102,16 @@ PARTS = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
+HOLDERS = Table(
+    "holders",
+    META,
+    Column("mark", LargeBinary, primary_key=True),
+    Column("offer", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
+
 
 def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
     """Numbered migrations; a later one is added, never changed."""
@@ -119,7 +129,12 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
                 where = (table.c.experiment == row.experiment, table.c.batch == row.batch, column == row[2])
                 connection.execute(table.update().where(*where).values(payload=hidden))
 
-    return META.create_all, hide_messages_and_marks
+    def keep_the_keys_mark(connection: Connection) -> None:
+        """With another key every spent token would be unknown again, and every pool unreadable."""
+        META.create_all(connection)
+        connection.execute(insert(SEALS).values(mark=vault.own_mark))
+
+    return META.create_all, hide_messages_and_marks, keep_the_keys_mark
 
 
 def pool_place(key: bytes) -> bytes:

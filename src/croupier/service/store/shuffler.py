@@ -13,17 +13,19 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from croupier.noise import Source
 from croupier.noise.source import below
-from croupier.service.mixing import random_order
-from croupier.service.store.database import Database
+from croupier.service.mixing import random_order, without_copies
+from croupier.service.store.database import Database, StoreProblem
 from croupier.service.store.intake import Intake, close_offers
 from croupier.service.store.schema import (
     BATCHES,
     CONFIGURATIONS,
     EXPERIMENTS,
+    HOLDERS,
     ISSUED,
     OFFERS,
     PARTS,
     POOLS,
+    SEALS,
     SPENT,
     Arrival,
     Closing,
@@ -41,7 +43,7 @@ PART_BYTES = 2**22
 
 # Built once: putting a statement together takes longer than running it.
 _OPEN_OFFERS = select(OFFERS).where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.open)
-_LOCK_OFFERS = _OPEN_OFFERS.with_for_update()
+_LOCK_OFFERS = _OPEN_OFFERS.order_by(OFFERS.c.number).with_for_update()
 _OPEN_BATCHES = select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received).where(
     BATCHES.c.experiment == bindparam("e"),
     BATCHES.c.state == "open",
@@ -52,6 +54,10 @@ _TURNS_OUT = (
     .where(ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"))
     .group_by(ISSUED.c.offer)
 )
+_HELD = select(HOLDERS.c.mark, HOLDERS.c.offer).where(
+    HOLDERS.c.mark.in_(bindparam("marks", expanding=True)), HOLDERS.c.due > bindparam("now")
+)
+_REPORTED = select(SPENT.c.token).where(SPENT.c.token.in_(bindparam("marks", expanding=True)))
 _COUNT_GIVEN = (
     update(OFFERS)
     .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.number == bindparam("o"))
@@ -66,7 +72,7 @@ _PLAYS = select(func.coalesce(func.sum(OFFERS.c.assigned), 0), func.coalesce(fun
     OFFERS.c.experiment == bindparam("e")
 )
 _FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
-_FULL = select(BATCHES.c.number).where(BATCHES.c.state == "closed").limit(1)
+_FULL = select(BATCHES.c.experiment, BATCHES.c.number).where(BATCHES.c.state == "closed")
 
 
 class ShufflerStore:
@@ -75,11 +81,20 @@ class ShufflerStore:
     def __init__(self, url: str, source: Source, key: bytes) -> None:
         self.database, self.source, self.vault = Database(url), source, Vault(key)
         self.database.migrate(steps(self.vault))
+        with self.database.read() as connection:
+            known = connection.execute(select(SEALS.c.mark)).scalar()
+        if known != self.vault.own_mark:
+            self.close()
+            raise StoreProblem(f"the store {self.database.name} was begun with another `store` key than this one")
         self._intake = Intake(self.database, source, self.vault)
         self._unscrubbed = False
         wish = self.database.insert(ISSUED)
         self._issue = wish.on_conflict_do_update(
             index_elements=["experiment", "offer", "due"], set_={"open": ISSUED.c.open + wish.excluded.open}
+        )
+        wish = self.database.insert(HOLDERS)
+        self._hold = wish.on_conflict_do_update(
+            index_elements=["mark"], set_={"offer": wish.excluded.offer, "due": wish.excluded.due}
         )
 
     def close(self) -> None:
@@ -127,13 +142,13 @@ class ShufflerStore:
             for batch in batches:
                 row = {"experiment": experiment, "received": 0, "state": "open", "receipt": None} | vars(batch)
                 found = connection.execute(
-                    select(BATCHES.c.hash, BATCHES.c.state).where(
+                    select(BATCHES.c.hash, BATCHES.c.state, BATCHES.c.length).where(
                         BATCHES.c.experiment == experiment, BATCHES.c.number == batch.number
                     )
                 ).first()
                 if found is None:
                     connection.execute(insert(BATCHES).values(row))
-                elif found.hash != batch.hash or found.state != "open":
+                elif (found.hash, found.state, found.length) != (batch.hash, "open", batch.length):
                     connection.rollback()
                     return False
             connection.execute(
@@ -170,32 +185,52 @@ class ShufflerStore:
     # Turns
 
     def assign(
-        self, experiment: str, count: int, *, now: float, due: int, ahead: float, spare: int
-    ) -> list[tuple[int, str]]:
-        """Give out up to `count` turns: offers by chance, in proportion to the turns they still have to give.
+        self, experiment: str, holders: Sequence[bytes | None], *, now: float, due: int, ahead: float, spare: int
+    ) -> list[tuple[int, str] | str]:
+        """Give out a turn each, or a word why not: offers by chance, in proportion to the turns they have to give.
 
         An offer gives out `ahead` times as many turns as reports it still misses, and `spare` more; turns that were
-        given out and are neither reported nor overdue count against that.
+        given out and are neither reported nor overdue count against that. The holder of a ticket has one turn at a
+        time: who asks again before it is due is given the same, and who has reported is `not-admitted`.
         """
         with self._intake.lock, self.database.write() as connection:
             rooms = self._rooms(connection, experiment, now, ahead, spare)
+            marks = [None if one is None else self.vault.mark(b"token", one) for one in holders]
+            known = [mark for mark in marks if mark is not None]
+            held = {row.mark: row.offer for row in connection.execute(_HELD, {"marks": known, "now": now})}
+            spent = set(connection.execute(_REPORTED, {"marks": known}).scalars())
             given: Counter[int] = Counter()
-            for _ in range(count):
-                total = sum(room for _, room in rooms.values())
-                if total <= 0:
-                    break
-                at = below(total, self.source)
-                for number, (envelope, room) in rooms.items():
-                    if at < room:
-                        given[number] += 1
-                        rooms[number] = (envelope, room - 1)
-                        break
-                    at -= room
+            found: list[tuple[int, str] | str] = []
+            for mark in marks:
+                if mark in spent:
+                    found.append("not-admitted")
+                    continue
+                number = None if mark is None else held.get(mark)
+                if number not in rooms:
+                    number = self._drawn(rooms)
+                    given.update([] if number is None else [number])
+                    if mark is not None and number is not None:
+                        held[mark] = number
+                        connection.execute(self._hold, {"mark": mark, "offer": number, "due": due})
+                found.append("nothing-open" if number is None else (number, rooms[number][0]))
             for number, turns in given.items():
                 row = {"experiment": experiment, "offer": number, "due": due, "open": turns}
                 connection.execute(self._issue, row)
                 connection.execute(_COUNT_GIVEN, {"e": experiment, "o": number, "k": turns})
-        return [(number, rooms[number][0]) for number in given.elements()]
+        return found
+
+    def _drawn(self, rooms: dict[int, tuple[str, int]]) -> int | None:
+        """An offer by chance, with one turn less to give."""
+        total = sum(room for _, room in rooms.values())
+        if total <= 0:
+            return None
+        at = below(total, self.source)
+        for number, (envelope, room) in rooms.items():
+            if at < room:
+                rooms[number] = (envelope, room - 1)
+                return number
+            at -= room
+        raise AssertionError("a number below the sum is below a part of it")
 
     def _rooms(
         self, connection: Connection, experiment: str, now: float, ahead: float, spare: int
@@ -232,25 +267,30 @@ class ShufflerStore:
             assigned, accepted = connection.execute(_PLAYS, {"e": experiment}).one()
         return int(assigned), int(accepted)
 
-    def close_one(self, receipt: Callable[[Closing], str]) -> bool:
-        """Mix one full batch's messages into a uniformly random order and make them ready to leave, in one step."""
-        query = select(BATCHES).where(BATCHES.c.state == "closed").limit(1)
+    def full(self) -> list[tuple[str, int]]:
+        """The batches that have all their reports and are not ready yet."""
         with self.database.read() as connection:
-            if connection.execute(_FULL).first() is None:
-                return False
+            return [(row.experiment, row.number) for row in connection.execute(_FULL)]
+
+    def close_batch(self, experiment: str, number: int, receipt: Callable[[Closing], str]) -> bool:
+        """Mix a full batch's messages into a uniformly random order and make them ready to leave, in one step.
+
+        False when another worker does it, or has.
+        """
+        this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+        query = select(BATCHES).where(*this, BATCHES.c.state == "closed")
         with self.database.write() as connection:
             found = connection.execute(query if self.database.sqlite else query.with_for_update(skip_locked=True))
             batch = found.mappings().first()
             if batch is None:
                 return False
-            experiment, number, length = batch["experiment"], batch["number"], batch["length"]
-            where = (POOLS.c.experiment == experiment, POOLS.c.batch == number)
+            length, where = batch["length"], (POOLS.c.experiment == experiment, POOLS.c.batch == number)
             pools = b"".join(
                 self.vault.show(experiment, number, pool_place(row.key), row.payload)
                 for row in connection.execute(select(POOLS.c.key, POOLS.c.payload).where(*where))
             )
             # Rows of an array, not objects: a batch may hold millions of messages.
-            messages = np.frombuffer(pools, dtype=np.uint8).reshape(-1, length)
+            messages = without_copies(np.frombuffer(pools, dtype=np.uint8).reshape(-1, length))
             order = random_order(len(messages), self.source)
             digest, step, count = hashlib.sha256(), max(1, PART_BYTES // length), 0
             for start in range(0, len(order), step):
@@ -272,11 +312,7 @@ class ShufflerStore:
                 digest.digest(),
             )
             connection.execute(delete(POOLS).where(*where))
-            connection.execute(
-                update(BATCHES)
-                .where(BATCHES.c.experiment == closing.experiment, BATCHES.c.number == closing.number)
-                .values(state="ready", receipt=receipt(closing))
-            )
+            connection.execute(update(BATCHES).where(*this).values(state="ready", receipt=receipt(closing)))
         return True
 
     def receipt(self, experiment: str, number: int) -> tuple[str, str | None] | None:
@@ -330,6 +366,7 @@ class ShufflerStore:
         with self.database.write() as connection:
             connection.execute(delete(SPENT).where(SPENT.c.expires < now))
             connection.execute(delete(ISSUED).where(ISSUED.c.due < now))
+            connection.execute(delete(HOLDERS).where(HOLDERS.c.due < now))
         self._scrub(0)
 
     def _scrub(self, gone: int) -> None:
@@ -338,6 +375,8 @@ class ShufflerStore:
 
     def _drop(self, connection: Connection, state: str, which: Any) -> int:
         query = select(BATCHES.c.experiment, BATCHES.c.number).where(which, BATCHES.c.state == "open")
+        # In one order everywhere, so that no two transactions wait for each other.
+        query = query.order_by(BATCHES.c.experiment, BATCHES.c.number)
         found = connection.execute(query if self.database.sqlite else query.with_for_update()).all()
         for experiment, number in found:
             connection.execute(

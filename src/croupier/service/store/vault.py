@@ -32,6 +32,11 @@ class Vault:
         self._key = key
         self._cipher = lru_cache(maxsize=1024)(self._cipher_of)
 
+    @property
+    def own_mark(self) -> bytes:
+        """What the key itself is known by."""
+        return self.mark(b"key", b"")
+
     def _cipher_of(self, experiment: str, batch: int) -> AESGCM:
         return AESGCM(hmac.digest(self._key, b"croupier/1 batch\0%s\0%d" % (experiment.encode(), batch), "sha256"))
 

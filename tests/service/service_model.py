@@ -213,7 +213,7 @@ class Model:
         now = self.servers.clock()
         out = Counter(o for n, o, due, token in self.turns if n == name and due > now and token not in self.spent)
         rooms = [
-            max(0, int(AHEAD * batch.missing) + SPARE - out[number])
+            max(0, int(AHEAD * batch.users) + SPARE - len(batch.members) - out[number])
             for (n, number), batch in self.batches.items()
             if n == name and batch.missing and batch.expires > now
         ]
@@ -258,7 +258,9 @@ class Model:
         except Killed:
             assert self.servers.alive["analyzer"].dead
         else:
-            assert live.trouble.startswith(AWAY) or not live.trouble
+            # What a dying process makes of its death is nobody's concern.
+            dead = self.servers.alive["analyzer"].dead
+            assert dead or live.trouble.startswith(AWAY) or not live.trouble
             assert not (sure and live.trouble)
         if sure:
             self.must.add(f"release {name}")

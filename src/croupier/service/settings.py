@@ -24,7 +24,7 @@ class ShufflerSettings:
     """The shuffler's settings.
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
-    turns as reports are missing are given out, and `spare` more; a turn that is not reported `due_within` seconds is
+    turns as a batch has users are given out, and `spare` more; a turn that is not reported `due_within` seconds is
     given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` is empty
     when everybody is admitted, or the public key of an issuer of tickets, as base64; spent tokens are remembered
     `remember` seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this

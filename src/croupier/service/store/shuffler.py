@@ -189,8 +189,8 @@ class ShufflerStore:
     ) -> list[tuple[int, str] | str]:
         """Give out a turn each, or a word why not: offers by chance, in proportion to the turns they have to give.
 
-        An offer gives out `ahead` times as many turns as reports it still misses, and `spare` more; turns that were
-        given out and are neither reported nor overdue count against that. The holder of a ticket has one turn at a
+        An offer gives out `ahead` times as many turns as its batch has users, and `spare` more: those that were
+        reported and those that are not overdue count. The holder of a ticket has one turn at a
         time: who asks again before it is due is given the same, and who has reported is `not-admitted`.
         """
         with self._intake.lock, self.database.write() as connection:
@@ -237,17 +237,17 @@ class ShufflerStore:
     ) -> dict[int, tuple[str, int]]:
         names = {"e": experiment, "now": now}
         offers = connection.execute(_OPEN_OFFERS if self.database.sqlite else _LOCK_OFFERS, names).all()
-        missing = {row.number: row.users - row.received for row in connection.execute(_OPEN_BATCHES, names)}
+        places = {
+            row.number: int(ahead * row.users) + spare - row.received
+            for row in connection.execute(_OPEN_BATCHES, names)
+        }
         out = {row.offer: int(row.open) for row in connection.execute(_TURNS_OUT, names)}
         rooms = {}
         for offer in offers:
             batches = json.loads(offer.batches)
-            if all(number in missing for number in batches):
-                least = min(missing[number] for number in batches)
-                rooms[offer.number] = (
-                    offer.envelope,
-                    max(0, int(ahead * least) + spare - out.get(offer.number, 0)),
-                )
+            if all(number in places for number in batches):
+                least = min(places[number] for number in batches)
+                rooms[offer.number] = (offer.envelope, max(0, least - out.get(offer.number, 0)))
         return rooms
 
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:

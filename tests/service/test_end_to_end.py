@@ -102,7 +102,7 @@ def check_decisions(transcript):
 def test_twenty_thousand_users_of_whom_a_third_never_report_find_the_best_arm(tmp_path):
     """And every decision is the one that a session makes in one process, given the same events."""
     home = home_of(tmp_path)
-    text = bandit(policy="dp-klucb", horizon=16_000, protocol="shuffled-laplace", epsilon=1.0, smallest=250)
+    text = bandit(policy="dp-klucb", horizon=16_000, protocol="shuffled-laplace", epsilon=1.0, smallest=1000)
     with both(home, [written(tmp_path, text)], shuffler={"due_within": 1, "group_seconds": 0.02}):
         means = (0.2, 0.5, 0.7)
         crowd = Crowd(home.analyzer_url, "colours", 40_000, means, silent=0.3, lying=0.02, at_once=128, seed=1)
@@ -134,7 +134,7 @@ def _check_that_changes_are_noticed(transcript):
         lines[:opened] + lines[opened + 1 :],
         [*lines[: released + 1], lines[released], *lines[released + 1 :]],
         [
-            line.replace('\\"reports\\":250', '\\"reports\\":249') if i == released else line
+            line.replace('\\"reports\\":1000', '\\"reports\\":999') if i == released else line
             for i, line in enumerate(lines)
         ],
         [line.replace('\\"epsilon\\":1.0', '\\"epsilon\\":0.5') if i == 0 else line for i, line in enumerate(lines)],
@@ -147,7 +147,7 @@ def _check_that_changes_are_noticed(transcript):
         with pytest.raises(BadTranscript):
             verify("\n".join(changed))
     last = json.loads(lines[released])
-    last["decoded"] += 200 if last["decoded"] < 125 else -200
+    last["decoded"] += 800 if last["decoded"] < 500 else -800
     with pytest.raises(BadTranscript, match="does not follow"):
         verify("\n".join([*lines[:released], json.dumps(last), *lines[released + 1 :]]))
 

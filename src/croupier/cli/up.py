@@ -107,11 +107,15 @@ def _show_crowd(options: argparse.Namespace, home: Home) -> None:
 
 
 def _wait(children: dict[str, Child], stopped: threading.Event) -> int:
-    while not stopped.wait(0.5):
-        for server, child in children.items():
-            if child.process.poll() is not None:
-                print(f"the {server} has ended; see {child.log}")
-                return 1
+    """Until Ctrl-C or SIGTERM, which is how this is meant to end, or until a server ends by itself."""
+    try:
+        while not stopped.wait(0.5):
+            for server, child in children.items():
+                if child.process.poll() is not None:
+                    print(f"the {server} has ended; see {child.log}")
+                    return 1
+    except KeyboardInterrupt:
+        print()
     return 0
 
 

@@ -192,12 +192,12 @@ class Load:
             first = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS)
             joined = {name: await first.join(name) for name in ("colours", "fruit")}
             lanes = [asyncio.create_task(self.lane(http, name, joined[name], rng)) for name in LANES]
-            for number in range(kills):
-                await http.more(rng.randint(5, 50))
-                assert not all(lane.done() for lane in lanes), f"the load was over before kill {number}"
-                server = rng.choice(("shuffler", "shuffler", "analyzer"))
-                await asyncio.to_thread(victims.restart, server, rng.uniform(0.0, 0.03))
             async with asyncio.timeout(PATIENCE):
+                for number in range(kills):
+                    await http.more(rng.randint(5, 35))
+                    assert not all(lane.done() for lane in lanes), f"the load was over before kill {number}"
+                    server = rng.choice(("shuffler", "shuffler", "analyzer"))
+                    await asyncio.to_thread(victims.restart, server, rng.uniform(0.0, 0.03))
                 await asyncio.gather(*lanes)
             return http.answers
 

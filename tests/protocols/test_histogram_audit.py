@@ -109,7 +109,8 @@ def test_noise_that_all_users_share_is_caught(monkeypatch: pytest.MonkeyPatch) -
         return np.repeat(sample(self, size // 20, source), 20)
 
     monkeypatch.setattr(Noise, "sample", shared)
-    monkeypatch.setattr("croupier.protocols.labelled.residues", lambda bound, shape, source: np.zeros(shape, int))
+    inside = LabelledMessages._noise.__globals__
+    monkeypatch.setitem(inside, "residues", lambda bound, shape, source: np.zeros(shape, int))
     assert not audit(mechanism, 4_000, seeded(4), failure=BOLD).passed
 
 

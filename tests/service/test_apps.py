@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -368,7 +367,7 @@ async def _odd(*_):
 def test_uploads_beyond_what_may_wait_are_told_to_come_again(both, monkeypatch):
     async def work():
         async with both.running():
-            monkeypatch.setattr(sys.modules[ShufflerApp.__module__], "MOST_HELD", 100)
+            monkeypatch.setitem(ShufflerApp.report.__globals__, "MOST_HELD", 100)
             send = partial(both.http.post, "http://shuffler.test/experiments/colours/reports")
             for body in (bytes(101), aiter_of(bytes(50))):
                 answer = await send(content=body, headers={"content-type": REPORT_TYPE})

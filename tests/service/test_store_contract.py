@@ -11,6 +11,7 @@ from sqlalchemy import insert, select, update
 from croupier.noise import secure
 from croupier.service.store import AnalyzerStore, Arrival, NewBatch, ShufflerStore, StoreProblem, schema
 from croupier.service.store.database import Database
+from croupier.service.store.intake import Intake
 from croupier.service.store.schema import steps
 from croupier.service.store.vault import Vault
 
@@ -297,7 +298,7 @@ def test_a_failed_transaction_leaves_no_trace(store, monkeypatch):
         raise RuntimeError("in the middle")
 
     with monkeypatch.context() as broken:
-        broken.setattr("croupier.service.store.intake._count", crash)
+        broken.setitem(Intake.accept.__globals__, "_count", crash)
         with pytest.raises(RuntimeError):
             store.accept([arrival(2)])
     assert store.standings("e")[0].received == 1

@@ -6,6 +6,7 @@ added up again from the reports that were told `accepted`, and a lost or doubled
 
 import asyncio
 import json
+import math
 import os
 import random
 import signal
@@ -61,7 +62,10 @@ deadline = 600
 """
 ITEMS = [f"item {number}" for number in range(300)]
 PATIENCE = 240
-"""Seconds after the last kill until a service that does not come to an end has failed."""
+"""Seconds until a service that does not come to an end has failed."""
+
+MEANWHILE = 15
+"""Reports that go out while a server is killed and starts again."""
 
 LANES = ("colours",) * 5 + ("fruit",) * 3
 OWN_GROUP = (sys.executable, "-c", "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])")
@@ -114,27 +118,41 @@ class Victims:
 
 
 class Watched(LeanHTTP):
-    """The clients' wire: counts what is answered to reports, and says when so many more of them are on their way."""
+    """The clients' wire: counts reports and what is answered to them.
+
+    Kills are due after so many reports, and a restart may take any time: of those that come meanwhile only some go out
+    before it is over, or else a slow restart would let all of them pass, and the next kill would find none.
+    """
 
     def __init__(self):
         super().__init__()
-        self.begun, self.answers, self._due, self._reached = 0, Counter(), 0, asyncio.Event()
+        self.begun, self.answers, self._most = 0, Counter(), math.inf
+        self._changed = asyncio.Condition()
 
     async def request(self, method, url, content=None, headers=None):
         if not url.endswith("/reports"):
             return await super().request(method, url, content, headers)
-        self.begun += 1
-        if self.begun >= self._due:
-            self._reached.set()
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.begun < self._most)
+            self.begun += 1
+            self._changed.notify_all()
         answer = await super().request(method, url, content, headers)
         body = json.loads(answer.content)
         self.answers[body["status"] if answer.status_code < 400 else body["type"].removeprefix(URN)] += 1
         return answer
 
     async def more(self, reports):
-        self._due = self.begun + reports
-        self._reached.clear()
-        await self._reached.wait()
+        """Wait until so many more are on their way."""
+        async with self._changed:
+            due = self.begun + reports
+            self._most = due + MEANWHILE
+            self._changed.notify_all()
+            await self._changed.wait_for(lambda: self.begun >= due)
+
+    async def all_the_rest(self):
+        async with self._changed:
+            self._most = math.inf
+            self._changed.notify_all()
 
 
 class Load:
@@ -191,15 +209,33 @@ class Load:
         async with Watched() as http:
             first = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS)
             joined = {name: await first.join(name) for name in ("colours", "fruit")}
-            lanes = [asyncio.create_task(self.lane(http, name, joined[name], rng)) for name in LANES]
-            async with asyncio.timeout(PATIENCE):
-                for number in range(kills):
-                    await http.more(rng.randint(5, 35))
-                    assert not all(lane.done() for lane in lanes), f"the load was over before kill {number}"
-                    server = rng.choice(("shuffler", "shuffler", "analyzer"))
-                    await asyncio.to_thread(victims.restart, server, rng.uniform(0.0, 0.03))
-                await asyncio.gather(*lanes)
+            lanes = asyncio.gather(*(self.lane(http, name, joined[name], rng) for name in LANES))
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    for number in range(kills):
+                        enough = asyncio.ensure_future(http.more(rng.randint(5, 25)))
+                        await asyncio.wait((enough, lanes), return_when=asyncio.FIRST_COMPLETED)
+                        assert not lanes.done(), f"the load was over before kill {number}: {lanes}"
+                        server = rng.choice(("shuffler", "shuffler", "analyzer"))
+                        print(f"kill {number}: the {server}, at report {http.begun}")
+                        await asyncio.to_thread(victims.restart, server, rng.uniform(0.0, 0.03))
+                    await http.all_the_rest()
+                    await lanes
+            except TimeoutError:
+                raise AssertionError(f"it stands still: {await asyncio.to_thread(self.standing, http)}") from None
             return http.answers
+
+    def standing(self, http):
+        """What both servers say of a run that does not come to its end."""
+        found = {"begun": http.begun, "answers": dict(http.answers)}
+        for server, path in (("shuffler", "batches"), ("analyzer", "state")):
+            for name in ("colours", "fruit"):
+                url = f"{getattr(self.home, f'{server}_url')}/experiments/{name}/{path}"
+                try:
+                    found[f"{server} {name}"] = httpx.get(url, timeout=10).text[:2000]
+                except httpx.TransportError as error:
+                    found[f"{server} {name}"] = repr(error)
+        return found
 
 
 def killed_under_load(tmp_path, seed, kills, sizes, settings):

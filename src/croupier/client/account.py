@@ -13,13 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.client.configuration import Configuration
 from croupier.client.limits import Limits
 from croupier.client.signing import BadSignature, Statement, from_text, to_text
-from croupier.privacy import Ledger, Loss
+from croupier.privacy import Charge, Ledger
 
 VERSION = 1
 
@@ -42,21 +41,6 @@ class Trusted:
     analyzer: str
     shuffler: str
     revision: int
-
-
-@dataclass(frozen=True)
-class _Claim:
-    """A cost as it was promised and checked: a ledger asks a loss for its ε at δ, and this is the answer."""
-
-    epsilon_claimed: float
-
-    def epsilon(self, delta: float) -> float:
-        return self.epsilon_claimed
-
-
-def _claim(epsilon: float) -> Loss:
-    claim: Any = _Claim(epsilon)
-    return claim  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -121,12 +105,12 @@ class Account:
     def check(self, epsilon: float, delta: float, experiment: str) -> None:
         """Refuse a turn that the rest of this period cannot pay for."""
         self._renew()
-        replace(self.ledger, charges=list(self.ledger.charges)).charge(_claim(epsilon), experiment, delta=delta)
+        self.ledger.check(Charge(experiment, epsilon, delta))
 
     def charge(self, epsilon: float, delta: float, pending: Pending) -> None:
         """Charge a turn and keep its report, in one write, before it is sent; refuse when the budget is spent."""
         self._renew()
-        self.ledger.charge(_claim(epsilon), pending.experiment, delta=delta)
+        self.ledger.take(Charge(pending.experiment, epsilon, delta))
         if self.started is None:
             self.started = self.clock()
         self.pending[pending.report] = pending

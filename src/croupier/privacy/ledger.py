@@ -32,6 +32,11 @@ class Charge:
     cost: float
     delta: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name in ("cost", "delta"):
+            if not getattr(self, name) >= 0:
+                raise InvalidParameter(name, getattr(self, name), "a number >= 0")
+
 
 @dataclass
 class Ledger:
@@ -99,15 +104,25 @@ class Ledger:
 
         Charge before the report is sent: a crash in between then errs to the safe side.
         """
-        cost = self.cost(loss, delta)
+        self.take(Charge(what, self.cost(loss, delta), delta if self.method == "basic" else 0.0))
+
+    def take(self, charge: Charge) -> None:
+        """Charge what a signed promise says that it costs, or refuse and charge nothing."""
+        self.check(charge)
+        self.charges.append(charge)
+
+    def check(self, charge: Charge) -> None:
+        """Refuse a charge that the budget does not cover."""
         # One part in 10^12 forgives the last rounding of a budget cut into equal parts, and no more.
-        if not self.spent + cost <= self.budget * (1.0 + 1e-12):
+        if not self.spent + charge.cost <= self.budget * (1.0 + 1e-12):
             raise BudgetExceeded(
-                f"{what} costs {self.unit} = {cost:.6g}, and only {self.left:.6g} of {self.budget:.6g} is left"
+                f"{charge.what} costs {self.unit} = {charge.cost:.6g}, "
+                f"and only {self.left:.6g} of {self.budget:.6g} is left"
             )
-        if self.method == "basic" and math.fsum(c.delta for c in self.charges) + delta > self.delta * (1.0 + 1e-12):
-            raise BudgetExceeded(f"{what} costs δ = {delta:.3g}, which exceeds what is left of δ = {self.delta:.3g}")
-        self.charges.append(Charge(what, cost, delta if self.method == "basic" else 0.0))
+        if math.fsum(c.delta for c in self.charges) + charge.delta > self.delta * (1.0 + 1e-12):
+            raise BudgetExceeded(
+                f"{charge.what} costs δ = {charge.delta:.3g}, which exceeds what is left of δ = {self.delta:.3g}"
+            )
 
     def to_json(self) -> str:
         """The ledger as text, for the device to keep."""
@@ -120,8 +135,6 @@ class Ledger:
         if body.pop("version", None) != VERSION:
             raise InvalidParameter("version", text[:40], f"a ledger of version {VERSION}")
         charges = [Charge(**charge) for charge in body.pop("charges")]
-        if any(not charge.cost >= 0 or not charge.delta >= 0 for charge in charges):
-            raise InvalidParameter("charges", "a negative cost", "costs >= 0")
         return cls(**body, charges=charges)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from croupier.service.settings import AnalyzerSettings, ShufflerSettings, addres
 
 HANDED_ON = "CROUPIER_WORKER_SETTINGS"
 GRACE = 10
+QUIET_PORTS = range(20_000, 32_000)
+"""Below those that systems give to outgoing connections, one of which could take a server's port while it restarts."""
 COMMAND = (sys.executable, "-c", "import sys; from croupier.cli import main; sys.exit(main())")
 
 
@@ -87,10 +90,13 @@ def _run(app: Any, settings: ShufflerSettings | AnalyzerSettings, workers: int =
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on right now, and that no outgoing connection will be given."""
+    for _ in QUIET_PORTS:
+        port = QUIET_PORTS.start + secrets.randbelow(len(QUIET_PORTS))
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise CroupierError("no port of 127.0.0.1 can be listened on")
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import httpx
 import pytest
 from browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium
 from playwright.sync_api import sync_playwright
+from service_processes import COUNTER, HISTOGRAM, QUICK, home_of, written
 
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
-from croupier.service.processes import Child, Home, both, free_port
+from croupier.service.processes import Child, both
 
 BANDIT = """
 name = "{name}"
@@ -25,31 +26,8 @@ epsilon = 8.0
 [reward]
 protocol = "shuffled-bits"
 """
-COUNTER = """
-name = "steps"
-title = "How many have finished so far?"
-[program]
-kind = "counter"
-users = 200
-shufflers = 2
-[privacy]
-epsilon = 4.0
-[reward]
-protocol = "shuffled-bits"
-"""
-HISTOGRAM = """
-name = "fruit"
-title = "Which fruit do people like?"
-[program]
-kind = "histogram"
-users = 60
-items = ["apple", "pear", "plum"]
-[privacy]
-epsilon = 4.0
-"""
 pytestmark = pytest.mark.xdist_group("browser")  # one pair of servers for all of them
 
-QUICK = {"shuffler": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
 FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,)}
 PAGES = ("/#colours", "/#steps", "/#fruit", "/participate/colours", "/participate/steps")
 
@@ -58,18 +36,14 @@ class World:
     """Both servers, with three experiments that have ended and one that waits for users."""
 
     def __init__(self, directory: Path) -> None:
-        self.home = Home(directory / "home", free_port(), free_port())
+        self.home = home_of(directory)
         texts = {
             "colours": BANDIT.format(name="colours", horizon=400),
             "steps": COUNTER,
             "fruit": HISTOGRAM,
             "waiting": BANDIT.format(name="waiting", horizon=200),
         }
-        self.files = []
-        for name, text in texts.items():
-            path = directory / f"{name}.toml"
-            path.write_text(text)
-            self.files.append(str(path))
+        self.files = [written(directory, text, f"{name}.toml") for name, text in texts.items()]
 
     @property
     def url(self):

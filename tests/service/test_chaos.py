@@ -20,8 +20,8 @@ import httpx
 import pytest
 import service_stores
 from service_people import read_report, total
+from service_processes import check_decisions, home_of, transcript_of, written
 from service_world import GENEROUS
-from test_end_to_end import check_decisions, home_of, transcript_of, written
 
 from croupier.client import AsyncClient, Refused, Unreachable
 from croupier.client.configuration import Offer

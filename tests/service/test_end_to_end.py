@@ -2,18 +2,17 @@
 
 import json
 import subprocess
-from collections import Counter
 
 import httpx
 import pytest
+from service_processes import COUNTER, HISTOGRAM, QUICK, check_decisions, home_of, transcript_of, written
 
-from croupier.bandits import Expired, Operated, Released, Session
 from croupier.cli import main
 from croupier.client import Client, Limits
-from croupier.client.configuration import Configuration, Offer
+from croupier.client.configuration import Configuration
 from croupier.client.signing import to_text
 from croupier.service.crowd import Crowd, run, wait_finished
-from croupier.service.processes import COMMAND, Home, both, free_port
+from croupier.service.processes import COMMAND, both
 from croupier.service.verifying import BadTranscript, verify
 
 BANDIT = """
@@ -31,71 +30,10 @@ binary = true
 smallest = {smallest}
 deadline = 60
 """
-COUNTER = """
-name = "steps"
-[program]
-kind = "counter"
-users = 200
-shufflers = 2
-[privacy]
-epsilon = 4.0
-[reward]
-protocol = "shuffled-bits"
-"""
-HISTOGRAM = """
-name = "fruit"
-[program]
-kind = "histogram"
-users = 60
-items = ["apple", "pear", "plum"]
-[privacy]
-epsilon = 4.0
-"""
-QUICK = {"shuffler": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
 
 
 def bandit(policy, horizon, protocol, epsilon=4.0, smallest=32):
     return BANDIT.format(policy=policy, horizon=horizon, protocol=protocol, epsilon=epsilon, smallest=smallest)
-
-
-def home_of(tmp_path):
-    return Home(tmp_path / "home", free_port(), free_port())
-
-
-def written(tmp_path, text, name="experiment.toml"):
-    path = tmp_path / name
-    path.write_text(text)
-    return str(path)
-
-
-def transcript_of(home, name):
-    return httpx.get(f"{home.analyzer_url}/experiments/{name}/transcript", timeout=30).text
-
-
-def check_decisions(transcript):
-    """An in-process session, told the same events, makes every decision that the service made; returns the counts."""
-    records = [json.loads(line) for line in transcript.splitlines()]
-    parameters = dict(Configuration.from_text(records[0]["configuration"]["body"]).program)
-    assert parameters.pop("kind") == "bandit"
-    session = Session(parameters)
-    released = Counter()
-    for record in records[1:]:
-        if record["event"] == "opened":
-            offer = Offer.from_text(record["offer"]["body"])
-            (batch,) = offer.batches
-            wanted = {one.batch: one for one in session.open_batches}
-            assert (wanted[batch.number].arm, wanted[batch.number].users) == (offer.arm, batch.mechanism.users)
-        elif record["event"] == "released":
-            released[record["batch"]] += 1
-            users = next(one.users for one in session.open_batches if one.batch == record["batch"])
-            assert json.loads(record["receipt"]["body"])["reports"] == users
-            session.observe(Released(record["batch"], record["decoded"]))
-        elif record["event"] == "expired":
-            session.observe(Expired(record["batch"]))
-        elif record["event"] == "operated":
-            session.observe(Operated(record["operation"], record.get("arm")))
-    assert set(released.values()) == {1}
-    return session
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from scipy.stats import chi2
+from service_processes import home_of
 from service_stores import KINDS, new_store, postgres, postgres_engine
 from service_world import SUITE, World, keys_of
 from sqlalchemy import text
@@ -15,7 +16,7 @@ from croupier.client.sealing import unseal
 from croupier.client.wire import Envelope, Report, message_info, report_info
 from croupier.noise import secure
 from croupier.service import keys as key_files
-from croupier.service.processes import Home, both, free_port
+from croupier.service.processes import both
 from croupier.service.store import ShufflerStore
 from croupier.service.store.vault import Vault
 
@@ -151,7 +152,7 @@ def test_the_order_of_release_is_uniform_and_independent_of_arrival(kind, tmp_pa
 def test_neither_servers_files_name_a_person_an_address_or_what_was_said(kind, tmp_path):
     """Real processes, and users who come from an address of their own."""
     address, agent = "127.0.0.77", "a-telephone-of-a-rare-make"
-    home = Home(tmp_path / "home", free_port(), free_port())
+    home = home_of(tmp_path)
     stores = {server: new_store(kind, tmp_path) for server in ("analyzer", "shuffler")}
     experiment = tmp_path / "experiment.toml"
     experiment.write_text(EXPERIMENT)

@@ -35,7 +35,9 @@ PLAN = {
 class Both:
     """Both applications, joined without a network, and a clock for each."""
 
-    def __init__(self, directory: Path, suite: str = SUITE, experiment: dict = PLAN, **shuffler_settings) -> None:
+    def __init__(
+        self, directory: Path, suite: str = SUITE, experiment: dict = PLAN, origins: str = "", **shuffler_settings
+    ) -> None:
         self.directory, self.clock = directory, Clock()
         for server in ("analyzer", "shuffler"):
             key_files.make(directory / server, suites=(suite,))
@@ -48,6 +50,7 @@ class Both:
             openers=0,
             due_within=5,
             suite=suite,
+            origins=origins,
             **shuffler_settings,
         )
         self.shuffler = ShufflerApp(shuffler, clock=self.clock)
@@ -62,6 +65,7 @@ class Both:
             openers=0,
             poll=0.01,
             suite=suite,
+            origins=origins,
         )
         self.analyzer = AnalyzerApp(analyzer, [plan(experiment)], clock=self.clock, http=self.http)
 
@@ -446,5 +450,39 @@ def test_the_hybrid_suite_against_quantum_computers_goes_the_whole_way(tmp_path)
             (released,) = [record for record in both.live.records if record["event"] == "released"]
             assert released["damaged"] == 0
             assert verify(both.live.transcript()).reports == 32
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("origins", "page", "allowed"),
+    [
+        ("", "https://shop.example", None),
+        ("https://shop.example https://two.example", "https://shop.example", "https://shop.example"),
+        ("https://shop.example", "https://shop.example.evil.example", None),
+        ("*", "https://anybody.example", "*"),
+    ],
+)
+def test_a_web_page_may_be_a_client_when_its_site_is_named(tmp_path, origins, page, allowed):
+    both = Both(tmp_path, origins=origins)
+    asking = {"origin": page, "access-control-request-method": "POST"}
+
+    async def work():
+        async with both.running():
+            report = "http://shuffler.test/experiments/colours/reports"
+            for url in (report, "http://analyzer.test/experiments/colours"):
+                headers = {"access-control-request-headers": "content-type, prefer, croupier-ticket"}
+                first = await both.http.options(url, headers=asking | headers)
+                assert (first.status_code == 200) == (allowed is not None)
+                assert first.headers.get("access-control-allow-origin") == allowed
+                answer = await both.http.get(url, headers={"origin": page})
+                assert answer.headers.get("access-control-allow-origin") == allowed
+            # A refusal can be read too, and no page may show a secret.
+            refused = await both.http.post(report, content=b"", headers={"origin": page})
+            check_problem(refused, "wrong-type")
+            assert refused.headers.get("access-control-allow-origin") == allowed
+            secret = asking | {"access-control-request-headers": "authorization"}
+            operations = "http://analyzer.test/experiments/colours/operations"
+            assert (await both.http.options(operations, headers=secret)).status_code in (400, 405)
 
     asyncio.run(work())

@@ -43,6 +43,9 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(t
         ({"certificate": "c.pem"}, "certificate_key"),
         ({"certificate": "c.pem", "certificate_key": "k.pem"}, "certificate"),
         ({"group_seconds": 2.0}, "group_seconds"),
+        ({"origins": "shop.example"}, "origins"),
+        ({"origins": "https://shop.example/"}, "origins"),
+        ({"origins": "https://one.example,https://two.example/"}, "origins"),
     ],
 )
 def test_a_wrong_setting_is_named(changes, word):

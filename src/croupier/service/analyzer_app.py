@@ -29,13 +29,14 @@ from croupier.service.openapi import PAGES
 from croupier.service.opening import Opener
 from croupier.service.problems import Problem
 from croupier.service.schemas import LONGEST_ARM
-from croupier.service.settings import AnalyzerSettings, store_url
+from croupier.service.settings import AnalyzerSettings, origins_of, store_url
 from croupier.service.showing import History, participation, state
 from croupier.service.store import AnalyzerStore
 from croupier.service.web import (
     BASE,
     Meters,
     add_handlers,
+    admit_pages,
     check_bearer,
     healthz,
     json_of,
@@ -108,6 +109,7 @@ class AnalyzerApp:
         ]
         app = Starlette(routes=routes, lifespan=self._lifespan)
         add_handlers(app, self.meters)
+        admit_pages(app, origins_of(self.settings.origins))
         return app
 
     @contextlib.asynccontextmanager

@@ -30,7 +30,7 @@ class ShufflerSettings:
     `remember` seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this
     shuffler lends itself to. Uploads are written in groups of up to `group_size`, or what came in `group_seconds`;
     `openers` processes open, check and write them, for each worker (0: the worker itself does). No more than `queue`
-    requests wait.
+    requests wait. Pages of the web sites in `origins` may be clients.
     """
 
     keys: str
@@ -51,6 +51,7 @@ class ShufflerSettings:
     group_seconds: float = 0.005
     queue: int = 10_000
     suite: str = DEFAULT_SUITE
+    origins: str = ""
     certificate: str = ""
     certificate_key: str = ""
 
@@ -74,6 +75,7 @@ class ShufflerSettings:
         if finite("ahead", self.ahead) < 1:
             raise InvalidParameter("ahead", self.ahead, "a number >= 1")
         store_url(self.store)
+        origins_of(self.origins)
         _tls(self.certificate, self.certificate_key)
 
 
@@ -83,6 +85,7 @@ class AnalyzerSettings:
 
     `bearer` is the file with the secret that it shows the shuffler; `admin` the one that operators show, or `sha256:`
     and its hash. `url` and `shuffler` are the addresses that clients use; `shuffler_internal` is its own way there.
+    Pages of the web sites in `origins` may be clients.
     """
 
     keys: str
@@ -96,6 +99,7 @@ class AnalyzerSettings:
     openers: int = 1
     poll: float = 0.05
     suite: str = DEFAULT_SUITE
+    origins: str = ""
     certificate: str = ""
     certificate_key: str = ""
 
@@ -110,6 +114,7 @@ class AnalyzerSettings:
             value = getattr(self, name)
             if (value or name == "shuffler") and not value.startswith(("http://", "https://")):
                 raise InvalidParameter(name, value, "an http or https address")
+        origins_of(self.origins)
         _tls(self.certificate, self.certificate_key)
 
     @property
@@ -169,6 +174,15 @@ def store_url(store: str) -> str:
     if not store:
         raise InvalidParameter("store", store, "a file, or an address as postgresql://host/database")
     return store if "://" in store else f"sqlite:///{store}"
+
+
+def origins_of(text: str) -> list[str]:
+    """The web sites of `https://shop.example https://www.shop.example:8443`, or `*` for all of them."""
+    found = text.split()
+    for one in found:
+        if one != "*" and not re.fullmatch(r"https?://[^\s/@?#*]+", one):
+            raise InvalidParameter("origins", one, "* or addresses without a path, as https://shop.example")
+    return found
 
 
 def _typed(name: str, text: str, kind: type) -> Any:

@@ -27,13 +27,14 @@ from croupier.service.grouping import Groups
 from croupier.service.openapi import JSON, MESSAGES_TYPE
 from croupier.service.pool import Pool
 from croupier.service.problems import Problem
-from croupier.service.settings import ShufflerSettings, store_url
+from croupier.service.settings import ShufflerSettings, origins_of, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
 from croupier.service.web import (
     BASE,
     Meters,
     add_handlers,
+    admit_pages,
     body_of,
     check_bearer,
     healthz,
@@ -107,6 +108,7 @@ class ShufflerApp:
         ]
         app = Starlette(routes=routes, lifespan=self._lifespan)
         add_handlers(app, self.meters)
+        admit_pages(app, origins_of(self.settings.origins))
         return app
 
     @contextlib.asynccontextmanager

@@ -13,6 +13,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
@@ -92,6 +93,19 @@ def whole(request: Request, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) >= 2**32:
         raise Problem("not-found", f"{text[:20]!r} is no number")
     return int(text)
+
+
+def admit_pages(app: Starlette, origins: list[str]) -> None:
+    """Let pages of these web sites do what clients do, and nothing that needs a bearer token."""
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["content-type", "prefer", "croupier-ticket"],
+            expose_headers=["retry-after"],
+            max_age=86_400,
+        )
 
 
 def stopping(app: Starlette) -> bool:

@@ -87,6 +87,7 @@ class Servers:
             keys=str(directory / "shuffler"),
             store=stores["shuffler"],
             analyzer="sha256:" + key_files.bearer_hash(self.bearer),
+            url=SHUFFLER,
             openers=0,
             group_seconds=0.0,
             **shuffler,

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sqlite3
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from service_world import GENEROUS, SUITE, Clock
 
+from croupier.checks import InvalidParameter
 from croupier.client import AsyncClient, Refused
 from croupier.client.configuration import Configuration
 from croupier.client.steps import REPORT_TYPE
@@ -47,6 +49,7 @@ class Both:
             keys=str(directory / "shuffler"),
             store=str(directory / "shuffler.db"),
             analyzer="sha256:" + key_files.bearer_hash(self.bearer),
+            url="http://shuffler.test",
             openers=0,
             due_within=5,
             suite=suite,
@@ -302,7 +305,7 @@ def test_a_shuffler_that_drops_duplicates_or_changes_messages_is_found_out(both)
             await both.until(lambda: 4 in both.live.open)
             events = [(r["event"], r.get("batch")) for r in both.live.records if "batch" in r]
             assert events == [("refused", 0), ("refused", 1), ("refused", 2), ("released", 3)]
-            assert verify(both.live.transcript()).expired == 3
+            assert verify(both.live.transcript()).refused == 3
 
     asyncio.run(work())
 
@@ -484,5 +487,136 @@ def test_a_web_page_may_be_a_client_when_its_site_is_named(tmp_path, origins, pa
             secret = asking | {"access-control-request-headers": "authorization"}
             operations = "http://analyzer.test/experiments/colours/operations"
             assert (await both.http.options(operations, headers=secret)).status_code in (400, 405)
+
+    asyncio.run(work())
+
+
+def revisions(live):
+    return [record for record in live.records if record["event"] == "configured"]
+
+
+def test_a_revision_waits_while_turns_of_the_one_before_the_last_are_given_out(both, tmp_path):
+    """A device refuses what is older than the revision before the newest that it has seen."""
+
+    async def adding():
+        async with both.running():
+            assert (await both.operate(operation="add", name="blue")).status_code == 200
+            await both.until(lambda: len(revisions(both.live)) == 2)
+            assert (await both.operate(operation="add", name="black")).status_code == 200
+            await both.until(lambda: both.live.held)
+            assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: len(revisions(both.live)) == 3 and not both.live.held)
+            assert Configuration.from_text(both.live.configured.text).arms == ("red", "green", "blue", "black")
+            assert set(await both.users(96)) == {"accepted"}
+            await both.until(lambda: sum(record["event"] == "released" for record in both.live.records) == 4)
+            assert {offer.arm for offer in both.live.offers.values()} == {0, 1, 2, 3}
+
+    asyncio.run(adding())
+    assert verify(both.live.transcript()).configurations == 3
+
+
+def test_keys_changed_twice_do_not_lock_devices_out_of_a_counter(tmp_path):
+    counter = {
+        "name": "colours",
+        "program": {"kind": "counter", "users": 64, "shufflers": 1},
+        "reward": {"protocol": "shuffled-bits"},
+        "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    }
+    for reports, held in ((5, False), (5, False), (54, True)):
+        both = Both(tmp_path, experiment=counter)
+
+        async def work(both=both, reports=reports, held=held):
+            async with both.running():
+                await both.until(lambda: both.live.registered)
+                assert both.live.held == held
+                assert set(await both.users(reports)) == {"accepted"}
+
+        asyncio.run(work())
+        for server in ("analyzer", "shuffler"):
+            key_files.rotate(tmp_path / server)
+
+
+def test_arms_may_not_change_their_places_or_names(both, tmp_path):
+    async def begin():
+        async with both.running():
+            await both.users(1)
+
+    asyncio.run(begin())
+    for arms in (["green", "red"], ["red", "blue"]):
+        with pytest.raises(InvalidParameter, match=r"arms was \('red', 'green'\), and now is"):
+            Both(tmp_path, experiment=PLAN | {"arms": arms})
+    with pytest.raises(InvalidParameter, match=r"horizon was 400, and now is 500"):
+        Both(tmp_path, experiment=PLAN | {"program": PLAN["program"] | {"horizon": 500}})
+
+
+def test_an_analyzer_that_was_restored_from_a_backup_counts_what_it_lost_as_expired_and_goes_on(both, tmp_path):
+    """The shuffler has released, and deleted, a batch that this log has never heard of."""
+
+    async def first():
+        async with both.running():
+            await both.users(5)
+            with sqlite3.connect(tmp_path / "analyzer.db") as now, sqlite3.connect(tmp_path / "backup.db") as then:
+                now.backup(then)
+            await both.users(27)
+            await both.until(lambda: 1 in both.live.open)
+
+    asyncio.run(first())
+    for leftover in tmp_path.glob("analyzer.db*"):
+        leftover.unlink()
+    (tmp_path / "backup.db").rename(tmp_path / "analyzer.db")
+    again = Both(tmp_path)
+
+    async def second():
+        async with again.running():
+            await again.until(lambda: any(record["event"] == "expired" for record in again.live.records))
+
+    asyncio.run(second())
+    assert [record["batch"] for record in again.live.records if record["event"] == "expired"] == [0]
+
+
+def test_the_shuffler_signs_no_address_but_its_own(both, tmp_path):
+    """Else an analyzer could have all reports sent to itself, and pick one out."""
+    both.analyzer.analyzer.urls["shuffler"] = "http://elsewhere.test"
+
+    async def work():
+        app = both.shuffler.app
+        async with (
+            app.router.lifespan_context(app),
+            both.analyzer.app.router.lifespan_context(both.analyzer.app),
+        ):
+            await both.until(lambda: "elsewhere.test" in both.live.trouble)
+            assert "beyond-policy" in both.live.trouble
+            assert both.live.configured is None
+
+    asyncio.run(work())
+
+
+def test_nothing_is_operated_after_the_end(both):
+    async def work():
+        async with both.running():
+            assert (await both.operate(operation="stop")).status_code == 200
+            for operation in ({"operation": "stop"}, {"operation": "add", "name": "blue"}):
+                check_problem(await both.operate(**operation), "operation-refused")
+
+    asyncio.run(work())
+
+
+def test_a_store_that_cannot_be_read_leaves_the_public_record_as_it_was(both, monkeypatch):
+    async def work():
+        async with both.running():
+            await both.users(3)
+            before = both.live.transcript()
+
+            def broken(*_):
+                raise OSError("the disk is away")
+
+            monkeypatch.setattr(both.live.store, "read", broken)
+            monkeypatch.setattr(both.live.store, "append", broken)
+            with pytest.raises(OSError, match="away"):
+                both.live.operate("pause", 1, None)
+            assert both.live.transcript() == before != ""
+            assert both.live.stale
+            monkeypatch.undo()
+            await both.until(lambda: not both.live.stale)
 
     asyncio.run(work())

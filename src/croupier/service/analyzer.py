@@ -28,7 +28,7 @@ from croupier.service.link import ShufflerAway, ShufflerLink
 from croupier.service.opening import Opener
 from croupier.service.problems import Problem
 from croupier.service.programs import Program, Wanted
-from croupier.service.receipts import BadRelease, check_receipt
+from croupier.service.receipts import BadRelease, check_damage, check_receipt
 from croupier.service.store import AnalyzerStore
 
 log = logging.getLogger("croupier")
@@ -64,6 +64,8 @@ class Live:
     standings: dict[str, Any] = field(default_factory=dict)
     trouble: str = ""
     registered: bool = False
+    held: bool = False
+    """Whether a new revision waits until no turn is left of the one before the last: devices refuse older ones."""
     caught_up: bool = False
     stale: bool = False
     """Whether this may be elsewhere than where the log ends."""
@@ -79,12 +81,13 @@ class Live:
         return self.plan.name
 
     def restore(self) -> None:
-        """Be where the log ends."""
+        """Be where the log ends. A store that cannot be read leaves everything as it was, to be shown."""
+        found = list(self.store.read(self.name))
         self.records = []
         self.configured, self.arms = None, self.plan.arms
         self.offers, self.signed, self.open, self.done = {}, {}, {}, set()
         self.program = self.plan.program()
-        for record in self.store.read(self.name):
+        for record in found:
             if not self.records:
                 self._check_begun(Configuration.from_text(record["configuration"]["body"]))
             self._apply(record)
@@ -92,9 +95,11 @@ class Live:
         self.stale = False
 
     def _check_begun(self, begun: Configuration) -> None:
-        """What was promised stays: only keys, addresses and new arms may differ from what was first signed."""
-        if (begun.program, begun.recipe, begun.privacy) != (self.plan.parameters, self.plan.recipe, self.plan.privacy):
-            raise InvalidParameter("experiment", self.name, "as it was when it began: its log has other parameters")
+        """What was promised stays: keys, addresses, the title and new arms may differ from what was first signed."""
+        for what in ("program", "recipe", "privacy", "arms"):
+            was, now = getattr(begun, what), getattr(self.plan, "parameters" if what == "program" else what)
+            if was != now:
+                raise InvalidParameter("experiment", self.name, f"as it was when it began: {_changed(what, was, now)}")
 
     def record(self, event: str, **body: Any) -> None:
         """Take an event in and put it in the log; one that does not fit is refused and leaves no trace."""
@@ -153,6 +158,8 @@ class Live:
     def operate(self, operation: str, arm: int | None, name: str | None) -> None:
         """What an operator asks, as an event."""
         body: dict[str, Any] = {"operation": operation}
+        if self.program.finished:
+            raise InvalidParameter("operation", operation, "one for an experiment that has not ended")
         if operation == "add":
             if not name or name in self.arms:
                 raise InvalidParameter("name", name, "a new arm's name")
@@ -166,6 +173,15 @@ class Live:
         assert self.configured is not None
         batches = tuple(Batch.of(number, mechanism) for number, mechanism in turn.batches)
         return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches)
+
+    @property
+    def behind(self) -> bool:
+        """Whether turns are given out under an earlier configuration than the current one."""
+        current = None if self.configured is None else self.configured.hash
+        return any(
+            offer.configuration != current and all(batch.number in self.open for batch in offer.batches)
+            for offer in self.offers.values()
+        )
 
     def transcript(self) -> str:
         """The log as text: everything needed to check the run."""
@@ -249,7 +265,10 @@ class Analyzer:
         for number, state in sorted(states.items()):
             if number in live.open and state == "ready":
                 await self._take(live, number)
-            elif number in live.open and state in ("expired", "cancelled"):
+            elif number in live.open and state in ("expired", "cancelled", "released"):
+                if state == "released":
+                    # This log is older than the shuffler's store, as after a backup: what was in the batch is gone.
+                    log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
                 live.record("expired", batch=number)
             elif number in live.done and state == "ready":
                 await self.link.acknowledge(live.name, number)
@@ -271,13 +290,16 @@ class Analyzer:
             self._site = Site(self.suite, {"analyzer": self.keys.public(self.suite), "shuffler": shuffler}, self.urls)
             for one in self.live.values():
                 one.registered = False
-        if live.registered:
+        if live.registered and (not live.held or live.behind):
             return
         known = None if live.configured is None else Configuration.from_text(live.configured.text)
         wanted = live.plan.configuration(
             0 if known is None else known.revision, live.arms, self._site.suite, self._site.keys, self._site.urls
         )
-        if known is not None and wanted != known:
+        live.held = known is not None and wanted != known and live.behind
+        if known is not None and live.held:
+            wanted = known
+        elif known is not None and wanted != known:
             wanted = live.plan.configuration(
                 known.revision + 1, live.arms, self._site.suite, self._site.keys, self._site.urls
             )
@@ -294,8 +316,8 @@ class Analyzer:
                 continue
             if turn.number not in live.signed:
                 if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
-                    live.registered = False
-                    return
+                    live.registered = live.held
+                    continue
                 statement = live.offer_of(turn).statement().signed("analyzer", self.keys.sign)
                 live.record("opened", offer=statement.to_dict())
             await self.link.open_offer(live.name, turn.number, live.signed[turn.number], live.plan.deadline)
@@ -339,7 +361,7 @@ class Analyzer:
             for index, plain in zip(left, found, strict=True):
                 opened[index] = plain
         decoded = decode(batch.mechanism, opened)
-        _check_damage(batch, decoded.damaged)
+        check_damage(batch, decoded.damaged)
         return receipt, decoded
 
     async def _opened(self, live: Live, batch: Batch, digest: bytes, messages: list[bytes]) -> list[bytes | None]:
@@ -365,9 +387,11 @@ class Analyzer:
         return self.live[name]
 
 
-def _check_damage(batch: Batch, damaged: int) -> None:
-    """Refuse a batch in which more is damaged than bad users can be to blame for: its noise would be missing too."""
-    mechanism = batch.mechanism
-    bad = max(mechanism.users - mechanism.honest, mechanism.users // 10)
-    if damaged > bad * batch.shape.slots:
-        raise BadRelease(f"{damaged} messages are damaged, and {bad} users send {bad * batch.shape.slots}")
+def _changed(what: str, was: Any, now: Any) -> str:
+    """The first difference between what an experiment was and what it is to be."""
+    if hasattr(was, "__dataclass_fields__"):
+        was, now = vars(was), vars(now)
+    if isinstance(was, dict) and isinstance(now, dict):
+        key = next(key for key in sorted({*was, *now}) if was.get(key) != now.get(key))
+        return _changed(key, was.get(key), now.get(key))
+    return f"{what} was {was!r}, and now is {now!r}"

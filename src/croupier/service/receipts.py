@@ -32,3 +32,11 @@ def check_receipt(receipt: Statement, configuration: Configuration, digest: byte
         if body.get(key) != value:
             raise BadRelease(f"the receipt says {key} = {body.get(key)!r}, and {value!r} is due")
     return body
+
+
+def check_damage(batch: Batch, damaged: int) -> None:
+    """Refuse a batch in which more is damaged than bad users can be to blame for: its noise would be missing too."""
+    mechanism = batch.mechanism
+    bad = max(mechanism.users - mechanism.honest, mechanism.users // 10)
+    if damaged > bad * batch.shape.slots:
+        raise BadRelease(f"{damaged} messages are damaged, and {bad} users send {bad * batch.shape.slots}")

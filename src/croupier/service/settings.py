@@ -25,18 +25,19 @@ class ShufflerSettings:
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
     turns as a batch has users are given out, and `spare` more; a turn that is not reported `due_within` seconds is
-    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` is empty
-    when everybody is admitted, or the public key of an issuer of tickets, as base64; spent tokens are remembered
-    `remember` seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this
-    shuffler lends itself to. Uploads are written in groups of up to `group_size`, or what came in `group_seconds`;
-    `openers` processes open, check and write them, for each worker (0: the worker itself does). No more than `queue`
-    requests wait. Pages of the web sites in `origins` may be clients.
+    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` is empty when
+    everybody is admitted, or the public key of an issuer of tickets, as base64; spent tokens are remembered `remember`
+    seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this shuffler lends
+    itself to, and `url` the one address of it that it signs. Uploads are written in groups of up to `group_size`, or
+    what came in `group_seconds`; `openers` processes open, check and write them, for each worker (0: the worker itself
+    does). No more than `queue` requests wait. Pages of the web sites in `origins` may be clients.
     """
 
     keys: str
     store: str
     analyzer: str
     listen: str = "127.0.0.1:8401"
+    url: str = ""
     workers: int = 1
     openers: int = 1
     ahead: float = 1.5
@@ -69,6 +70,7 @@ class ShufflerSettings:
         positive("largest_epsilon", self.largest_epsilon)
         integer("remember", self.remember, self.report_within)
         _secret("analyzer", self.analyzer)
+        _web_address("url", self.url)
         if self.admission and len(from_text("admission", self.admission)) != 32:
             raise InvalidParameter("admission", self.admission, "an Ed25519 public key of 32 bytes, as base64")
         one_of("suite", self.suite, tuple(SUITES))
@@ -77,6 +79,11 @@ class ShufflerSettings:
         store_url(self.store)
         origins_of(self.origins)
         _tls(self.certificate, self.certificate_key)
+
+    @property
+    def public_url(self) -> str:
+        """The address that clients use."""
+        return _public(self)
 
 
 @dataclass(frozen=True)
@@ -110,17 +117,17 @@ class AnalyzerSettings:
         one_of("suite", self.suite, tuple(SUITES))
         store_url(self.store)
         _secret("admin", self.admin)
+        if not self.shuffler:
+            raise InvalidParameter("shuffler", self.shuffler, "an http or https address")
         for name in ("shuffler", "url", "shuffler_internal"):
-            value = getattr(self, name)
-            if (value or name == "shuffler") and not value.startswith(("http://", "https://")):
-                raise InvalidParameter(name, value, "an http or https address")
+            _web_address(name, getattr(self, name))
         origins_of(self.origins)
         _tls(self.certificate, self.certificate_key)
 
     @property
     def public_url(self) -> str:
-        scheme = "https" if self.certificate else "http"
-        return (self.url or f"{scheme}://{self.listen}").rstrip("/")
+        """The address that clients use."""
+        return _public(self)
 
 
 def read(
@@ -190,6 +197,16 @@ def _typed(name: str, text: str, kind: type) -> Any:
         return kind(text)
     except ValueError:
         raise InvalidParameter(name, text, f"a {kind.__name__}") from None
+
+
+def _public(settings: ShufflerSettings | AnalyzerSettings) -> str:
+    scheme = "https" if settings.certificate else "http"
+    return (settings.url or f"{scheme}://{settings.listen}").rstrip("/")
+
+
+def _web_address(name: str, value: str) -> None:
+    if value and not value.startswith(("http://", "https://")):
+        raise InvalidParameter(name, value, "an http or https address")
 
 
 def _secret(name: str, value: str) -> None:

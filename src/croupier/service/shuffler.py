@@ -41,6 +41,8 @@ class Rules:
     issuer: bytes | None = None
     largest_epsilon: float = 10.0
     smallest_batch: int = 2
+    url: str = ""
+    """The only address of itself that it signs; empty for any. An analyzer could name its own, and sit in between."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class Shuffler:
             )
         if configuration.recipe["smallest"] < self.rules.smallest_batch:
             raise Problem("beyond-policy", f"batches below {self.rules.smallest_batch} users are not served")
+        named = configuration.urls["shuffler"].rstrip("/")
+        if self.rules.url and named != self.rules.url:
+            raise Problem(
+                "beyond-policy", f"this shuffler's url is {self.rules.url}, and the configuration names {named}"
+            )
         self._same_signer(configuration)
         signed = statement.signed("shuffler", self.keys.sign)
         envelope = json.dumps(signed.to_dict())

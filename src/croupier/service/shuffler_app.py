@@ -316,6 +316,7 @@ def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: So
         from_text("admission", settings.admission) if settings.admission else None,
         settings.largest_epsilon,
         settings.smallest_batch,
+        settings.public_url,
     )
     return Shuffler(store, keys, rules, clock)
 

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, integer
 from croupier.client.configuration import Batch, Configuration, Offer
 from croupier.client.signing import Statement, to_text
 from croupier.service.programs import Program, program
-from croupier.service.receipts import check_receipt
+from croupier.service.receipts import check_damage, check_receipt
+
+LARGEST = 2**63 - 1
 
 
 class BadTranscript(CroupierError):
@@ -36,6 +38,7 @@ class Verdict:
     reports: int = 0
     damaged: int = 0
     expired: int = 0
+    refused: int = 0
     operations: int = 0
     smallest: int = 0
     finished: bool = False
@@ -52,13 +55,14 @@ class _Check:
     configurations: dict[bytes, Configuration] = field(default_factory=dict)
     offers: dict[int, Offer] = field(default_factory=dict)
     batches: dict[int, tuple[Batch, bytes]] = field(default_factory=dict)
+    arms: tuple[str, ...] = ()
 
     def configured(self, record: dict[str, Any]) -> None:
         statement = Statement.from_dict("configuration", record["configuration"])
         found = Configuration.from_text(statement.text)
         statement.check_both(found.verify_keys)
         if self.configuration is None:
-            self.program = program(found.program)
+            self.program, self.arms = program(found.program), found.arms
         else:
             before = self.configuration
             same = (found.experiment, found.program, found.privacy, found.recipe)
@@ -68,6 +72,8 @@ class _Check:
                 raise CroupierError(f"revision {found.revision} follows {before.revision}")
             if any(found.keys[server].verify != before.keys[server].verify for server in found.keys):
                 raise CroupierError("a server changed the key that it signs with")
+        if found.arms != self.arms:
+            raise CroupierError(f"the arms are {found.arms}, and by what was signed and added before {self.arms}")
         self.configuration = self.configurations[statement.hash] = found
         verdict = self.verdict
         verdict.experiment, verdict.configurations = found.experiment, verdict.configurations + 1
@@ -104,7 +110,8 @@ class _Check:
         batch, digest = self._open(record)
         configuration = self.configurations[digest]
         check_receipt(Statement.from_dict("release", record["receipt"]), configuration, digest, batch)
-        self.running.released(batch.number, record["decoded"])
+        check_damage(batch, integer("damaged", record["damaged"], 0))
+        self.running.released(batch.number, _decoded(record["decoded"]))
         self.verdict.released += 1
         self.verdict.reports += batch.mechanism.users
         self.verdict.damaged += record["damaged"]
@@ -113,10 +120,16 @@ class _Check:
         self.running.expired(self._open(record)[0].number)
         self.verdict.expired += 1
 
-    refused = expired
+    def refused(self, record: dict[str, Any]) -> None:
+        self.running.expired(self._open(record)[0].number)
+        self.verdict.refused += 1
 
     def operated(self, record: dict[str, Any]) -> None:
+        if self.running.finished:
+            raise CroupierError("nothing is operated after the end")
         self.running.operate(record["operation"], record.get("arm"))
+        if record["operation"] == "add":
+            self.arms = (*self.arms, record["name"])
         self.verdict.operations += 1
 
     @property
@@ -138,7 +151,8 @@ def verify(transcript: str, trust: Mapping[str, bytes] | None = None) -> Verdict
     """
     check = _Check(trust or {})
     kinds = ("configured", "opened", "released", "expired", "refused", "operated")
-    for number, line in enumerate(transcript.splitlines(), start=1):
+    # Not `splitlines`, which breaks at signs that a name may hold.
+    for number, line in enumerate(transcript.removesuffix("\n").split("\n"), start=1):
         try:
             record = json.loads(line)
             if record["event"] not in kinds:
@@ -146,10 +160,17 @@ def verify(transcript: str, trust: Mapping[str, bytes] | None = None) -> Verdict
             getattr(check, record["event"])(record)
         except CroupierError as error:
             raise BadTranscript(f"line {number} does not follow: {error}") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise BadTranscript(f"line {number} is no record of a transcript ({type(error).__name__})") from None
     if check.program is None:
         raise BadTranscript("the transcript is empty")
     check.verdict.finished = check.program.finished
     check.verdict.result = check.program.show()
     return check.verdict
+
+
+def _decoded(found: Any) -> Any:
+    """A released number, or several: whole, and within what any batch can add up to."""
+    for one in found if isinstance(found, list) else [found]:
+        integer("decoded", one, -LARGEST, LARGEST)
+    return found

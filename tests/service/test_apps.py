@@ -23,6 +23,7 @@ from croupier.service.problems import PROBLEMS, URN
 from croupier.service.settings import AnalyzerSettings, ShufflerSettings
 from croupier.service.shuffler_app import ShufflerApp
 from croupier.service.verifying import verify
+from croupier.service.web import Room, body_of
 
 PLAN = {
     "name": "colours",
@@ -371,16 +372,38 @@ async def _odd(*_):
     return {}
 
 
-def test_uploads_beyond_what_may_wait_are_told_to_come_again(both, monkeypatch):
+def test_uploads_beyond_what_may_wait_are_told_to_come_again(both):
     async def work():
         async with both.running():
-            monkeypatch.setitem(ShufflerApp.report.__globals__, "MOST_HELD", 100)
+            both.shuffler._room = Room(100)
             send = partial(both.http.post, "http://shuffler.test/experiments/colours/reports")
-            for body in (bytes(101), aiter_of(bytes(50))):
-                answer = await send(content=body, headers={"content-type": REPORT_TYPE})
+            kind = {"content-type": REPORT_TYPE}
+            for body in (bytes(101), aiter_of(bytes(60), bytes(60))):
+                answer = await send(content=body, headers=kind)
                 check_problem(answer, "too-busy")
                 assert answer.headers["retry-after"] == "1"
-            check_problem(await send(content=bytes(50), headers={"content-type": REPORT_TYPE}), "malformed-report")
+            check_problem(await send(content=bytes(100), headers=kind), "malformed-report")
+
+    asyncio.run(work())
+
+
+def test_bodies_that_are_announced_and_do_not_come_stand_in_nobodys_way(both, monkeypatch):
+    async def never():
+        yield b"some"
+        await asyncio.Event().wait()
+
+    async def work():
+        async with both.running():
+            monkeypatch.setitem(body_of.__globals__, "BODY_SECONDS", 0.5)
+            both.shuffler._room = Room(10_000)
+            send = partial(both.http.post, "http://shuffler.test/experiments/colours/reports")
+            slow = {"content-type": REPORT_TYPE, "content-length": str(2**20)}
+            waiting = [asyncio.create_task(send(content=never(), headers=slow)) for _ in range(100)]
+            await asyncio.sleep(0)
+            assert set(await both.users(3)) == {"accepted"}
+            for answer in await asyncio.gather(*waiting):
+                check_problem(answer, "too-slow")
+            both.shuffler._room.take(10_000)
 
     asyncio.run(work())
 

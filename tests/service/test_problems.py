@@ -9,8 +9,10 @@ from sqlalchemy import text
 from test_apps import Both, check_problem
 
 from croupier.client.configuration import Batch, Offer
+from croupier.client.steps import REPORT_TYPE
 from croupier.protocols import shuffled_bits
 from croupier.service.problems import PROBLEMS
+from croupier.service.web import body_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +59,7 @@ async def _provoked(both, attacker, late):
     yield "wrong-batch", attacker.send(elsewhere)
 
 
-def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path):
+def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, monkeypatch):
     both, found = Both(tmp_path, experiment=EXACT, largest_epsilon=20.0, queue=4), []
 
     async def due(token, request):
@@ -81,6 +83,9 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path):
             both.shuffler.shuffler.rules = replace(rules, issuer=issuer)
             await due("not-admitted", http.post(f"{BASE}/assignments"))
             both.shuffler.shuffler.rules = rules
+            monkeypatch.setitem(body_of.__globals__, "BODY_SECONDS", 0.05)
+            await due("too-slow", http.post(ADDRESS, content=_never(), headers={"content-type": REPORT_TYPE}))
+            monkeypatch.undo()
             flood = await asyncio.gather(*(attacker.send(b"\x01" + bytes(99)) for _ in range(40)))
             await due("too-busy", _first(answer for answer in flood if answer.status_code == 429))
             over = await attacker.turn()
@@ -105,6 +110,11 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path):
 
     asyncio.run(work())
     assert set(found) == set(PROBLEMS)
+
+
+async def _never():
+    yield b"x"
+    await asyncio.Event().wait()
 
 
 async def _first(answers):

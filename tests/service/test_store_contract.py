@@ -1,16 +1,17 @@
 """What every store keeps, on SQLite and PostgreSQL: nothing is lost, nothing counts twice, nothing is left behind."""
 
 import hashlib
+import sqlite3
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from sqlalchemy import insert, select, update
 
 from croupier.noise import secure
 from croupier.service.store import AnalyzerStore, Arrival, NewBatch, ShufflerStore, StoreProblem, schema
-from croupier.service.store.database import Database
+from croupier.service.store.database import BUSY_SECONDS, Database
 from croupier.service.store.intake import Intake
 from croupier.service.store.schema import steps
 from croupier.service.store.vault import Vault
@@ -173,6 +174,13 @@ def test_overdue_turns_are_given_to_somebody_else(store):
     assert len(turns(store, due=1010)) == 8
     assert turns(store, now=1009.0, due=1020) == []
     assert len(turns(store, now=1010.0, due=1020)) == 8
+
+
+def test_turns_given_out_before_a_clock_was_set_back_stand_in_nobodys_way(store):
+    store.put_offer("e", 0, "o", [batch(users=4)])
+    assert len(turns(store, now=NOW + 3600, due=1010 + 3600)) == 8
+    assert len(turns(store)) == 8
+    assert turns(store) == []
 
 
 def test_turns_go_to_open_offers_by_the_places_they_have(store):
@@ -450,3 +458,27 @@ def test_one_ticket_spent_in_two_batches_at_the_same_moment_counts_once_and_harm
         assert sorted(found) == [("accepted", "accepted"), ("token-spent", "accepted")]
     for store in stores:
         store.close()
+
+
+def test_somebody_who_reads_the_file_makes_no_writer_wait(tmp_path):
+    """Deleted bytes then stay in the log until the reader has left; that is tried again, without holding the lock."""
+    store = ShufflerStore(f"sqlite:///{tmp_path / 'shuffler.db'}", secure(), KEY)
+    store.put_offer("e", 0, "offer", [batch(users=1)])
+    with closing(sqlite3.connect(tmp_path / "shuffler.db")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM batches").fetchall()
+        assert store.accept([arrival(1)]) == ["accepted"]
+        close_all(store)
+        waits = []
+        with pytest.MonkeyPatch.context() as patch:
+            scrub = store.database.scrub
+            patch.setattr(store.database, "scrub", lambda tables: waits.append(scrub(tables)) or waits[-1])
+            store.acknowledge("e", 0)
+            store.prune(0)
+            assert waits == [False, False]
+            reader.rollback()
+            store.prune(0)
+            assert waits == [False, False, True]
+        with store.database.read() as connection:
+            assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1000 * BUSY_SECONDS
+    store.close()

@@ -39,6 +39,7 @@ class Pool:
         except BrokenProcessPool:
             if self._executor is executor:
                 self._executor = self._start()
+                _end(executor)
             return await loop.run_in_executor(self._executor, work, *given)
 
     async def warm(self) -> None:
@@ -47,6 +48,13 @@ class Pool:
 
     def close(self) -> None:
         self._executor.shutdown(cancel_futures=True)
+
+
+def _end(executor: ProcessPoolExecutor) -> None:
+    """What is left of an executor that has lost a process: it ends the others by a signal that they do not heed."""
+    for process in list((executor._processes or {}).values()):
+        process.kill()
+    executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _nothing() -> None:

@@ -32,6 +32,7 @@ PROBLEMS: dict[str, Kind] = {
     "unknown-configuration": Kind(404, "There is no such configuration of this experiment"),
     "unknown-batch": Kind(404, "There is no such batch"),
     "method-not-allowed": Kind(405, "The method does not apply here"),
+    "too-slow": Kind(408, "The body did not come in time; try again"),
     "nothing-open": Kind(409, "There is no turn to take right now"),
     "token-spent": Kind(409, "The one-time token was used for another report"),
     "batch-closed": Kind(409, "The batch has all its reports or has expired; this report is not used"),

@@ -33,6 +33,7 @@ from croupier.service.store import ShufflerStore
 from croupier.service.web import (
     BASE,
     Meters,
+    Room,
     add_handlers,
     admit_pages,
     body_of,
@@ -70,7 +71,7 @@ class ShufflerApp:
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
         self._waiting = 0
-        self._held = 0
+        self._room = Room(MOST_HELD)
         group = partial(
             Groups,
             size=settings.group_size,
@@ -181,16 +182,11 @@ class ShufflerApp:
     async def report(self, request: Request) -> Response:
         if request.headers.get("content-type") != REPORT_TYPE:
             raise Problem("wrong-type", f"{REPORT_TYPE} is due")
-        said = request.headers.get("content-length", "")
-        size = int(said) if said.isascii() and said.isdigit() and len(said) < 10 else LONGEST_UPLOAD
-        if self._held + size > MOST_HELD:
-            raise Problem("too-large" if size > LONGEST_UPLOAD else "too-busy", retry_after=1)
-        self._held += size
+        body = await body_of(request, LONGEST_UPLOAD, self._room)
         try:
-            body = await body_of(request, LONGEST_UPLOAD)
             outcome = await self.uploads.submit((request.path_params["name"], body))
         finally:
-            self._held -= size
+            self._room.give(len(body))
         self.meters.add("reports", outcome)
         if outcome not in ("accepted", "repeated"):
             raise Problem(outcome)

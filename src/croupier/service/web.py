@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -26,6 +27,8 @@ from croupier.service.problems import Problem
 log = logging.getLogger("croupier")
 
 MOST_JSON = 2**20
+BODY_SECONDS = 20.0
+"""A body that is not there by then will not come."""
 
 BASE = "/experiments/{name:experiment}"
 """Where an experiment's resources are; what cannot be a name leads nowhere."""
@@ -55,20 +58,44 @@ def check_bearer(request: Request, known: str) -> None:
         raise Problem("unauthorized")
 
 
-async def body_of(request: Request, most: int) -> bytes:
-    """The body, read no further than it may be long."""
+class Room:
+    """How many bytes of bodies may be held at a time: those that have come, not those that were announced."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, size: int) -> None:
+        if size > self._left:
+            raise Problem("too-busy", retry_after=1)
+        self._left -= size
+
+    def give(self, size: int) -> None:
+        self._left += size
+
+
+async def body_of(request: Request, most: int, room: Room | None = None) -> bytes:
+    """The body, read no further than it may be long, and no longer than `BODY_SECONDS`; it has its place in `room`."""
     said = request.headers.get("content-length", "")
     if said.isascii() and said.isdigit() and (len(said) > 18 or int(said) > most):
         raise Problem("too-large", f"at most {most} bytes")
     pieces, size = [], 0
     try:
-        async for piece in request.stream():
-            size += len(piece)
-            if size > most:
-                raise Problem("too-large", f"at most {most} bytes")
-            pieces.append(piece)
-    except ClientDisconnect:
-        raise Problem("bad-request", "the body ended early") from None
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                if room is not None:
+                    room.take(len(piece))
+                size += len(piece)
+                if size > most:
+                    raise Problem("too-large", f"at most {most} bytes")
+                pieces.append(piece)
+    except BaseException as error:
+        if room is not None:
+            room.give(size)
+        if isinstance(error, TimeoutError):
+            raise Problem("too-slow", retry_after=1) from None
+        if isinstance(error, ClientDisconnect):
+            raise Problem("bad-request", "the body ended early") from None
+        raise
     return b"".join(pieces)
 
 

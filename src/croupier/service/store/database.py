@@ -19,6 +19,9 @@ MIGRATION_LOCK = 0x63726F75
 SQLITE = ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "secure_delete=ON", "wal_autocheckpoint=2000")
 """A commit is on the disk, and what is deleted is overwritten."""
 
+BUSY_SECONDS = 30.0
+"""How long one of SQLite's writers waits for the others."""
+
 Step = Callable[[Connection], None]
 
 
@@ -44,7 +47,7 @@ class Database:
             if self.sqlite:
                 if parsed.database:
                     Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-                self.engine = create_engine(parsed, connect_args={"timeout": 30.0, "check_same_thread": False})
+                self.engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
                 _prepare_sqlite(self.engine)
             else:
                 self.engine = create_engine(parsed, pool_pre_ping=True, pool_size=8, isolation_level="READ COMMITTED")
@@ -100,8 +103,13 @@ class Database:
         if self.sqlite:
             raw = self.engine.raw_connection()
             try:
-                busy, *_ = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                cursor = raw.cursor()
+                # It would hold the lock while it waits for a reader, and every writer would wait with it.
+                cursor.execute("PRAGMA busy_timeout=0")
+                busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
+                # Whoever is given this connection next must wait again as others do.
+                raw.cursor().execute(f"PRAGMA busy_timeout={int(1000 * BUSY_SECONDS)}")
                 raw.close()
             return not busy
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

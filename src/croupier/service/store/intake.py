@@ -162,7 +162,9 @@ class Intake:
 
 def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, dict[str, Any]]) -> None:
     """Tokens are spent, turns are over, batches are fuller, and those that are full close."""
-    connection.execute(_SPEND, [{"token": one.token, "report": one.report, "expires": one.expires} for one in taken])
+    # In one order everywhere, so that no two transactions wait for each other.
+    spent = sorted(taken, key=lambda one: one.token)
+    connection.execute(_SPEND, [{"token": one.token, "report": one.report, "expires": one.expires} for one in spent])
     # Offers before turns, as `assign` has it: two transactions then never wait for each other.
     offers = Counter((one.experiment, one.offer) for one in taken)
     connection.execute(_COUNT_OFFER, [{"e": e, "o": o, "k": k} for (e, o), k in sorted(offers.items())])

@@ -51,7 +51,9 @@ _OPEN_BATCHES = select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received).wh
 )
 _TURNS_OUT = (
     select(ISSUED.c.offer, func.sum(ISSUED.c.open).label("open"))
-    .where(ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"))
+    .where(
+        ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"), ISSUED.c.due <= bindparam("latest")
+    )
     .group_by(ISSUED.c.offer)
 )
 _HELD = select(HOLDERS.c.mark, HOLDERS.c.offer).where(
@@ -194,7 +196,7 @@ class ShufflerStore:
         time: who asks again before it is due is given the same, and who has reported is `not-admitted`.
         """
         with self._intake.lock, self.database.write() as connection:
-            rooms = self._rooms(connection, experiment, now, ahead, spare)
+            rooms = self._rooms(connection, experiment, now, due, ahead, spare)
             marks = [None if one is None else self.vault.mark(b"token", one) for one in holders]
             known = [mark for mark in marks if mark is not None]
             held = {row.mark: row.offer for row in connection.execute(_HELD, {"marks": known, "now": now})}
@@ -233,9 +235,10 @@ class ShufflerStore:
         raise AssertionError("a number below the sum is below a part of it")
 
     def _rooms(
-        self, connection: Connection, experiment: str, now: float, ahead: float, spare: int
+        self, connection: Connection, experiment: str, now: float, due: int, ahead: float, spare: int
     ) -> dict[int, tuple[str, int]]:
-        names = {"e": experiment, "now": now}
+        # Turns that are due much later than any can be were given out before a clock was set back.
+        names = {"e": experiment, "now": now, "latest": 2 * due - int(now)}
         offers = connection.execute(_OPEN_OFFERS if self.database.sqlite else _LOCK_OFFERS, names).all()
         places = {
             row.number: int(ahead * row.users) + spare - row.received

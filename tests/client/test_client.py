@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from client_cases import MECHANISM, Server, both_signed, configuration, device, offer, turn
 
-from croupier.client import BadSignature, BeyondLimits, Limits, NotCovered, Refused, Unreachable
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.client import BadSignature, BeyondLimits, Client, Limits, NotCovered, Refused, Unreachable
 from croupier.client.account import Account
 from croupier.client.sealing import unseal
-from croupier.client.signing import to_text
+from croupier.client.signing import Statement, to_text
 from croupier.client.steps import ATTEMPTS, REPORT_TYPE, Device, Pause, Request, Response
 from croupier.client.wire import Envelope, Report, message_info, read_slot, report_info
 from croupier.noise import secure
@@ -248,3 +249,59 @@ def test_the_client_is_light_to_import():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("status", [403, 404, 407, 501, 507, 511, 520, 530])
+def test_what_a_network_answers_instead_of_the_shuffler_settles_no_report(status):
+    own = device()
+    strange = Response(status, {}, b"<html>Please log in</html>")
+    _, requests = drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), strange, answer(201, {"status": "accepted"}))
+    assert len(requests) == 2
+    assert own.account.pending == {}
+
+
+def test_resume_tries_every_report_when_the_first_server_is_dead():
+    own = device(Limits(epsilon_per_period=10.0))
+    for _ in range(3):
+        with pytest.raises(Unreachable):
+            drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), *[None] * ATTEMPTS)
+    done = answer(201, {"status": "accepted"})
+    with pytest.raises(Unreachable):
+        drive(own.resume(), *[None] * ATTEMPTS, done, done)
+    assert len(own.account.pending) == 1
+
+
+def test_an_offer_is_not_even_read_before_its_signatures():
+    own = device()
+    huge = dict(json.loads(OFFER.text), batches="not read")
+    forged = {"body": json.dumps(huge), "signatures": OFFER.to_dict()["signatures"]}
+    with pytest.raises(BadSignature):
+        drive(own.play("colours"), JOINED, answer(201, {"offer": forged, "token": "", "expires": 0}))
+
+
+def test_a_signed_offer_that_cannot_be_computed_is_refused_by_name():
+    own = device()
+    mechanism = json.loads(MECHANISM.to_json())
+    mechanism["share"]["scale"] = "1/" + "9" * 400
+    body = json.loads(OFFER.text)
+    body["batches"][0]["mechanism"] = json.dumps(mechanism)
+    odd = both_signed(Statement.of("offer", body), ANALYZER, SHUFFLER)
+    with pytest.raises(CroupierError):
+        drive(own.play("colours"), JOINED, answer(201, {"offer": odd.to_dict(), "token": "", "expires": 0}))
+
+
+def test_a_turn_in_a_batch_that_was_reported_to_costs_more_and_is_refused_when_that_is_too_much():
+    privacy = FOUND.privacy
+    own = device(Limits(epsilon_per_period=10.0, delta_per_period=2 * privacy.delta))
+    found, _ = drive(own.play("colours"), JOINED, ASSIGNED)
+    drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
+    with pytest.raises(BudgetExceeded, match="δ"):
+        drive(own.play("colours"), ASSIGNED)
+    assert own.account.ledger.spent == privacy.epsilon
+
+
+def test_a_ticket_that_is_no_bytes_is_named():
+    with pytest.raises(InvalidParameter, match="ticket"):
+        drive(device().play("colours", ticket="abc"))
+    with pytest.raises(InvalidParameter, match="analyzer"):
+        Client("127.0.0.1:8400")

@@ -10,8 +10,9 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, BeyondLimits, Configuration, Limits, NotCovered, Offer, Privacy, Statement
 from croupier.client.configuration import recipe_of
 from croupier.client.signing import from_text, to_text
+from croupier.client.wire import shape
 from croupier.noise import DiscreteLaplace
-from croupier.protocols import central_laplace, shuffled_bits, shuffled_laplace
+from croupier.protocols import Mechanism, central_laplace, counted_messages, shuffled_bits, shuffled_laplace
 from croupier.protocols.mechanism import canonical
 
 ANALYZER, SHUFFLER = Server.make(), Server.make()
@@ -154,3 +155,41 @@ def test_bytes_in_text_have_one_form_only():
 
 def test_statements_are_canonical_json():
     assert SIGNED.text == canonical(json.loads(SIGNED.text))
+
+
+def test_vectors_are_refused_since_no_device_can_check_their_diameter():
+    """A mechanism that says that all vectors are close to each other needs next to no noise."""
+    near = Mechanism.from_json(
+        json.dumps(
+            {
+                "version": 1,
+                "protocol": "skellam",
+                "constants": "tight",
+                "users": 40,
+                "honest": 40,
+                "values": {"kind": "ball", "dimension": 2, "diameter": 1e-9, "clip": False},
+                "precision": 1000,
+                "share": {"family": "Skellam", "sigma2": 700.0},
+                "noise_from": "batch",
+                "carrier": {
+                    "kind": "split-and-mix",
+                    "modulus": 2**40,
+                    "slack": 2**20,
+                    "pieces": 60,
+                    "security": 40,
+                },
+                "side": "unbiased",
+                "guarantee": {"notion": "approximate", "epsilon": 1.0, "delta": 1e-6},
+            }
+        )
+    )
+    found = configuration(ANALYZER, SHUFFLER, near)
+    with pytest.raises(NotCovered, match="vectors"):
+        found.check(offer(found.statement(), near))
+
+
+def test_counted_messages_of_values_that_are_not_binary_are_refused():
+    body = json.loads(counted_messages(epsilon=1.0).plan(40).to_json())
+    body["values"]["binary"] = False
+    with pytest.raises(CroupierError, match="binary"):
+        shape(Mechanism.from_json(json.dumps(body)))

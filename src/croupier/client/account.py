@@ -7,9 +7,11 @@ together: after a crash the same bytes go out again under the same report id, so
 from __future__ import annotations
 
 import json
+import math
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -43,9 +45,21 @@ class Trusted:
     revision: int
 
 
+@dataclass(frozen=True)
+class Group:
+    """Turns of one experiment that share batches: together they are one change of those batches' sums."""
+
+    experiment: str
+    batches: tuple[int, ...]
+    turns: int
+
+
 @dataclass
 class Account:
     """One device's account; `path=None` keeps it in memory only, for simulations.
+
+    Turns in different batches add up. k turns that share a batch are k steps from neighbour to neighbour, and cost
+    (kε, δ(1 + e^ε + … + e^{(k-1)ε})): each costs more δ than the one before.
 
     The ledger renews when `period` seconds have passed since its first charge: the longest period of any experiment
     that the device joined, and never less than the device's own shortest one.
@@ -63,15 +77,24 @@ class Account:
     ledger: Ledger = field(init=False)
     trusted: dict[str, Trusted] = field(default_factory=dict)
     pending: dict[str, Pending] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
     _lock: int | None = field(default=None, init=False, repr=False)
+    _change: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.ledger = self._fresh_ledger()
         self.period = max(self.period, self.limits.shortest_period)
         if self.path is not None:
             self.path = Path(self.path)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
+            if not self.path.name:
+                raise InvalidParameter("account", str(self.path), "the path of a file")
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._take_lock()
+            except OSError as error:
+                raise InvalidParameter(
+                    "account", str(self.path), f"a file that can be kept ({error.strerror})"
+                ) from None
             try:
                 if self.path.exists():
                     self._read(self.path.read_text(encoding="utf-8"))
@@ -102,24 +125,38 @@ class Account:
             self.trusted[configuration.experiment], self.period = found, period
             self._write()
 
-    def check(self, epsilon: float, delta: float, experiment: str) -> None:
+    def check(self, epsilon: float, delta: float, experiment: str, batches: Collection[int] = ()) -> None:
         """Refuse a turn that the rest of this period cannot pay for."""
         self._renew()
-        self.ledger.check(Charge(experiment, epsilon, delta))
+        self.ledger.check(self._cost(epsilon, delta, experiment, batches)[0])
 
-    def charge(self, epsilon: float, delta: float, pending: Pending) -> None:
+    def charge(self, epsilon: float, delta: float, pending: Pending, batches: Collection[int] = ()) -> None:
         """Charge a turn and keep its report, in one write, before it is sent; refuse when the budget is spent."""
-        self._renew()
-        self.ledger.take(Charge(pending.experiment, epsilon, delta))
-        if self.started is None:
-            self.started = self.clock()
-        self.pending[pending.report] = pending
-        self._write()
+        with self._change:
+            self._renew()
+            charge, joined, group = self._cost(epsilon, delta, pending.experiment, batches)
+            self.ledger.take(charge)
+            self.groups = [one for one in self.groups if one not in joined] + [group]
+            if self.started is None:
+                self.started = self.clock()
+            self.pending[pending.report] = pending
+            self._write()
+
+    def _cost(
+        self, epsilon: float, delta: float, experiment: str, batches: Collection[int]
+    ) -> tuple[Charge, list[Group], Group]:
+        """What a turn in these batches costs, the groups of turns that it joins, and the group that they become."""
+        joined = [one for one in self.groups if one.experiment == experiment and {*one.batches} & {*batches}]
+        numbers = {*batches}.union(*(one.batches for one in joined))
+        group = Group(experiment, tuple(sorted(numbers)), 1 + sum(one.turns for one in joined))
+        paid = sum(_steps(epsilon, one.turns) for one in joined)
+        return Charge(experiment, epsilon, delta * (_steps(epsilon, group.turns) - paid)), joined, group
 
     def settle(self, report: str) -> None:
         """A report's fate is known: it need not be sent again. The charge stays."""
-        if self.pending.pop(report, None) is not None:
-            self._write()
+        with self._change:
+            if self.pending.pop(report, None) is not None:
+                self._write()
 
     def close(self) -> None:
         """Give the account's file back."""
@@ -131,8 +168,14 @@ class Account:
         return Ledger(self.limits.epsilon_per_period, self.limits.delta_per_period)
 
     def _renew(self) -> None:
-        if self.started is not None and self.clock() >= self.started + self.period:
-            self.ledger, self.started = self._fresh_ledger(), None
+        if self.started is None:
+            return
+        now = self.clock()
+        if now >= self.started + self.period:
+            self.ledger, self.started, self.groups = self._fresh_ledger(), None, []
+        # A clock that was ahead and was set right must not lock the ledger for as long as it was ahead.
+        elif now < self.started:
+            self.started = now
 
     def _take_lock(self) -> None:
         try:
@@ -156,6 +199,9 @@ class Account:
             self.started = body["started"]
             self.trusted = {name: Trusted(**one) for name, one in body["trusted"].items()}
             self.pending = {one["report"]: Pending(**one) for one in body["pending"]}
+            # Files of before have none.
+            groups = body.get("groups", [])
+            self.groups = [Group(one["experiment"], tuple(one["batches"]), one["turns"]) for one in groups]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             # A ledger that cannot be read must not be taken for an empty one.
             raise InvalidParameter("account", str(self.path), f"a readable account ({error})") from None
@@ -172,11 +218,20 @@ class Account:
             "ledger": self.ledger.to_json(),
             "trusted": {name: asdict(one) for name, one in self.trusted.items()},
             "pending": [asdict(one) for one in self.pending.values()],
+            "groups": [asdict(one) for one in self.groups],
         }
         write_atomically(self.path, json.dumps(body).encode())
 
 
 _SERVERS = ("analyzer", "shuffler")
+
+
+def _steps(epsilon: float, turns: int) -> float:
+    """1 + e^ε + … + e^{(turns-1)ε}, or infinity when that is too large to matter."""
+    try:
+        return math.fsum(math.exp(epsilon * step) for step in range(turns))
+    except OverflowError:
+        return math.inf
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import Account
 from croupier.client.limits import Limits
 from croupier.client.steps import Device, Joined, Pause, Request, Response, Steps, Turn
@@ -34,6 +35,8 @@ class _Base:
         source: Source | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        if not str(analyzer).startswith(("http://", "https://")):
+            raise InvalidParameter("analyzer", analyzer, "an http or https address")
         limits = limits or Limits()
         kept = Account(None if account is None else Path(account), limits, clock)
         self.device = Device(analyzer.rstrip("/"), kept, limits, source or secure(), trust, clock)
@@ -98,8 +101,7 @@ class Client(_Base):
             self._http.close()
 
     def _run(self, steps: Steps) -> Any:
-        import httpx
-
+        httpx = _httpx()
         if self._http is None:
             self._http = httpx.Client(timeout=TIMEOUT)
         answer: Response | None = None
@@ -152,8 +154,7 @@ class AsyncClient(_Base):
             await self._http.aclose()
 
     async def _run(self, steps: Steps) -> Any:
-        import httpx
-
+        httpx = _httpx()
         if self._http is None:
             self._http = httpx.AsyncClient(timeout=TIMEOUT)
         answer: Response | None = None
@@ -170,6 +171,14 @@ class AsyncClient(_Base):
                 answer = _response(await self._http.request(**self._request(step)))
             except httpx.TransportError:
                 answer = None
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError:
+        raise CroupierError("the client needs httpx: pip install 'croupier[client]'") from None
+    return httpx
 
 
 def _response(answer: httpx.Response) -> Response:

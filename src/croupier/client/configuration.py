@@ -20,7 +20,7 @@ from croupier.client.sealing import SUITES, check_public
 from croupier.client.signing import SERVERS, Statement, from_text, to_text
 from croupier.client.wire import Reporting, Shape, capped_loss, shape
 from croupier.privacy import Loss
-from croupier.protocols import HistogramMechanism, Mechanism
+from croupier.protocols import Ball, HistogramMechanism, Mechanism
 
 VERSION = 1
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -148,6 +148,8 @@ class Configuration:
             )
 
     def _check_mechanism(self, mechanism: Reporting) -> None:
+        if isinstance(mechanism, Mechanism) and isinstance(mechanism.values, Ball):
+            raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
         for key, found in recipe_of(mechanism).items():
             if found != self.recipe.get(key):
                 raise NotCovered(f"{key} of the batch is {found}, and {self.recipe.get(key)} was signed")
@@ -283,7 +285,9 @@ def _read_offer(text: str) -> Offer:
         for batch in batches:
             shape(batch.mechanism)
         return Offer(body["experiment"], from_text("hash", body["configuration"]), body["offer"], body["arm"], batches)
-    except (KeyError, TypeError, AttributeError) as error:
+    except CroupierError:
+        raise
+    except (KeyError, TypeError, AttributeError, ArithmeticError, ValueError, MemoryError) as error:
         raise InvalidParameter("offer", text[:60], f"version {VERSION} of one ({error!r})") from None
 
 

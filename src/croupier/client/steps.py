@@ -28,8 +28,8 @@ REPORT_TYPE = "application/vnd.croupier.report"
 ATTEMPTS = 8
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LONGEST_HOLD = 10
-PASSING = (408, 429, 500, 502, 503, 504)
-"""Answers that say nothing about the request itself: try again."""
+PASSING = (408, 429)
+"""Refusals that say nothing about the request itself: try again, as after any 5xx."""
 
 
 class Refused(CroupierError):
@@ -125,6 +125,8 @@ class Device:
 
     def play(self, experiment: str, patience: float = 0.0, ticket: bytes | None = None) -> Steps:
         """Take a turn: an arm, the batches, and a one-time token. Waits for one at most `patience` seconds."""
+        if ticket is not None and not isinstance(ticket, bytes):
+            raise InvalidParameter("ticket", ticket, "bytes, as its issuer made them")
         joined = self.joined.get(experiment) or (yield from self.join(experiment))
         self.limits.check(joined.configuration)
         # A turn that cannot be reported is better not taken: somebody else waits for it.
@@ -148,12 +150,14 @@ class Device:
             yield Pause(pause)
             waited += pause + max(0.0, self.clock() - began - pause)
         statement = Statement.from_dict("offer", body.get("offer"))
+        # Before it is read: what a mechanism's text makes a device compute must be the servers' own.
+        statement.check_both(joined.configuration.verify_keys)
         offer = Offer.from_text(statement.text)
         if offer.configuration != joined.statement.hash:
             joined = yield from self._other_revision(experiment, joined, offer.configuration)
-        statement.check_both(joined.configuration.verify_keys)
         joined.configuration.check(offer)
         self.limits.check_offer(offer)
+        self.account.check(privacy.epsilon, privacy.delta, experiment, _numbers(offer))
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
@@ -163,19 +167,26 @@ class Device:
         """Randomize, seal, charge, keep, send: in this order. Returns the report's id."""
         pending = self.sealed(turn, value)
         privacy = turn.joined.configuration.privacy
-        self.account.charge(privacy.epsilon, privacy.delta, pending)
+        self.account.charge(privacy.epsilon, privacy.delta, pending, _numbers(turn.offer))
         yield from self._send(pending)
         return pending.report
 
     def resume(self) -> Steps:
-        """Send again what a crash may have left unsent; returns how many reports were accepted."""
-        accepted = 0
+        """Send again what a crash may have left unsent; returns how many reports were accepted.
+
+        All are tried; when a server was out of reach, this is said at the end.
+        """
+        accepted, unreachable = 0, None
         for pending in list(self.account.pending.values()):
             try:
                 yield from self._send(pending)
                 accepted += 1
             except Refused:
                 continue
+            except Unreachable as error:
+                unreachable = error
+        if unreachable is not None:
+            raise unreachable
         return accepted
 
     def _checked(self, experiment: str, answer: Response) -> Joined:
@@ -225,6 +236,10 @@ class Device:
         self.account.settle(pending.report)
 
 
+def _numbers(offer: Offer) -> list[int]:
+    return [batch.number for batch in offer.batches]
+
+
 def _taken(answer: Response) -> bool:
     """Whether it is the shuffler that says so, and not a page that some network shows first."""
     try:
@@ -233,16 +248,20 @@ def _taken(answer: Response) -> bool:
         return False
 
 
-def _fetch(request: Request, meant: Callable[[Response], bool] = lambda answer: True) -> Steps:
-    """Send until there is an answer that says something; a problem document becomes `Refused`."""
+def _fetch(request: Request, taken: Callable[[Response], bool] | None = None) -> Steps:
+    """Send until there is an answer that says something; a problem document becomes `Refused`.
+
+    With `taken`, which knows an acceptance, nothing but the shuffler's own words end it: a network's page settles
+    nothing.
+    """
     pause, last = FIRST_PAUSE, "no answer"
     for _ in range(ATTEMPTS):
         answer = yield request
-        if answer is not None and 200 <= answer.status < 300 and meant(answer):
+        if answer is not None and 200 <= answer.status < 300 and (taken is None or taken(answer)):
             return answer
         if answer is not None and answer.status >= 400:
-            problem = _problem(answer)
-            if answer.status not in PASSING:
+            problem, named = _problem(answer)
+            if answer.status < 500 and answer.status not in PASSING and (named or taken is None):
                 raise problem
             last = str(problem)
             pause = max(pause, problem.retry_after or 0.0)
@@ -251,14 +270,15 @@ def _fetch(request: Request, meant: Callable[[Response], bool] = lambda answer: 
     raise Unreachable(f"{request.method} {request.url}: {last}")
 
 
-def _problem(answer: Response) -> Refused:
+def _problem(answer: Response) -> tuple[Refused, bool]:
+    """The refusal, and whether it has one of our names."""
     body: Any = None
     try:
         body = json.loads(answer.content)
         kind, detail = str(body["type"]), str(body.get("detail") or body.get("title") or "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        kind, detail = f"{URN}http-{answer.status}", ""
-    return Refused(kind.removeprefix(URN), detail, _wait(answer, body))
+        kind, detail = f"http-{answer.status}", ""
+    return Refused(kind.removeprefix(URN), detail, _wait(answer, body)), kind.startswith(URN)
 
 
 def _wait(answer: Response, body: Any) -> float | None:

@@ -76,6 +76,9 @@ def shape(mechanism: Reporting) -> Shape:
     if isinstance(carrier, SplitAndMix):
         return Shape(_few(carrier.pieces), length, None, 0.0)
     if isinstance(share, Poisson | Polya):
+        if not mechanism.values.binary:
+            # The limit on the noise is kept by what a device knows of its own value.
+            raise CroupierError(f"{mechanism.protocol} counts zeros and ones, and these values are not binary")
         return _capped_shape(mechanism, share, mechanism.precision, length)
     noise = share.slots if isinstance(share, SparseBits) else share.trials  # type: ignore[attr-defined]
     return Shape(_few(mechanism.dimension * (carrier.value_messages + noise)), length, None, 0.0)

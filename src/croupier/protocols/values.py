@@ -45,7 +45,7 @@ class Values:
 
     def unit(self, values: ArrayLike) -> Floats:
         """Map values to [0, 1], or refuse them."""
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = _numbers(values, f"a number in [{self.low:g}, {self.high:g}]")
         if np.isnan(numbers).any():
             raise InvalidParameter("value", float("nan"), f"a number in [{self.low:g}, {self.high:g}]")
         if self.clip:
@@ -80,7 +80,7 @@ class Ball:
 
     def unit(self, values: ArrayLike) -> Floats:
         """Map each coordinate from [-1, 1] to [0, 1], or refuse the vector."""
-        vectors = np.asarray(values, dtype=np.float64)
+        vectors = _numbers(values, f"a vector of {self.dimension} coordinates")
         if vectors.ndim == 0 or vectors.shape[-1] != self.dimension:
             raise InvalidParameter("value", f"shape {vectors.shape}", f"a vector of {self.dimension} coordinates")
         norms = np.linalg.norm(vectors, axis=-1)
@@ -92,6 +92,13 @@ class Ball:
         # Rounding may leave a norm a hair above one: the guarantee is for the ball itself.
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1), 1.0)[..., None]
         return np.asarray(np.clip((vectors + 1.0) / 2.0, 0.0, 1.0))
+
+
+def _numbers(values: ArrayLike, allowed: str) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter("value", values, allowed) from None
 
 
 def encode(unit_values: Floats, precision: int, source: Source) -> Integers:

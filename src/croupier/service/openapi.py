@@ -116,7 +116,7 @@ def _get(path: str, summary: str, answer: Schema, *refusals: str, **more: Any) -
 _BASE = "/experiments/{name}"
 _BATCH = _BASE + "/batches/{batch}"
 _UNKNOWN = "unknown-experiment"
-_WRITES = ("bad-request", "wrong-type", "too-large")
+_WRITES = ("bad-request", "wrong-type", "too-large", "too-slow")
 _RELEASE = ("unknown-batch", "not-released", "batch-expired")
 _BINARY: Schema = {"type": "string", "format": "binary"}
 _COMMON = (

@@ -145,3 +145,30 @@ def test_an_arm_that_became_the_last_is_not_retired_and_the_replay_agrees() -> N
         session.observe(Released(batch.batch, batch.users if batch.arm == 0 else 0))
     assert session.policy.active.tolist() == [[True, False]]
     assert Session.replay(session.transcript()).policy.active.tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("name", ["dp-klucb", "vb-sdp-ae"])
+@pytest.mark.parametrize("operation", ["pause", "retire"])
+def test_a_batch_of_an_arm_that_is_to_leave_is_not_opened_again_when_it_expires(name: str, operation: str) -> None:
+    session = Session({"name": name, "arms": 3, "horizon": 3000, "epsilon": 1.0, "binary": True})
+    first = session.open_batches[0]
+    session.observe(Operated(operation, first.arm))
+    assert session.leaving == {first.arm}
+    session.observe(Expired(first.batch))
+    assert first.arm not in {batch.arm for batch in session.open_batches}
+    for _ in range(3):
+        for batch in session.open_batches:
+            session.observe(Released(batch.batch, batch.users // 2))
+            assert batch.arm != first.arm
+    assert session.leaving == set()
+    assert session.policy.pulls[0, first.arm] == session.policy.counts[0, first.arm] == 0
+    assert Session.replay(session.transcript()).open_batches == session.open_batches
+
+
+def test_an_arm_that_is_resumed_before_it_left_stays() -> None:
+    session = Session({"name": "dp-klucb", "arms": 2, "horizon": 1000, "epsilon": 1.0, "binary": True})
+    (batch,) = session.open_batches
+    session.observe(Operated("pause", batch.arm))
+    session.observe(Operated("resume", batch.arm))
+    session.observe(Expired(batch.batch))
+    assert [(one.arm, one.users) for one in session.open_batches] == [(batch.arm, batch.users)]

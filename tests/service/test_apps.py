@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from service_world import GENEROUS, SUITE, Clock
+from sqlalchemy.exc import OperationalError
 
 from croupier.checks import InvalidParameter
 from croupier.client import AsyncClient, Refused
@@ -22,7 +23,7 @@ from croupier.service.experiment import plan
 from croupier.service.problems import PROBLEMS, URN
 from croupier.service.settings import AnalyzerSettings, ShufflerSettings
 from croupier.service.shuffler_app import ShufflerApp
-from croupier.service.verifying import verify
+from croupier.service.verifying import BadTranscript, verify
 from croupier.service.web import Room, body_of
 
 PLAN = {
@@ -643,3 +644,107 @@ def test_a_store_that_cannot_be_read_leaves_the_public_record_as_it_was(both, mo
             await both.until(lambda: not both.live.stale)
 
     asyncio.run(work())
+
+
+def test_nobody_is_sent_to_an_arm_once_it_is_paused_or_retired(both):
+    """Its open batch is given up: an operator may have a reason that does not wait for a full batch."""
+
+    async def work():
+        async with both.running():
+            assert both.live.offers[0].arm == 0
+            assert set(await both.users(3)) == {"accepted"}
+            assert (await both.operate(operation="pause", arm=0)).status_code == 200
+            assert state_of(both)["arms"][0]["paused"]
+            await both.until(lambda: 1 in both.live.open)
+            assert both.live.offers[1].arm == 1
+            assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: 2 in both.live.open)
+            assert both.live.offers[2].arm == 1
+            assert (await both.operate(operation="resume", arm=0)).status_code == 200
+            assert (await both.operate(operation="retire", arm=1)).status_code == 200
+            await both.until(lambda: 3 in both.live.open)
+            assert both.live.offers[3].arm == 0
+            check_problem(await both.operate(operation="resume", arm=1), "operation-refused")
+            assert [r["batch"] for r in both.live.records if r["event"] == "expired"] == [0, 2]
+            verify(both.live.transcript())
+
+    asyncio.run(work())
+
+
+def state_of(both):
+    return both.live.program.show()
+
+
+def test_a_server_that_is_not_ready_says_why(both, monkeypatch, caplog):
+    def full(*_, **__):
+        cause = sqlite3.OperationalError("database or disk is full")
+        cause.sqlite_errorname = "SQLITE_FULL"
+        raise OperationalError("INSERT ...", {"token": b"secret"}, cause)
+
+    async def work():
+        async with both.running():
+            store = both.shuffler.shuffler.store
+            monkeypatch.setattr(store, "assign", full)
+            monkeypatch.setattr(store, "touch", full)
+            check_problem(await both.http.post("http://shuffler.test/experiments/colours/assignments"), "internal")
+            answer = await both.http.get("http://shuffler.test/readyz")
+            check_problem(answer, "not-ready")
+            assert answer.json()["detail"] == "the store: OperationalError (SQLITE_FULL)"
+            monkeypatch.undo()
+            assert (await both.http.get("http://shuffler.test/readyz")).status_code == 200
+            both.live.trouble = "the shuffler at http://shuffler.test does not answer"
+            check_problem(await both.http.get("http://analyzer.test/readyz"), "not-ready")
+            await both.until(lambda: not both.live.trouble)
+            assert (await both.http.get("http://analyzer.test/readyz")).status_code == 200
+
+    with caplog.at_level("INFO", "croupier"):
+        asyncio.run(work())
+    errors = [record.fields for record in caplog.records if record.message == "internal"]
+    assert errors == [{"error": "OperationalError (SQLITE_FULL)"}]
+    assert "recovered" in [record.message for record in caplog.records]
+
+
+def finished_run(both):
+    """A transcript with a release, as records."""
+
+    async def work():
+        async with both.running():
+            assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: 1 in both.live.open)
+
+    asyncio.run(work())
+    return [json.loads(line) for line in both.live.transcript().splitlines()]
+
+
+def test_a_transcript_with_numbers_that_no_batch_gives_is_refused(both):
+    records = finished_run(both)
+    (at,) = [n for n, record in enumerate(records) if record["event"] == "released"]
+    wrong = [("damaged", value) for value in (-1, 10**9, 0.5, float("nan"), True)]
+    wrong += [("decoded", value) for value in (10**30, 3.7, "17", True, float("inf"), [1, 2])]
+    for key, value in wrong:
+        changed = [*records[:at], records[at] | {key: value}, *records[at + 1 :]]
+        with pytest.raises(BadTranscript, match=f"line {at + 1}"):
+            verify("".join(json.dumps(record) + "\n" for record in changed))
+
+
+def test_batches_that_the_analyzer_refused_are_counted_apart(both):
+    """Whoever reads a verdict sees that sums were thrown away."""
+    records = finished_run(both)
+    (at,) = [n for n, record in enumerate(records) if record["event"] == "released"]
+    instead = {"event": "refused", "at": records[at]["at"], "batch": 0, "reason": "I did not like it"}
+    verdict = verify("".join(json.dumps(record) + "\n" for record in [*records[:at], instead]))
+    assert (verdict.refused, verdict.expired, verdict.released) == (1, 0, 0)
+
+
+def test_arms_in_a_transcript_are_those_that_were_signed_and_added(both):
+    async def work():
+        async with both.running():
+            assert (await both.operate(operation="add", name="blue \u2028 or so")).status_code == 200
+            await both.until(lambda: len(revisions(both.live)) == 2)
+
+    asyncio.run(work())
+    assert verify(both.live.transcript()).configurations == 2
+    lines = both.live.transcript().split("\n")
+    without = "\n".join(line for line in lines if '"event":"operated"' not in line)
+    with pytest.raises(BadTranscript, match="the arms are"):
+        verify(without)

@@ -2,7 +2,8 @@
 
 Batches are opened, then released or expired, in any order. The batches of one phase are applied together, arms in
 order, so the state does not depend on the order in which they arrive. What an operator asks for (pause, retire, add,
-stop) takes effect between phases. State is the log: a crash is a replay, and anyone can check a run from its
+stop) takes effect between phases; a batch of an arm that is to be paused or retired may be let expire meanwhile, and is
+then not opened again. State is the log: a crash is a replay, and anyone can check a run from its
 transcript.
 """
 
@@ -92,6 +93,15 @@ class Session:
         return [self._open[number] for number in sorted(self._open)]
 
     @property
+    def leaving(self) -> set[int]:
+        """The arms that an operator has asked to pause or retire, and that are not yet."""
+        found: set[int] = set()
+        for event in self._waiting:
+            if event.arm is not None:
+                (found.discard if event.operation == "resume" else found.add)(event.arm)
+        return found
+
+    @property
     def finished(self) -> bool:
         """Whether nothing more will be asked: the horizon is reached, the run stopped, or one arm is left."""
         return bool(self.policy.finished[0] or self.policy.settled[0])
@@ -107,10 +117,12 @@ class Session:
             raise InvalidParameter("batch", event.batch, f"an open batch: {sorted(self._open)}")
         batch = self._open.pop(event.batch)
         self.log.append(event)
-        if isinstance(event, Expired):
+        if isinstance(event, Released):
+            self._phase[batch.arm] = (batch, int(event.decoded))
+        elif batch.arm in self.leaving:
+            self._assigned[0, batch.arm] = 0
+        else:
             self._open_batch(batch.arm, batch.users)
-            return
-        self._phase[batch.arm] = (batch, int(event.decoded))
         if not self._open:
             self._end_phase()
 

@@ -26,7 +26,7 @@ from croupier.service.experiment import Plan
 from croupier.service.keys import Keys
 from croupier.service.link import ShufflerAway, ShufflerLink
 from croupier.service.opening import Opener
-from croupier.service.problems import Problem
+from croupier.service.problems import Problem, kind_of
 from croupier.service.programs import Program, Wanted
 from croupier.service.receipts import BadRelease, check_damage, check_receipt
 from croupier.service.store import AnalyzerStore
@@ -114,7 +114,9 @@ class Live:
             raise
         self.records.append(record)
         self.version += 1
-        log.info(event, extra={"fields": {"experiment": self.name, "record": len(self.records) - 1}})
+        fields = {"experiment": self.name, "record": len(self.records) - 1}
+        fields |= {key: body[key] for key in ("batch", "operation", "arm") if body.get(key) is not None}
+        log.info(event, extra={"fields": fields})
 
     def _apply(self, record: Record) -> None:
         kind = record["event"]
@@ -219,6 +221,8 @@ class Analyzer:
         try:
             async with live.lock:
                 await self.step(live, published)
+            if live.trouble:
+                log.info("recovered", extra={"fields": {"experiment": live.name, "from": live.trouble}})
             live.trouble = ""
         except ShufflerAway as error:
             self._trouble(live, error)
@@ -232,7 +236,7 @@ class Analyzer:
             live.registered = False
         except Exception as error:
             # A store or an answer as nobody expects it: the log is read again, and the experiment goes on.
-            self._trouble(live, CroupierError(f"something went wrong here ({type(error).__name__})"))
+            self._trouble(live, CroupierError(f"something went wrong here: {kind_of(error)}"))
             pause = max(poll, 2.0)
             published.clear()
             live.registered, live.stale = False, True
@@ -272,7 +276,7 @@ class Analyzer:
                 live.record("expired", batch=number)
             elif number in live.done and state == "ready":
                 await self.link.acknowledge(live.name, number)
-            elif number in live.done and state == "open":
+            elif state == "open" and (number in live.done or number in live.program.unwanted):
                 await self.link.cancel(live.name, number)
         live.caught_up = not left
         if live.program.finished and not live.open and not standings["finished"]:

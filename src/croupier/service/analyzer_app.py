@@ -93,7 +93,7 @@ class AnalyzerApp:
         base = BASE
         routes = [
             Route("/healthz", healthz),
-            Route("/readyz", readyz(self._ready)),
+            Route("/readyz", readyz(self._trouble)),
             Route("/metrics", self.metrics),
             Route("/openapi.json", lambda _: JSONResponse(openapi.document("analyzer", openapi.ANALYZER))),
             Route("/", self.page),
@@ -130,8 +130,14 @@ class AnalyzerApp:
             self.store.close()
             log.info("stopped", extra={"fields": {"server": "analyzer"}})
 
-    async def _ready(self) -> bool:
-        return all(live.configured is not None and not live.trouble for live in self.analyzer.live.values())
+    async def _trouble(self) -> str:
+        """Why some experiment does not go on."""
+        found = [
+            f"{live.name}: {live.trouble or 'not signed by both servers yet'}"
+            for live in self.analyzer.live.values()
+            if live.trouble or live.configured is None
+        ]
+        return "; ".join(found)
 
     async def experiments(self, _: Request) -> Response:
         """Every experiment, in short."""

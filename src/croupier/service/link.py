@@ -93,7 +93,7 @@ class ShufflerLink:
         try:
             answer = await self._http.request(method, self.url + path, json=body, headers=self._headers)
         except httpx.TransportError as error:
-            raise ShufflerAway(f"the shuffler at {self.url} does not answer ({type(error).__name__})") from None
+            raise ShufflerAway(f"the shuffler at {self.url} does not answer ({_reason(error)})") from None
         if answer.status_code >= 500 or answer.status_code == 429:
             raise ShufflerAway(f"the shuffler at {self.url} answers {answer.status_code}")
         if answer.status_code >= 400:
@@ -104,6 +104,13 @@ class ShufflerLink:
                 token, detail = f"http-{answer.status_code}", ""
             raise ShufflerRefused(token, detail)
         return answer
+
+
+def _reason(error: httpx.TransportError) -> str:
+    """A refused connection and a certificate that nobody here trusts are both a `ConnectError`."""
+    if "CERTIFICATE" in str(error):
+        return "its certificate is not trusted here: SSL_CERT_FILE may name its issuer's"
+    return type(error).__name__
 
 
 def _batch(name: str, batch: int) -> str:

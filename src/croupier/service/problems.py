@@ -81,3 +81,10 @@ class Problem(CroupierError):
         if self.retry_after is not None:
             body["retry_after"] = self.retry_after
         return json.dumps(body, ensure_ascii=False).encode()
+
+
+def kind_of(error: BaseException) -> str:
+    """What an unforeseen error is, and a database's own name for it: its message might quote a request."""
+    cause = getattr(error, "orig", None)
+    name = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None)
+    return f"{type(error).__name__} ({name})" if name else type(error).__name__

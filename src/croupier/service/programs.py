@@ -56,6 +56,11 @@ class Program(ABC):
         """Do what an operator asks."""
 
     @property
+    def unwanted(self) -> set[int]:
+        """The open batches that an operator's wish has made pointless: nobody more should be sent there."""
+        return set()
+
+    @property
     @abstractmethod
     def finished(self) -> bool:
         """Whether nothing more will be asked."""
@@ -97,9 +102,17 @@ class BanditProgram(Program):
 
     def operate(self, operation: str, arm: int | None) -> None:
         one_of("operation", operation, OPERATIONS)
-        if operation == "retire" and self.session.policy.active.sum() <= 1:
+        policy = self.session.policy
+        if arm is not None and arm < policy.arms and not policy.active[0, arm]:
+            raise InvalidParameter("arm", arm, "one that is in play")
+        if operation == "retire" and policy.active.sum() <= 1:
             raise InvalidParameter("arm", arm, "not the last arm in play")
         self.session.observe(Operated(operation, arm))
+
+    @property
+    def unwanted(self) -> set[int]:
+        leaving = self.session.leaving
+        return {one.batch for one in self.session.open_batches if one.arm in leaving}
 
     @property
     def finished(self) -> bool:
@@ -109,7 +122,7 @@ class BanditProgram(Program):
         policy = self.session.policy
         rows = policy.table()
         for row in rows:
-            row["paused"] = not bool(policy.open_to_users[row["arm"]])
+            row["paused"] = not bool(policy.open_to_users[row["arm"]]) or row["arm"] in self.session.leaving
             # Not those whom the policy counts as playing at the end, when nothing more is asked of them.
             row["users"] = self._reports[row["arm"]]
         return {

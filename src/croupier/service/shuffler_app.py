@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -26,7 +27,7 @@ from croupier.service import openapi
 from croupier.service.grouping import Groups
 from croupier.service.openapi import JSON, MESSAGES_TYPE
 from croupier.service.pool import Pool
-from croupier.service.problems import Problem
+from croupier.service.problems import Problem, kind_of
 from croupier.service.settings import ShufflerSettings, origins_of, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
@@ -55,6 +56,9 @@ MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
 LONGEST_DEADLINE = 2.0**53
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 
 class ShufflerApp:
     """The routes, and what runs beside them: group commit, closing of full batches, expiry."""
@@ -71,6 +75,7 @@ class ShufflerApp:
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
         self._waiting = 0
+        self._failed = False
         self._room = Room(MOST_HELD)
         group = partial(
             Groups,
@@ -92,7 +97,7 @@ class ShufflerApp:
             Route(base + "/reports", self.report, methods=["POST"]),
             Route(base + "/assignments", self.assign, methods=["POST"]),
             Route("/healthz", healthz),
-            Route("/readyz", readyz(self._ready)),
+            Route("/readyz", readyz(self._trouble)),
             Route("/metrics", self.metrics),
             Route("/openapi.json", lambda _: JSONResponse(openapi.document("shuffler", openapi.SHUFFLER))),
             Route("/keys", self.keys),
@@ -133,12 +138,16 @@ class ShufflerApp:
             self.shuffler.store.close()
             log.info("stopped", extra={"fields": {"server": "shuffler"}})
 
-    async def _ready(self) -> bool:
+    async def _trouble(self) -> str:
+        """Why nothing can be taken in. Writing is tried only where it has failed, since anyone may ask this."""
         try:
             await asyncio.to_thread(self.shuffler.store.standings, "")
-        except Exception:
-            return False
-        return True
+            if self._failed:
+                await asyncio.to_thread(self.shuffler.store.touch)
+                self._failed = False
+        except Exception as error:
+            return f"the store: {kind_of(error)}"
+        return ""
 
     # For clients
 
@@ -257,18 +266,23 @@ class ShufflerApp:
     # Beside the routes
 
     async def _assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
-        if self.pool is None:
-            return await asyncio.to_thread(self.shuffler.assign, wishes)
-        return await self.pool.run(_assign_here, wishes)
+        return await self._work(self.shuffler.assign, _assign_here, wishes)
 
     async def _take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
-        if self.pool is None:
-            found = await asyncio.to_thread(self.shuffler.take, uploads)
-        else:
-            found = await self.pool.run(_take_here, uploads)
+        found = await self._work(self.shuffler.take, _take_here, uploads)
         if "accepted" in found:
             self._full.set()
         return found
+
+    async def _work(self, here: Callable[[T], R], there: Callable[[T], R], given: T) -> R:
+        """Done in a process where there are any, else in a thread."""
+        try:
+            if self.pool is not None:
+                return await self.pool.run(there, given)
+            return await asyncio.to_thread(here, given)
+        except Exception:
+            self._failed = True
+            raise
 
     async def _close(self) -> None:
         while True:
@@ -290,7 +304,7 @@ class ShufflerApp:
                 log.info(what, extra={"fields": {"batches": done}})
                 self.meters.add("batches", what, done)
         except Exception as error:
-            log.error(what, extra={"fields": {"error": type(error).__name__}})
+            log.error(what, extra={"fields": {"error": kind_of(error)}})
 
 
 def _patience(request: Request) -> float:

@@ -22,7 +22,7 @@ from starlette.routing import Match, Route
 from croupier.checks import CroupierError
 from croupier.client.configuration import NAME
 from croupier.service.keys import bearer, bearer_hash, bearer_matches
-from croupier.service.problems import Problem
+from croupier.service.problems import Problem, kind_of
 
 log = logging.getLogger("croupier")
 
@@ -193,8 +193,7 @@ def add_handlers(app: Starlette, meters: Meters) -> None:
 
     async def failed(_: Request, error: Exception) -> Response:
         meters.add("problems", "internal")
-        # The kind of error only: its message might quote a request.
-        log.error("internal", extra={"fields": {"error": type(error).__name__}})
+        log.error("internal", extra={"fields": {"error": kind_of(error)}})
         return answer_problem(Problem("internal"))
 
     app.router.redirect_slashes = False
@@ -214,12 +213,13 @@ async def healthz(_: Request) -> Response:
     return JSONResponse({"status": "alive"})
 
 
-def readyz(ready: Callable[[], Awaitable[bool]]) -> Callable[[Request], Awaitable[Response]]:
-    """Whether the server can do its work."""
+def readyz(trouble: Callable[[], Awaitable[str]]) -> Callable[[Request], Awaitable[Response]]:
+    """Whether the server can do its work, and if not, why not."""
 
     async def answer(_: Request) -> Response:
-        if not await ready():
-            raise Problem("not-ready", retry_after=1)
+        found = await trouble()
+        if found:
+            raise Problem("not-ready", found, retry_after=1)
         return JSONResponse({"status": "ready"})
 
     return answer

@@ -51,9 +51,7 @@ _OPEN_BATCHES = select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received).wh
 )
 _TURNS_OUT = (
     select(ISSUED.c.offer, func.sum(ISSUED.c.open).label("open"))
-    .where(
-        ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"), ISSUED.c.due <= bindparam("latest")
-    )
+    .where(ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"), ISSUED.c.due <= bindparam("latest"))
     .group_by(ISSUED.c.offer)
 )
 _HELD = select(HOLDERS.c.mark, HOLDERS.c.offer).where(
@@ -363,6 +361,11 @@ class ShufflerStore:
             dropped = self._drop(connection, "expired", late)
         self._scrub(dropped)
         return dropped
+
+    def touch(self) -> None:
+        """Write something, to see whether one can."""
+        with self.database.write() as connection:
+            connection.execute(update(SEALS).values(mark=SEALS.c.mark))
 
     def prune(self, now: int) -> None:
         """Forget turns that are overdue, and spent tokens whose day has come."""

@@ -99,7 +99,7 @@ class Checked(Model):
         reasons = {
             "close": len(batch.members) == batch.users,
             "expire": batch.expires <= self.servers.clock(),
-            "cancel": over,
+            "cancel": over or self.asked_to_leave(name, number),
             "release": over or self.logged(name, number),
         }
         assert reasons[what], f"batch {number} of {name} was {state} without a reason"

@@ -271,6 +271,14 @@ class Model:
         answer = self.servers.ask("POST", url, self.servers.admin, json=wish)
         assert outcome_of(answer) in ("done", "operation-refused")
 
+    def asked_to_leave(self, name, number):
+        """Whether an operator wanted nobody more in the arm that this batch is of."""
+        arms = [
+            offer.arm for offer in self.servers.analyzer.analyzer.live[name].offers.values() if offer.number == number
+        ]
+        wishes = [record for record in self.logs[name] if record["event"] == "operated"]
+        return any(wish["operation"] in ("pause", "retire") and wish["arm"] in arms for wish in wishes)
+
     def logged(self, name, number):
         return any(record["event"] == "released" and record["batch"] == number for record in self.logs[name])
 

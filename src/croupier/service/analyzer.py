@@ -54,6 +54,8 @@ class Live:
     keys: Keys
     clock: Callable[[], float]
     records: list[Record] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    """The records as text, made once: anybody may ask for the transcript at any time."""
     program: Program = field(init=False)
     configured: Statement | None = None
     arms: tuple[str, ...] = ()
@@ -83,7 +85,7 @@ class Live:
     def restore(self) -> None:
         """Be where the log ends. A store that cannot be read leaves everything as it was, to be shown."""
         found = list(self.store.read(self.name))
-        self.records = []
+        self.records, self.lines = [], []
         self.configured, self.arms = None, self.plan.arms
         self.offers, self.signed, self.open, self.done = {}, {}, {}, set()
         self.program = self.plan.program()
@@ -91,8 +93,12 @@ class Live:
             if not self.records:
                 self._check_begun(Configuration.from_text(record["configuration"]["body"]))
             self._apply(record)
-            self.records.append(record)
+            self._keep(record)
         self.stale = False
+
+    def _keep(self, record: Record) -> None:
+        self.records.append(record)
+        self.lines.append(canonical(record) + "\n")
 
     def _check_begun(self, begun: Configuration) -> None:
         """What was promised stays: keys, addresses, the title and new arms may differ from what was first signed."""
@@ -112,7 +118,7 @@ class Live:
             self.stale = True
             self.restore()
             raise
-        self.records.append(record)
+        self._keep(record)
         self.version += 1
         fields = {"experiment": self.name, "record": len(self.records) - 1}
         fields |= {key: body[key] for key in ("batch", "operation", "arm") if body.get(key) is not None}
@@ -187,7 +193,7 @@ class Live:
 
     def transcript(self) -> str:
         """The log as text: everything needed to check the run."""
-        return "".join(canonical(record) + "\n" for record in self.records)
+        return "".join(self.lines)
 
 
 class Analyzer:

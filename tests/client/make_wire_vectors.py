@@ -12,7 +12,6 @@ import hmac
 import itertools
 import json
 import math
-import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
+from croupier.client.account import Account, Pending
 from croupier.client.configuration import Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
 from croupier.client.limits import Limits
 from croupier.client.sealing import SUITES, key_id, seal
 from croupier.client.signing import Statement, to_text
 from croupier.client.wire import Envelope, Part, Report, Reporting, message_info, report_info, shape, slots
 from croupier.continual import counter
-from croupier.noise import Binomial, DiscreteLaplace, Poisson, Polya, PolyaDifference, SparseBits, seeded
+from croupier.noise import Binomial, Poisson, Polya, PolyaDifference, SparseBits, seeded
 from croupier.noise.binomial import fair_rows
 from croupier.noise.serial import noise_to_dict
+from croupier.privacy import BudgetExceeded
 from croupier.protocols import (
     Buckets,
     HistogramMechanism,
-    Mechanism,
     Values,
     counted_messages,
     histogram,
@@ -42,7 +42,7 @@ from croupier.protocols import (
     shuffled_laplace,
     shuffled_levels,
 )
-from croupier.protocols.carriers import ShuffledMessages, SplitAndMix
+from croupier.protocols.carriers import SplitAndMix
 from croupier.protocols.values import encode
 
 PATH = Path(__file__).parent / "wire_vectors.json"
@@ -60,30 +60,25 @@ MECHANISMS: dict[str, tuple[Reporting, Any, int]] = {
 """What each report is made with: a mechanism, a value, and the seed of the draws."""
 
 DRAWN: dict[str, tuple[Reporting, Any, int]] = {
-    "shuffled-laplace-range": (shuffled_laplace(epsilon=1.0, low=-1, high=3).plan(users=40), 0.3, 2),
+    "shuffled-laplace-range": (shuffled_laplace(epsilon=1.0, low=-1, high=3).plan(users=40), 0.3, 6),
     "shuffled-levels": (shuffled_levels(epsilon=1.0, delta=1e-6).plan(users=100), 0.5, 1),
-    "shuffled-bits-noisy": (shuffled_bits(epsilon=1.0, delta=1e-6).plan(users=32), 0.0, 1),
+    "shuffled-bits-noisy": (shuffled_bits(epsilon=1.0, delta=1e-6).plan(users=32), 0.0, 2),
     "shuffled-bits-published": (
         shuffled_bits(epsilon=0.9, delta=1e-6, constants="published").plan(users=400),
         1.0,
         1,
     ),
     "counted-messages-noisy": (counted_messages(epsilon=1.0, delta=1e-6).plan(users=40), 1.0, 1),
-    "counted-messages-under": (counted_messages(epsilon=0.25, delta=1e-6, side="under").plan(users=100), 0.0, 6),
-    "counted-messages-published": (
-        counted_messages(epsilon=0.9, delta=1e-6, constants="published").plan(users=400),
-        1.0,
-        1,
-    ),
+    "counted-messages-under": (counted_messages(epsilon=0.25, delta=1e-6, side="under").plan(users=100), 0.0, 9),
     "histogram-under": (
         histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, side="under").plan(users=100),
         "red",
-        2,
+        7,
     ),
     "histogram-buckets": (
         histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9, "2024-05", ("red", "green"))).plan(users=2000),
         "mauve",
-        1,
+        10,
     ),
 }
 """The same, in reports that also say what was drawn and with which ephemeral keys they are sealed."""
@@ -252,7 +247,8 @@ def seals() -> list[dict[str, str]]:
     """Single seals with their ephemeral keys."""
     found = []
     for suite in ("x25519-aes128gcm", "x25519-chacha20poly1305"):
-        private, ephemeral, info = private_seal(suite)["analyzer"], fixed(f"ephemeral {suite}", 32), b"croupier/1 message"
+        private, ephemeral = private_seal(suite)["analyzer"], fixed(f"ephemeral {suite}", 32)
+        info = b"croupier/1 message"
         public = SUITES[suite].public_of(private)
         whole = sealed_with(suite, public, b"\x01\x01", info, ephemeral)
         parts = {"private": private, "public": public, "ephemeral": ephemeral, "info": info, "ciphertext": whole}
@@ -264,7 +260,7 @@ LAWS = [
     (Poisson(0.375), 1, (0, 1, 5)),
     (Poisson(2.5), 160, (300, 400, 401, 500)),
     (Polya(0.25, beta=0.75), 1, (0, 1, 9)),
-    (Polya(0.25, scale=5.5), 400, (0, 480, 900)),
+    (Polya(0.25, scale=5.5), 400, (300, 480, 900)),
     (PolyaDifference(0.025, scale=26), 1, (-30, 0, 1, 60)),
     (PolyaDifference(0.025, scale=26), 40, (-30, 0, 1, 60)),
     (PolyaDifference(0.025, scale=26), 60, (-30, 0, 1, 60)),
@@ -305,6 +301,10 @@ def caps() -> list[dict[str, Any]]:
     return found
 
 
+NEGLIGIBLE = 1e-20
+"""What several batches show together is added up without single probabilities below this."""
+
+
 def pairs(mechanism: Reporting) -> np.ndarray:
     """Probabilities of everything that the view can show, under a value and under one that is larger by all of it."""
 
@@ -328,30 +328,33 @@ def noise_delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
     """δ of the noise alone, by adding over everything that all views together can show: all rise, or all fall."""
     found = pairs(mechanisms[0])
     for mechanism in mechanisms[1:]:
-        found = found[(found > 1e-30).any(axis=1)]
-        further = pairs(mechanism)
-        further = further[(further > 1e-30).any(axis=1)]
+        found, further = (one[one.max(axis=1) > NEGLIGIBLE] for one in (found, pairs(mechanism)))
         found = (found[:, None, :] * further[None, :, :]).reshape(-1, 2)
     ratio = math.exp(epsilon)
-    return max(math.fsum(np.maximum(p - ratio * q, 0.0)) for p, q in (found.T, found.T[::-1]))
+    return max(float(np.maximum(p - ratio * q, 0.0).sum()) for p, q in (found.T, found.T[::-1]))
 
 
 def deltas() -> list[dict[str, Any]]:
     """What turns cost: δ of the noise, the distance of carriers and limits, and the δ that the reference reports."""
     laplace, counted = MECHANISMS["shuffled-laplace"][0], MECHANISMS["counted-messages"][0]
-    turns = [((one,), one.guarantee.epsilon) for one, _, _ in (MECHANISMS | DRAWN).values()]
-    turns += [((laplace,), 0.5), ((counted,), 0.5), (LEVELS, 1.0), ((counted, counted), 2.0)]
-    turns += [((laplace, laplace), 1.5), ((laplace, laplace), 2.0)]
+    published = counted_messages(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
+    bits = shuffled_bits(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
+    uneven = replace(bits, share=Binomial(1, 0.2))
+    turns = [((one,), one.guarantee.epsilon) for one, _, _ in (MECHANISMS | DRAWN).values() if one != bits]
+    turns += [((uneven,), 0.9), ((published,), 0.9), ((laplace,), 0.5), ((counted,), 0.5)]
+    turns += [(LEVELS, 1.0), ((counted, counted), 2.0), ((laplace, laplace), 1.5), ((laplace, laplace), 2.0)]
+    levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published")
+    turns.append((levels.mechanisms, 1.0))
     found = []
     for mechanisms, epsilon in turns:
         offer = Offer("colours", bytes(32), 0, None, tuple(Batch.of(i, one) for i, one in enumerate(mechanisms)))
-        pure = all(isinstance(one, Mechanism) and isinstance(one.guard, DiscreteLaplace) for one in mechanisms)
-        free = pure and sum(one.precision / one.guard.scale for one in mechanisms) <= epsilon
+        # One number is compared exactly; a histogram's two counts and several batches are composed on a grid.
+        exact = offer.loss.single is not None or offer.loss.ideal.delta(epsilon) == 0.0
         found.append(
             {
                 "mechanisms": [one.to_json() for one in mechanisms],
                 "epsilon": epsilon,
-                "noise": 0.0 if free else noise_delta(mechanisms, epsilon),
+                "noise": offer.loss.ideal.delta(epsilon) if exact else noise_delta(mechanisms, epsilon),
                 "distance": float(offer.loss.distance),
                 "delta": offer.delta(epsilon),
             }
@@ -360,7 +363,7 @@ def deltas() -> list[dict[str, Any]]:
 
 
 def encodings() -> list[dict[str, Any]]:
-    """Values and the two whole numbers they may become, the larger with this chance; or None, where they are refused."""
+    """Values and the two whole numbers they may become, the larger with this chance; None where they are refused."""
     kinds = {
         "fine": (Values(-1, 3), 26),
         "coarse": (Values(0.0, 5.0, clip=True), 3),
@@ -388,15 +391,16 @@ def encodings() -> list[dict[str, Any]]:
 def honest_users() -> list[list[float]]:
     """[honest_fraction, users, the most honest users that a mechanism may count on]."""
     cases = [(0.55, 100), (0.9, 60), (0.9, 64), (0.07, 100), (1.0, 32), (0.5, 33), (0.001, 50)]
-    return [[share, users, replace(shuffled_bits(epsilon=1.0), honest_fraction=share).honest(users)] for share, users in cases]
+    protocol = shuffled_bits(epsilon=1.0)
+    return [[share, users, replace(protocol, honest_fraction=share).honest(users)] for share, users in cases]
 
 
 def pieces() -> list[dict[str, int]]:
     """The fewest pieces that split-and-mix may have."""
     cases = [(19, 2483, 40), (40, 2483, 40), (40, 109, 20), (1000, 10**6, 40), (900, 2**62, 128), (10**6, 3, 1)]
-    return [
-        {"honest": h, "modulus": m, "security": k, "pieces": SplitAndMix.for_batch(m, 0, h, k).pieces} for h, m, k in cases
-    ]
+    fewest = [SplitAndMix.for_batch(modulus, 0, honest, security).pieces for honest, modulus, security in cases]
+    names = ("honest", "modulus", "security", "pieces")
+    return [dict(zip(names, (*case, few), strict=True)) for case, few in zip(cases, fewest, strict=True)]
 
 
 def ticket() -> dict[str, Any]:
@@ -432,6 +436,44 @@ def receipt() -> dict[str, Any]:
     }
     release = Statement.of("release", body).signed("shuffler", SIGN["shuffler"])
     return {"configuration": statement.to_dict(), "receipt": release.to_dict()}
+
+
+def ledger() -> list[dict[str, Any]]:
+    """Turns on devices with the default limits, and what each is charged; None where the ledger refuses it."""
+    day = 86_400
+    histories: list[tuple[int, list[tuple[int, str, float, float, list[int]]]]] = [
+        (day, [(i, "colours", 1.0, 1e-6, [i]) for i in range(5)] + [(day, "colours", 1.0, 1e-6, [5])]),
+        (
+            2 * day,
+            [(0, "colours", 2.0, 1e-6, [1]), (day, "sounds", 2.0, 1e-6, [1]), (day + 1, "sounds", 2.0, 1e-6, [2])],
+        ),
+        (day, [(0, "colours", 0.5, 1e-6, [1, 2]), (1, "colours", 0.5, 1e-6, [2, 3]), (2, "colours", 0.5, 1e-6, [4])]),
+        (
+            day,
+            [
+                (0, "a", 0.5, 1e-6, [1]),
+                (1, "a", 0.5, 1e-6, [2]),
+                (2, "a", 0.5, 1e-6, [1, 2]),
+                (3, "a", 0.5, 9.5e-5, [3]),
+            ],
+        ),
+        (day, [(0, "a", 2.0, 1e-5, [1]), (1, "a", 2.0, 1e-5, [1]), (2, "b", 2.0, 1e-5, [1])]),
+    ]
+    found = []
+    for period, turns in histories:
+        now = [0.0]
+        account, listed = Account(None, Limits(), lambda now=now: now[0], period), []
+        for number, (at, experiment, epsilon, delta, batches) in enumerate(turns):
+            now[0] = float(at)
+            try:
+                account.charge(epsilon, delta, Pending(experiment, "", str(number), "", 0), batches)
+                charged = [account.ledger.charges[-1].cost, account.ledger.charges[-1].delta]
+            except BudgetExceeded:
+                charged = None
+            names = ("at", "experiment", "epsilon", "delta", "batches", "charged")
+            listed.append(dict(zip(names, (at, experiment, epsilon, delta, batches, charged), strict=True)))
+        found.append({"period": period, "turns": listed})
+    return found
 
 
 class Cases:
@@ -492,6 +534,8 @@ def refusals() -> dict[str, Any]:
     cases.add("a modulus that does not hold the sum", "laplace", changed(laplace, carrier__modulus=40))
     cases.add("no noise on the device", "laplace", changed(laplace, noise_from="analyzer"))
     cases.add("another carrier", "laplace", changed(laplace, carrier={"kind": "plain", "modulus": 200, "slack": 20}))
+    vectors = {"kind": "ball", "dimension": 1, "diameter": 2.0, "clip": False}
+    cases.add("vectors", "laplace", changed(laplace, values=vectors))
     cases.add("other values than signed", "laplace", changed(laplace, values__clip=True))
     cases.add("a batch below the smallest", "laplace", shuffled_laplace(epsilon=1.0, binary=True).plan(39).to_json())
     cases.add("no arm", "laplace", laplace.to_json(), arm=None)
@@ -502,40 +546,52 @@ def refusals() -> dict[str, Any]:
     twice = [{"number": 3, "mechanism": laplace.to_json()}] * 2
     cases.add("one batch twice", "laplace", laplace.to_json(), batches=twice)
 
-    partly = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=60)
-    cases.configuration("partly", signed(configuration_of(partly, privacy=replace(whole, honest_fraction=0.9)).statement()))
-    cases.add("54 honest users of 60 at 0.9", "partly", partly.to_json(), refused=None)
-    cases.add("55 honest users of 60 at 0.9", "partly", changed(partly, honest=55, share__r="1/55"))
+    partly = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.55).plan(users=100)
+    half = configuration_of(partly, privacy=replace(whole, honest_fraction=0.55))
+    cases.configuration("partly", signed(half.statement()))
+    cases.add("55 honest users of 100 at 0.55", "partly", partly.to_json(), refused=None)
+    cases.add("56 honest users of 100 at 0.55", "partly", changed(partly, honest=56, share__r="1/56"))
 
     counted = counted_messages(epsilon=1.0, delta=1e-6).plan(users=100)
     cases.configuration("counted", signed(configuration_of(counted).statement()))
     cases.add("counts as promised", "counted", counted.to_json(), refused=None)
-    half = Poisson(counted.share.rate / 2)
-    cases.add("half of the counted noise", "counted", changed(counted, share=noise_to_dict(half)))
+    thin = noise_to_dict(Poisson(counted.share.rate / 2))
+    cases.add("half of the counted noise", "counted", changed(counted, share=thin))
     cases.add("a limit on the noise that costs too much", "counted", changed(counted, guarantee__delta=1e-3))
-    many = changed(counted, carrier=vars(ShuffledMessages(1)) | {"kind": "shuffled-messages"}, side="unbiased")
-    bits = configuration_of(counted)
-    bits = replace(bits, recipe=bits.recipe | {"side": "unbiased"})
-    cases.configuration("bits", signed(bits.statement()))
-    for slots_, refused in ((4095, None), (4096, "offer")):
-        share = {"family": "SparseBits", "slots": slots_, "rate": 1}
-        cases.add(f"a report of {slots_ + 1} slots", "bits", many | {"share": share}, refused=refused)
+
+    uncounted = configuration_of(counted)
+    uncounted = replace(
+        uncounted, recipe=uncounted.recipe | {"values": changed(counted, values__binary=False)["values"]}
+    )
+    cases.configuration("uncounted", signed(uncounted.statement()))
+    cases.add("counts of values that are not binary", "uncounted", changed(counted, values__binary=False))
+    cases.add("a claim without a number for e^ε", "counted", changed(counted, guarantee__epsilon=1000.0))
+
+    bits = shuffled_bits(epsilon=1.0, delta=1e-6).plan(users=100)
+    cases.configuration("bits", signed(configuration_of(bits).statement()))
+    cases.add("bits as promised", "bits", bits.to_json(), refused=None)
+    cases.add("a value told by the number of its bits", "bits", changed(bits, carrier__value_messages=0))
+    cases.add("bits that err to one side", "bits", changed(bits, side="over"))
+    for count, refused in ((4095, None), (4096, "offer")):
+        many = changed(bits, share={"family": "SparseBits", "slots": count, "rate": 1})
+        cases.add(f"a report of {count + 1} slots", "bits", many, refused=refused)
 
     names = histogram(epsilon=1.0, delta=1e-6, universe=COLOURS).plan(users=100)
-    cases.configuration("histogram", signed(configuration_of(names, arms=(), program={"kind": "histogram"}).statement()))
+    counting = configuration_of(names, arms=(), program={"kind": "histogram"})
+    cases.configuration("histogram", signed(counting.statement()))
     cases.add("a histogram as promised", "histogram", names.to_json(), refused=None, arm=None)
     thin = noise_to_dict(Poisson(names.tally.share.rate / 2))
     cases.add("half of a histogram's noise", "histogram", changed(names, ballot__share=thin), arm=None)
     other = changed(names, universe__names=["red", "green", "grey"])
     cases.add("another universe", "histogram", other, arm=None)
 
-    limits, privacy = Limits(), whole
+    limits = Limits()
     for why, change in {
         "ε above the device's": {"epsilon": 1.01 * limits.epsilon},
         "δ above the device's": {"delta": 1.01 * limits.delta},
         "a period longer than the device's": {"period": limits.longest_period + 1},
     }.items():
-        cases.configuration(why, signed(replace(plain, privacy=replace(privacy, **change)).statement()))
+        cases.configuration(why, signed(replace(plain, privacy=replace(whole, **change)).statement()))
         cases.add(why, why, refused="configuration")
     small = shuffled_laplace(epsilon=1.0, binary=True).plan(users=limits.users - 1)
     cases.configuration("small", signed(configuration_of(small, privacy=whole).statement()))
@@ -571,6 +627,7 @@ GROUPS = {
     "encodings": encodings,
     "honest": honest_users,
     "pieces": pieces,
+    "ledger": ledger,
     "ticket": ticket,
     "receipt": receipt,
     "refusals": refusals,

@@ -12,7 +12,14 @@ from croupier.client.configuration import recipe_of
 from croupier.client.signing import from_text, to_text
 from croupier.client.wire import shape
 from croupier.noise import DiscreteLaplace
-from croupier.protocols import Mechanism, central_laplace, counted_messages, shuffled_bits, shuffled_laplace
+from croupier.protocols import (
+    Mechanism,
+    central_laplace,
+    counted_messages,
+    histogram,
+    shuffled_bits,
+    shuffled_laplace,
+)
 from croupier.protocols.mechanism import canonical
 
 ANALYZER, SHUFFLER = Server.make(), Server.make()
@@ -193,3 +200,12 @@ def test_counted_messages_of_values_that_are_not_binary_are_refused():
     body["values"]["binary"] = False
     with pytest.raises(CroupierError, match="binary"):
         shape(Mechanism.from_json(json.dumps(body)))
+
+
+def test_an_arm_is_refused_where_there_are_none():
+    fruit = histogram(epsilon=1.0, delta=1e-6, universe=("apple", "pear")).plan(users=100)
+    privacy = Privacy(1.0, 1.02e-6, 1.0, "a device", 86_400)
+    found = configuration(ANALYZER, SHUFFLER, fruit, arms=(), program={"kind": "histogram"}, privacy=privacy)
+    found.check(offer(found.statement(), fruit, arm=None))
+    with pytest.raises(NotCovered, match="arm 3"):
+        found.check(offer(found.statement(), fruit, arm=3))

@@ -136,7 +136,7 @@ class Configuration:
         """Refuse an offer that goes beyond this configuration: an active server must not get more than was signed."""
         if offer.experiment != self.experiment:
             raise NotCovered(f"an offer of {offer.experiment!r} under the configuration of {self.experiment!r}")
-        if self.arms and (offer.arm is None or not 0 <= offer.arm < len(self.arms)):
+        if offer.arm not in (range(len(self.arms)) if self.arms else (None,)):
             raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
         for batch in offer.batches:
             self._check_mechanism(batch.mechanism)

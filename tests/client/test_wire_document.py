@@ -1,0 +1,124 @@
+"""What `docs/wire.md` and `docs/format.md` say in tables and numbers is what the code does."""
+
+import json
+import math
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import make_wire_vectors as making
+import pytest
+
+from croupier.client import configuration, steps, wire
+from croupier.client.limits import Limits
+from croupier.client.sealing import SUITES
+from croupier.noise import FAMILIES
+from croupier.privacy.composition import _step
+from croupier.protocols import histogram, shuffled_laplace
+from croupier.protocols.carriers import SplitAndMix
+from croupier.protocols.universe import UNIVERSES
+from croupier.service import openapi, shuffler_app
+from croupier.service.problems import PROBLEMS
+
+DOCS = Path(__file__).parents[2] / "docs"
+WIRE, FORMAT = ((DOCS / name).read_text(encoding="utf-8") for name in ("wire.md", "format.md"))
+
+
+def table(text, header):
+    """The rows of the table under this header, as cells."""
+    lines = text[text.index(header) :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def words(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_the_default_limits_are_those_of_the_code():
+    rows = {words(name)[0]: float(value) for name, value, _ in table(WIRE, "| limit | default")}
+    assert rows == asdict(Limits())
+
+
+def test_the_suites_are_those_of_the_code():
+    rows = table(WIRE, "| number | suite")
+    assert [(int(row[0]), words(row[1])[0], int(row[5])) for row in rows] == [
+        (suite.number, name, suite.overhead) for name, suite in SUITES.items()
+    ]
+
+
+def test_every_refusal_that_a_client_can_meet_is_in_the_table():
+    paths = {
+        "/experiments/{name}/assignments",
+        "/experiments/{name}/reports",
+        "/experiments/{name}/configurations/{hash}",
+    }
+    asked = [one for one in openapi.SHUFFLER if one.path in paths]
+    asked += [one for one in openapi.ANALYZER if (one.method, one.path) == ("get", "/experiments/{name}")]
+    assert len(asked) == 4
+    told = {token for row in table(WIRE, "| TOKEN |") for token in words(row[0])}
+    assert {token for one in asked for token in one.problems} <= told <= set(PROBLEMS)
+    for row in table(WIRE, "| TOKEN |"):
+        for token, status in re.findall(r"`([\w-]+)` \((\d+)\)", row[0]):
+            assert PROBLEMS[token].status == int(status)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "value"),
+    [
+        ("more than {} slots", wire.MOST_SLOTS),
+        ("at most 2^{} bytes", round(math.log2(wire.LONGEST_UPLOAD))),
+        ("longer than 2^{} characters", round(math.log2(configuration.LONGEST))),
+        ("{} seconds at most", f"{shuffler_app.LONGEST_HOLD:g}"),
+        ("h ≥ {} and", SplitAndMix.least_users),
+        ("P(Z > cap) ≤ {}·δ", wire.CAP_SHARE),
+        ("The reference tries {} times", steps.ATTEMPTS),
+        ("{} seconds apart at first", steps.FIRST_PAUSE),
+        ("never more than {}.", f"{steps.LONGEST_PAUSE:g}"),
+    ],
+)
+def test_numbers_in_the_text_are_the_codes_constants(phrase, value):
+    assert phrase.format(value) in WIRE.replace("\n", " ").replace("  ", " ")
+
+
+def test_the_step_of_the_grid_is_the_codes():
+    assert "s = 0.004/√(11.51·k)" in WIRE
+    assert all(_step(k) == pytest.approx(0.004 / math.sqrt(11.51 * k), rel=2e-4) for k in (1, 2, 20))
+
+
+def test_what_the_text_says_of_samplers_is_arithmetic():
+    cost = {bits: (1.0 + math.e) * 2.0**-bits for bits in (53, 96)}
+    assert f"{1e4 * cost[53]:.0e}" == "4e-12"
+    assert 1e4 * cost[53] > shuffled_laplace(epsilon=1.0).delta
+    assert 1e6 * cost[96] < 1e-22
+
+
+def test_the_keys_of_mechanisms_are_those_of_the_tables():
+    described = {
+        word for row in table(FORMAT, "| key | meaning |\n|---|---|\n| `version` | 1 |") for word in words(row[0])
+    }
+    assert described == set(shuffled_laplace(epsilon=1.0).plan(users=40).to_dict())
+    body = histogram(epsilon=1.0, universe=("a", "b")).plan(users=100).to_dict()
+    rows = table(FORMAT, "| key | meaning |\n|---|---|\n| `version`, `kind` |")
+    described = {word for row in rows for word in words(row[0])}
+    assert {word for word in described if "." not in word} == set(body)
+    assert {f"ballot.{key}" for key in body["ballot"] if key != "kind"} == described - set(body)
+    universes = next(row for row in rows if row[0] == "`universe`")[1]
+    assert {json.loads(f'"{kind}"') for kind in re.findall(r'"kind":"(\w+)"', universes)} == set(UNIVERSES)
+
+
+def test_the_families_named_are_families_of_the_code():
+    named = {words(row[0])[0] for row in table(WIRE, "| family | P(X = x)")}
+    assert named == {"Binomial", "SparseBits", "Poisson", "Polya", "PolyaDifference"} <= set(FAMILIES)
+
+
+def test_every_group_of_vectors_is_in_the_table_and_every_link_leads_somewhere():
+    told = {word for row in table(WIRE, "| name | what it holds") for word in words(row[0])} - {"MECHANISM SUITE"}
+    assert told == set(making.GROUPS)
+    for text in (WIRE, FORMAT):
+        for target in re.findall(r"\]\(([^)]+)\)", text):
+            file, _, heading = target.partition("#")
+            found = (DOCS / file).read_text(encoding="utf-8") if file else text
+            headings = {
+                re.sub(r"[^\w\- ]", "", one).lower().replace(" ", "-") for one in re.findall(r"^#+ (.*)$", found, re.M)
+            }
+            assert not heading or heading in headings, target

@@ -1,0 +1,178 @@
+"""What a client must believe and what it must refuse, by the vectors of `docs/wire.md`: turns, tickets, receipts."""
+
+import hashlib
+import json
+import math
+
+import make_wire_vectors as making
+import pytest
+from client_cases import device
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from croupier.checks import CroupierError
+from croupier.client.configuration import Batch, Configuration
+from croupier.client.limits import Limits
+from croupier.client.signing import BadSignature, Statement, from_text, to_text
+from croupier.client.steps import Request, Response
+from croupier.service import tickets
+from croupier.service.problems import Problem
+from croupier.service.receipts import BadRelease, check_receipt
+
+VECTORS = json.loads(making.PATH.read_text(encoding="utf-8"))
+CASES = VECTORS["refusals"]["cases"]
+
+REASONS = {
+    "almost no pieces": "pieces = 2",
+    "one piece too few": "pieces = 24 is not allowed: it must be a whole number >= 25",
+    "pieces for less security": "a turn would cost",
+    "fewer than 19 honest users": "at least 19 honest users",
+    "half of the noise": "a turn would cost",
+    "noise of half the scale": "a turn would cost",
+    "a modulus that does not hold the sum": "modulus = 40",
+    "no noise on the device": "noise_from",
+    "another carrier": "noise_from",
+    "vectors": "vectors are not reported",
+    "other values than signed": "values of the batch",
+    "a batch below the smallest": "a batch of 39",
+    "no arm": "arm None",
+    "an arm that there is not": "arm 2",
+    "an offer of another experiment": "sounds",
+    "no batch": "1 to 64 batches",
+    "two batches where one was promised": "a turn would cost",
+    "one batch twice": "different ones",
+    "56 honest users of 100 at 0.55": "56 honest users of 100",
+    "half of the counted noise": "a turn would cost",
+    "a limit on the noise that costs too much": "a turn would cost",
+    "counts of values that are not binary": "are not binary",
+    "a claim without a number for e^ε": "version 1 of one",
+    "a value told by the number of its bits": "value_messages = 0",
+    "bits that err to one side": "counts err to one side",
+    "a report of 4097 slots": "4097 messages",
+    "half of a histogram's noise": "what the noise proves",
+    "another universe": "universe of the batch",
+    "ε above the device's": "ε = 2.02",
+    "δ above the device's": "δ = 1.01e-05",
+    "a period longer than the device's": "period of 31622401",
+    "batches smaller than the device's": "batches of 31",
+    "a stale revision": "revision 0 is stale",
+    "one signature is missing": "not signed by the shuffler",
+    "signatures under each other's names": "signature does not fit",
+    "words that were not signed": "signature does not fit",
+    "other keys than those seen first": "other keys",
+}
+"""Why each case is refused: a part of what the refusal says."""
+
+
+def drive(steps, body):
+    """Answer the one request of a step with this body."""
+    assert isinstance(next(steps), Request)
+    try:
+        steps.send(Response(201, {}, json.dumps(body).encode()))
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("one answer was not enough")
+
+
+def join(client, name):
+    return drive(client.join("colours"), VECTORS["refusals"]["configurations"][name])
+
+
+def play(client, offer):
+    return drive(client.play("colours"), {"offer": offer, "token": to_text(bytes(56)), "expires": 2**33})
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])
+def test_a_turn_is_taken_or_refused_as_its_vector_says(case):
+    client = device()
+    if case["before"] is not None:
+        join(client, case["before"])
+    if case["refused"] == "configuration":
+        with pytest.raises(CroupierError, match=REASONS[case["why"]]):
+            join(client, case["configuration"])
+        return
+    join(client, case["configuration"])
+    if case["refused"] == "offer":
+        with pytest.raises(CroupierError, match=REASONS[case["why"]]):
+            play(client, case["offer"])
+    else:
+        assert play(client, case["offer"]).offer.number == 7
+
+
+def test_every_refusal_has_a_reason_and_something_that_is_accepted_beside_it():
+    assert {case["why"] for case in CASES if case["refused"]} == set(REASONS)
+    accepted = {case["configuration"] for case in CASES if case["refused"] is None}
+    assert {case["configuration"] for case in CASES if case["refused"] == "offer"} - accepted == {"uncounted"}
+
+
+def test_every_offer_is_well_signed_so_that_only_its_contents_can_be_refused():
+    for case in CASES:
+        if case["offer"] is not None:
+            keys = Configuration.from_text(VECTORS["refusals"]["configurations"]["laplace"]["body"]).verify_keys
+            Statement.from_dict("offer", case["offer"]).check_both(keys)
+
+
+@pytest.mark.parametrize("history", VECTORS["ledger"], ids=lambda one: one["turns"][-1]["experiment"])
+def test_the_ledger_adds_up_turns_and_more_for_those_that_share_a_batch(history):
+    limits, started, spent, groups = Limits(), None, [], []
+    for turn in history["turns"]:
+        if started is not None and turn["at"] >= started + history["period"]:
+            started, spent, groups = None, [], []
+        linked = [one for one in groups if one[0] == turn["experiment"] and one[1] & {*turn["batches"]}]
+        group = (
+            turn["experiment"],
+            {*turn["batches"]}.union(*(one[1] for one in linked)),
+            1 + sum(o[2] for o in linked),
+        )
+        paid, due = (sum(_steps(turn["epsilon"], one[2]) for one in some) for some in (linked, [group]))
+        cost = (turn["epsilon"], turn["delta"] * (due - paid))
+        totals = [sum(one) for one in zip(*spent, cost, strict=True)]
+        if totals[0] > limits.epsilon_per_period * 1.000001 or totals[1] > limits.delta_per_period * 1.000001:
+            assert turn["charged"] is None
+            continue
+        assert turn["charged"] == pytest.approx(cost, rel=1e-12)
+        started = turn["at"] if started is None else started
+        spent, groups = [*spent, cost], [*(one for one in groups if one not in linked), group]
+
+
+def _steps(epsilon, turns):
+    return sum(math.exp(k * epsilon) for k in range(turns))
+
+
+def test_a_ticket_is_the_issuers_word_on_a_name_a_time_and_the_experiment():
+    vector = VECTORS["ticket"]
+    ticket, issuer = (
+        bytes.fromhex(vector["ticket"]),
+        Ed25519PrivateKey.from_private_bytes(bytes.fromhex(vector["private_sign"])),
+    )
+    assert (len(ticket), ticket[:16].hex()) == (88, vector["id"])
+    assert int.from_bytes(ticket[16:24], "big") == vector["expires"]
+    issuer.public_key().verify(
+        ticket[24:], b"croupier/1 ticket\0" + vector["experiment"].encode() + b"\0" + ticket[:24]
+    )
+    assert from_text("ticket", vector["header"]) == ticket
+    public, now = issuer.public_key().public_bytes_raw(), vector["expires"] - 60.0
+    assert tickets.check(public, ticket, vector["experiment"], now, longest=60) == ticket[:16]
+    with pytest.raises(Problem, match="not-admitted"):
+        tickets.check(public, ticket, "sounds", now, longest=60)
+
+
+def test_a_receipt_is_the_shufflers_word_on_a_released_batch():
+    vector = VECTORS["receipt"]
+    statement = Statement.from_dict("configuration", vector["configuration"])
+    configuration = Configuration.from_text(statement.text)
+    receipt = Statement.from_dict("release", vector["receipt"])
+    offered = json.loads(VECTORS["shuffled-laplace x25519-aes128gcm"]["offer"]["body"])["batches"][0]
+    batch = Batch(offered["number"], offered["mechanism"])
+    body = check_receipt(receipt, configuration, hashlib.sha256(statement.text.encode()).digest(), batch)
+    assert set(vector["receipt"]["signatures"]) == {"shuffler"}
+    assert body["messages"] == body["reports"] * VECTORS["shuffled-laplace x25519-aes128gcm"]["slots"]
+    shuffler = Ed25519PrivateKey.from_private_bytes(making.fixed("shuffler sign", 32)).public_key()
+    signature = from_text("signature", vector["receipt"]["signatures"]["shuffler"])
+    shuffler.verify(signature, b"croupier/1 release\0" + vector["receipt"]["body"].encode())
+    with pytest.raises(InvalidSignature):
+        shuffler.verify(signature, b"croupier/1 offer\0" + vector["receipt"]["body"].encode())
+    with pytest.raises(BadRelease, match="batch = 3, and 4"):
+        check_receipt(receipt, configuration, statement.hash, Batch(4, batch.text))
+    with pytest.raises(BadSignature):
+        receipt.check("analyzer", configuration.verify_keys["analyzer"])

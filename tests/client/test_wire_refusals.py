@@ -6,6 +6,7 @@ import math
 
 import make_wire_vectors as making
 import pytest
+import vector_reports as reports
 from client_cases import device
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -167,7 +168,7 @@ def test_a_receipt_is_the_shufflers_word_on_a_released_batch():
     body = check_receipt(receipt, configuration, hashlib.sha256(statement.text.encode()).digest(), batch)
     assert set(vector["receipt"]["signatures"]) == {"shuffler"}
     assert body["messages"] == body["reports"] * VECTORS["shuffled-laplace x25519-aes128gcm"]["slots"]
-    shuffler = Ed25519PrivateKey.from_private_bytes(making.fixed("shuffler sign", 32)).public_key()
+    shuffler = Ed25519PrivateKey.from_private_bytes(reports.fixed("shuffler sign", 32)).public_key()
     signature = from_text("signature", vector["receipt"]["signatures"]["shuffler"])
     shuffler.verify(signature, b"croupier/1 release\0" + vector["receipt"]["body"].encode())
     with pytest.raises(InvalidSignature):

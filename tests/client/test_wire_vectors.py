@@ -6,6 +6,7 @@ import json
 
 import make_wire_vectors as making
 import pytest
+import vector_reports as reports
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -127,7 +128,7 @@ def test_reports_have_real_noise_two_byte_labels_and_more_than_one_level():
 
 def test_sealing_with_a_given_ephemeral_key_is_that_of_rfc_9180():
     # Appendix A.1.1, sequence number 0: the only place where associated data is not empty.
-    sealed = making.sealed_with(
+    sealed = reports.sealed_with(
         "x25519-aes128gcm",
         bytes.fromhex("3948cfe0ad1ddb695d780e59077195da6c56506b027329794ab02bca80815c4d"),
         b"Beauty is truth, truth beauty",
@@ -143,7 +144,7 @@ def test_sealing_with_a_given_ephemeral_key_is_that_of_rfc_9180():
 @pytest.mark.parametrize("vector", VECTORS["seals"], ids=lambda one: one["suite"])
 def test_a_seal_with_its_ephemeral_key_is_made_again_and_opens(vector):
     suite, parts = vector["suite"], {k: bytes.fromhex(v) for k, v in vector.items() if k != "suite"}
-    made = making.sealed_with(suite, parts["public"], parts["plaintext"], parts["info"], parts["ephemeral"])
+    made = reports.sealed_with(suite, parts["public"], parts["plaintext"], parts["info"], parts["ephemeral"])
     assert made == parts["ciphertext"]
     assert SUITES[suite].public_of(parts["private"]) == parts["public"]
     assert unseal(suite, parts["private"], parts["ciphertext"], parts["info"]) == parts["plaintext"]
@@ -179,7 +180,7 @@ def test_the_hybrid_suite_is_x_wing_with_its_number_in_hpke():
 
 def test_the_reports_are_those_that_the_script_makes(vector):
     name = next(name for name, found in REPORTS.items() if found is vector)
-    fresh = making.two_batches() if name == "two-batches" else making.vector(*name.split(" "))
+    fresh = reports.two_batches() if name == "two-batches" else reports.vector(*name.split(" "))
     # Where no ephemeral key is given, sealing is randomized; everything else is the same to the last bit.
     sealed = set() if name in DRAWN else {"messages", "report", "upload"}
     assert {k: v for k, v in fresh.items() if k not in sealed} == {k: v for k, v in vector.items() if k not in sealed}

@@ -1,0 +1,218 @@
+"""What a client computes: laws, limits on the noise, δ, encodings, pieces, the ledger."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from vector_reports import (
+    DRAWN,
+    LEVELS,
+    MECHANISMS,
+)
+
+from croupier.client.account import Account, Pending
+from croupier.client.configuration import Batch, Offer
+from croupier.client.limits import Limits
+from croupier.client.wire import Reporting, shape
+from croupier.continual import counter
+from croupier.noise import Binomial, Poisson, Polya, PolyaDifference, SparseBits
+from croupier.noise.binomial import fair_rows
+from croupier.noise.serial import noise_to_dict
+from croupier.privacy import BudgetExceeded
+from croupier.protocols import (
+    Buckets,
+    HistogramMechanism,
+    Values,
+    counted_messages,
+    histogram,
+    shuffled_bits,
+)
+from croupier.protocols.carriers import SplitAndMix
+
+LAWS = [
+    (Poisson(0.375), 1, (0, 1, 5)),
+    (Poisson(2.5), 160, (300, 400, 401, 500)),
+    (Polya(0.25, beta=0.75), 1, (0, 1, 9)),
+    (Polya(0.25, scale=5.5), 400, (300, 480, 900)),
+    (PolyaDifference(0.025, scale=26), 1, (-30, 0, 1, 60)),
+    (PolyaDifference(0.025, scale=26), 40, (-30, 0, 1, 60)),
+    (PolyaDifference(0.025, scale=26), 60, (-30, 0, 1, 60)),
+    (Binomial(3, 0.4), 100, (90, 120, 160)),
+    (SparseBits(4, 0.75), 25, (-20, 0, 1, 30)),
+]
+
+
+def laws() -> list[dict[str, Any]]:
+    """Probabilities of one party's noise, and of so many parties' together: P(X = x) and P(X > x)."""
+    found = []
+    for share, parties, points in LAWS:
+        total = share.times(parties)
+        found.append(
+            {
+                "share": noise_to_dict(share),
+                "parties": parties,
+                "x": list(points),
+                "pmf": [float(total.pmf(x)) for x in points],
+                "tail": [float(total.tail(x)) for x in points],
+            }
+        )
+    return found
+
+
+def caps() -> list[dict[str, Any]]:
+    """The limit on the noise count of one user: by Poisson and by Pólya noise, and for rates far above a hundred."""
+    buckets = histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9)).plan(users=100)
+    wide = histogram(epsilon=0.25, delta=1e-6, universe=Buckets(6), side="under").plan(users=32)
+    mechanisms = [one for one, _, _ in (MECHANISMS | DRAWN).values() if shape(one).cap is not None] + [buckets, wide]
+    found = []
+    for mechanism in mechanisms:
+        histogrammed = isinstance(mechanism, HistogramMechanism)
+        noise = mechanism.tally.share.times(mechanism.size) if histogrammed else mechanism.share
+        cap = shape(mechanism).cap
+        above = {"above": float(noise.tail(cap)), "above_one_less": float(noise.tail(cap - 1))}
+        found.append({"mechanism": mechanism.to_json(), "cap": cap, "slots": shape(mechanism).slots} | above)
+    return found
+
+
+NEGLIGIBLE = 1e-20
+"""What several batches show together is added up without single probabilities below this."""
+
+
+def pairs(mechanism: Reporting) -> np.ndarray:
+    """Probabilities of everything that the view can show, under a value and under one that is larger by all of it."""
+
+    def moved(pmf: np.ndarray, shift: int) -> np.ndarray:
+        return np.stack((np.pad(pmf, (0, shift)), np.pad(pmf, (shift, 0))), axis=1)
+
+    if isinstance(mechanism, HistogramMechanism):
+        one = moved(mechanism.tally.share.times(mechanism.honest).window().pmf, 1)
+        both = one[:, None, :] * one[None, :, ::-1]
+        return both.reshape(-1, 2)
+    guard = mechanism.guard
+    if not isinstance(guard, SparseBits):
+        return moved(guard.window().pmf, mechanism.precision)
+    sent = guard.sent()
+    start, weights = (guard.slots, [1.0]) if sent is None else (sent.window().start, sent.window().pmf)
+    rows = fair_rows(start, start + len(weights), 1e-40)
+    return np.concatenate([w * moved(row, mechanism.precision) for w, (_, row) in zip(weights, rows, strict=True)])
+
+
+def noise_delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
+    """δ of the noise alone, by adding over everything that all views together can show: all rise, or all fall."""
+    found = pairs(mechanisms[0])
+    for mechanism in mechanisms[1:]:
+        found, further = (one[one.max(axis=1) > NEGLIGIBLE] for one in (found, pairs(mechanism)))
+        found = (found[:, None, :] * further[None, :, :]).reshape(-1, 2)
+    ratio = math.exp(epsilon)
+    return max(float(np.maximum(p - ratio * q, 0.0).sum()) for p, q in (found.T, found.T[::-1]))
+
+
+def deltas() -> list[dict[str, Any]]:
+    """What turns cost: δ of the noise, the distance of carriers and limits, and the δ that the reference reports."""
+    laplace, counted = MECHANISMS["shuffled-laplace"][0], MECHANISMS["counted-messages"][0]
+    published = counted_messages(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
+    bits = shuffled_bits(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
+    uneven = replace(bits, share=Binomial(1, 0.2))
+    turns = [((one,), one.guarantee.epsilon) for one, _, _ in (MECHANISMS | DRAWN).values() if one != bits]
+    turns += [((uneven,), 0.9), ((published,), 0.9), ((laplace,), 0.5), ((counted,), 0.5)]
+    turns += [(LEVELS, 1.0), ((counted, counted), 2.0), ((laplace, laplace), 1.5), ((laplace, laplace), 2.0)]
+    levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published")
+    turns.append((levels.mechanisms, 1.0))
+    found = []
+    for mechanisms, epsilon in turns:
+        offer = Offer("colours", bytes(32), 0, None, tuple(Batch.of(i, one) for i, one in enumerate(mechanisms)))
+        # One number is compared exactly; a histogram's two counts and several batches are composed on a grid.
+        exact = offer.loss.single is not None or offer.loss.ideal.delta(epsilon) == 0.0
+        found.append(
+            {
+                "mechanisms": [one.to_json() for one in mechanisms],
+                "epsilon": epsilon,
+                "noise": offer.loss.ideal.delta(epsilon) if exact else noise_delta(mechanisms, epsilon),
+                "distance": float(offer.loss.distance),
+                "delta": offer.delta(epsilon),
+            }
+        )
+    return found
+
+
+def encodings() -> list[dict[str, Any]]:
+    """Values and the two whole numbers they may become, the larger with this chance; None where they are refused."""
+    kinds = {
+        "fine": (Values(-1, 3), 26),
+        "coarse": (Values(0.0, 5.0, clip=True), 3),
+        "binary": (Values(0.0, 1.0, binary=True), 1),
+        "clipped": (Values(0.0, 1.0, binary=True, clip=True), 1),
+    }
+    found = []
+    for kind, value in [
+        *itertools.product(["fine"], [-1, 0.3, 1.0, 2.9999, 3, 3.0001, -1.5]),
+        *itertools.product(["coarse"], [-2.0, 0.1, 2.5, 5.0, 7.0]),
+        *itertools.product(["binary", "clipped"], [0.0, 1.0, 0.5, 1.5]),
+    ]:
+        values, precision = kinds[kind]
+        body: dict[str, Any] = {"low": values.low, "high": values.high, "binary": values.binary, "clip": values.clip}
+        try:
+            scaled = float(values.unit(value)) * precision
+            down = math.floor(scaled)
+            encoded: Any = {"down": down, "up": math.ceil(scaled), "chance": scaled - down}
+        except ValueError:
+            encoded = None
+        found.append({"values": body, "precision": precision, "value": value, "encoded": encoded})
+    return found
+
+
+def honest_users() -> list[list[float]]:
+    """[honest_fraction, users, the most honest users that a mechanism may count on]."""
+    cases = [(0.55, 100), (0.9, 60), (0.9, 64), (0.07, 100), (1.0, 32), (0.5, 33), (0.001, 50)]
+    protocol = shuffled_bits(epsilon=1.0)
+    return [[share, users, replace(protocol, honest_fraction=share).honest(users)] for share, users in cases]
+
+
+def pieces() -> list[dict[str, int]]:
+    """The fewest pieces that split-and-mix may have."""
+    cases = [(19, 2483, 40), (40, 2483, 40), (40, 109, 20), (1000, 10**6, 40), (900, 2**62, 128), (10**6, 3, 1)]
+    fewest = [SplitAndMix.for_batch(modulus, 0, honest, security).pieces for honest, modulus, security in cases]
+    names = ("honest", "modulus", "security", "pieces")
+    return [dict(zip(names, (*case, few), strict=True)) for case, few in zip(cases, fewest, strict=True)]
+
+
+def ledger() -> list[dict[str, Any]]:
+    """Turns on devices with the default limits, and what each is charged; None where the ledger refuses it."""
+    day = 86_400
+    histories: list[tuple[int, list[tuple[int, str, float, float, list[int]]]]] = [
+        (day, [(i, "colours", 1.0, 1e-6, [i]) for i in range(5)] + [(day, "colours", 1.0, 1e-6, [5])]),
+        (
+            2 * day,
+            [(0, "colours", 2.0, 1e-6, [1]), (day, "sounds", 2.0, 1e-6, [1]), (day + 1, "sounds", 2.0, 1e-6, [2])],
+        ),
+        (day, [(0, "colours", 0.5, 1e-6, [1, 2]), (1, "colours", 0.5, 1e-6, [2, 3]), (2, "colours", 0.5, 1e-6, [4])]),
+        (
+            day,
+            [
+                (0, "a", 0.5, 1e-6, [1]),
+                (1, "a", 0.5, 1e-6, [2]),
+                (2, "a", 0.5, 1e-6, [1, 2]),
+                (3, "a", 0.5, 9.5e-5, [3]),
+            ],
+        ),
+        (day, [(0, "a", 2.0, 1e-5, [1]), (1, "a", 2.0, 1e-5, [1]), (2, "b", 2.0, 1e-5, [1])]),
+    ]
+    found = []
+    for period, turns in histories:
+        now = [0.0]
+        account, listed = Account(None, Limits(), lambda now=now: now[0], period), []
+        for number, (at, experiment, epsilon, delta, batches) in enumerate(turns):
+            now[0] = float(at)
+            try:
+                account.charge(epsilon, delta, Pending(experiment, "", str(number), "", 0), batches)
+                charged = [account.ledger.charges[-1].cost, account.ledger.charges[-1].delta]
+            except BudgetExceeded:
+                charged = None
+            names = ("at", "experiment", "epsilon", "delta", "batches", "charged")
+            listed.append(dict(zip(names, (at, experiment, epsilon, delta, batches, charged), strict=True)))
+        found.append({"period": period, "turns": listed})
+    return found

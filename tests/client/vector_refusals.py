@@ -1,0 +1,171 @@
+"""Configurations and offers that a client must refuse, and some beside them that it must not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from vector_reports import (
+    COLOURS,
+    SIGN,
+    configuration_of,
+    fixed,
+    signed,
+)
+
+from croupier.client.configuration import Privacy
+from croupier.client.limits import Limits
+from croupier.client.signing import Statement, to_text
+from croupier.client.wire import Reporting
+from croupier.noise import Poisson
+from croupier.noise.serial import noise_to_dict
+from croupier.protocols import (
+    counted_messages,
+    histogram,
+    shuffled_bits,
+    shuffled_laplace,
+)
+
+
+class Cases:
+    """Turns that a client must take or refuse, each under a configuration that is named."""
+
+    def __init__(self) -> None:
+        self.configurations: dict[str, Any] = {}
+        self.cases: list[dict[str, Any]] = []
+        self.statements: dict[str, Statement] = {}
+
+    def configuration(self, name: str, statement: Statement) -> str:
+        self.configurations[name], self.statements[name] = statement.to_dict(), statement
+        return name
+
+    def add(self, why: str, name: str, *mechanisms: Any, refused: str | None = "offer", **more: Any) -> None:
+        """A case: `refused` says what is refused, the configuration or the offer; None: nothing is."""
+        before, changes = more.pop("before", None), more
+        texts = [m if isinstance(m, str) else json.dumps(m, sort_keys=True) for m in mechanisms]
+        body = {
+            "version": 1,
+            "experiment": "colours",
+            "configuration": to_text(self.statements[name].hash),
+            "offer": 7,
+            "arm": 0,
+            "batches": [{"number": 3 + i, "mechanism": text} for i, text in enumerate(texts)],
+        } | changes
+        offer = None if refused == "configuration" else signed(Statement.of("offer", body)).to_dict()
+        self.cases.append({"why": why, "refused": refused, "before": before, "configuration": name, "offer": offer})
+
+
+def changed(mechanism: Reporting, **changes: Any) -> dict[str, Any]:
+    """A mechanism as data, with some of it replaced, parts of parts as `carrier__pieces`."""
+    body = mechanism.to_dict()
+    for path, value in changes.items():
+        *outer, last = path.split("__")
+        place = body
+        for key in outer:
+            place = place[key]
+        place[last] = value
+    return body
+
+
+def refusals() -> dict[str, Any]:
+    """Offers and configurations that differ in one thing from one that is accepted."""
+    cases = Cases()
+    laplace = shuffled_laplace(epsilon=1.0, binary=True).plan(users=40)
+    whole = Privacy(1.0, laplace.guarantee.delta, 1.0, "a device", 86_400)
+    plain = configuration_of(laplace, privacy=whole)
+    cases.configuration("laplace", signed(plain.statement()))
+    cases.add("as promised", "laplace", laplace.to_json(), refused=None)
+    cases.add("almost no pieces", "laplace", changed(laplace, carrier__pieces=2))
+    fewest = laplace.carrier.pieces
+    cases.add("one piece too few", "laplace", changed(laplace, carrier__pieces=fewest - 1))
+    cases.add("pieces for less security", "laplace", changed(laplace, carrier__security=30))
+    cases.add("fewer than 19 honest users", "laplace", changed(laplace, honest=18, share__r="1/18", carrier__pieces=99))
+    cases.add("half of the noise", "laplace", changed(laplace, share__r="1/80"))
+    cases.add("noise of half the scale", "laplace", changed(laplace, share__scale="1/2"))
+    cases.add("a modulus that does not hold the sum", "laplace", changed(laplace, carrier__modulus=40))
+    cases.add("no noise on the device", "laplace", changed(laplace, noise_from="analyzer"))
+    cases.add("another carrier", "laplace", changed(laplace, carrier={"kind": "plain", "modulus": 200, "slack": 20}))
+    vectors = {"kind": "ball", "dimension": 1, "diameter": 2.0, "clip": False}
+    cases.add("vectors", "laplace", changed(laplace, values=vectors))
+    cases.add("other values than signed", "laplace", changed(laplace, values__clip=True))
+    cases.add("a batch below the smallest", "laplace", shuffled_laplace(epsilon=1.0, binary=True).plan(39).to_json())
+    cases.add("no arm", "laplace", laplace.to_json(), arm=None)
+    cases.add("an arm that there is not", "laplace", laplace.to_json(), arm=2)
+    cases.add("an offer of another experiment", "laplace", laplace.to_json(), experiment="sounds")
+    cases.add("no batch", "laplace")
+    cases.add("two batches where one was promised", "laplace", laplace.to_json(), laplace.to_json())
+    twice = [{"number": 3, "mechanism": laplace.to_json()}] * 2
+    cases.add("one batch twice", "laplace", laplace.to_json(), batches=twice)
+
+    partly = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.55).plan(users=100)
+    half = configuration_of(partly, privacy=replace(whole, honest_fraction=0.55))
+    cases.configuration("partly", signed(half.statement()))
+    cases.add("55 honest users of 100 at 0.55", "partly", partly.to_json(), refused=None)
+    cases.add("56 honest users of 100 at 0.55", "partly", changed(partly, honest=56, share__r="1/56"))
+
+    counted = counted_messages(epsilon=1.0, delta=1e-6).plan(users=100)
+    cases.configuration("counted", signed(configuration_of(counted).statement()))
+    cases.add("counts as promised", "counted", counted.to_json(), refused=None)
+    thin = noise_to_dict(Poisson(counted.share.rate / 2))
+    cases.add("half of the counted noise", "counted", changed(counted, share=thin))
+    cases.add("a limit on the noise that costs too much", "counted", changed(counted, guarantee__delta=1e-3))
+
+    uncounted = configuration_of(counted)
+    uncounted = replace(
+        uncounted, recipe=uncounted.recipe | {"values": changed(counted, values__binary=False)["values"]}
+    )
+    cases.configuration("uncounted", signed(uncounted.statement()))
+    cases.add("counts of values that are not binary", "uncounted", changed(counted, values__binary=False))
+    cases.add("a claim without a number for e^ε", "counted", changed(counted, guarantee__epsilon=1000.0))
+
+    bits = shuffled_bits(epsilon=1.0, delta=1e-6).plan(users=100)
+    cases.configuration("bits", signed(configuration_of(bits).statement()))
+    cases.add("bits as promised", "bits", bits.to_json(), refused=None)
+    cases.add("a value told by the number of its bits", "bits", changed(bits, carrier__value_messages=0))
+    cases.add("bits that err to one side", "bits", changed(bits, side="over"))
+    for count, refused in ((4095, None), (4096, "offer")):
+        many = changed(bits, share={"family": "SparseBits", "slots": count, "rate": 1})
+        cases.add(f"a report of {count + 1} slots", "bits", many, refused=refused)
+
+    names = histogram(epsilon=1.0, delta=1e-6, universe=COLOURS).plan(users=100)
+    counting = configuration_of(names, arms=(), program={"kind": "histogram"})
+    cases.configuration("histogram", signed(counting.statement()))
+    cases.add("a histogram as promised", "histogram", names.to_json(), refused=None, arm=None)
+    thin = noise_to_dict(Poisson(names.tally.share.rate / 2))
+    cases.add("half of a histogram's noise", "histogram", changed(names, ballot__share=thin), arm=None)
+    other = changed(names, universe__names=["red", "green", "grey"])
+    cases.add("another universe", "histogram", other, arm=None)
+
+    limits = Limits()
+    for why, change in {
+        "ε above the device's": {"epsilon": 1.01 * limits.epsilon},
+        "δ above the device's": {"delta": 1.01 * limits.delta},
+        "a period longer than the device's": {"period": limits.longest_period + 1},
+    }.items():
+        cases.configuration(why, signed(replace(plain, privacy=replace(whole, **change)).statement()))
+        cases.add(why, why, refused="configuration")
+    small = shuffled_laplace(epsilon=1.0, binary=True).plan(users=limits.users - 1)
+    cases.configuration("small", signed(configuration_of(small, privacy=whole).statement()))
+    cases.add("batches smaller than the device's", "small", refused="configuration")
+    for revision in (1, 2):
+        cases.configuration(f"revision {revision}", signed(replace(plain, revision=revision).statement()))
+    cases.add("a newer revision", "revision 2", laplace.to_json(), refused=None, before="laplace")
+    cases.add("the revision before the newest", "revision 1", laplace.to_json(), refused=None, before="revision 2")
+    cases.add("a stale revision", "laplace", refused="configuration", before="revision 2")
+    cases.configuration("one", plain.statement().signed("analyzer", SIGN["analyzer"]))
+    cases.add("one signature is missing", "one", refused="configuration")
+    text = plain.statement()
+    swapped = {"analyzer": signed(text).signatures["shuffler"], "shuffler": signed(text).signatures["analyzer"]}
+    cases.configuration("swapped", Statement("configuration", text.text, swapped))
+    cases.add("signatures under each other's names", "swapped", refused="configuration")
+    kept = signed(text).signatures
+    cases.configuration("edited", Statement("configuration", text.text.replace("Which", "What"), kept))
+    cases.add("words that were not signed", "edited", refused="configuration")
+    rogue = Ed25519PrivateKey.from_private_bytes(fixed("rogue sign", 32))
+    keys = plain.keys | {"shuffler": replace(plain.keys["shuffler"], verify=rogue.public_key().public_bytes_raw())}
+    foreign = replace(plain, keys=keys).statement().signed("analyzer", SIGN["analyzer"]).signed("shuffler", rogue)
+    cases.configuration("other keys", foreign)
+    cases.add("other keys than those seen first", "other keys", refused="configuration", before="laplace")
+    return {"configurations": cases.configurations, "cases": cases.cases}

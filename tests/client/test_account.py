@@ -253,9 +253,10 @@ def test_a_clock_that_was_ahead_does_not_lock_the_ledger():
     assert account.left == 4.0
 
 
-@pytest.mark.parametrize("where", ["", "occupied/account.json"])
+@pytest.mark.parametrize("where", ["", "occupied/account.json", "directory"])
 def test_a_place_that_cannot_hold_an_account_is_named(where, tmp_path):
     (tmp_path / "occupied").write_text("a file, not a directory")
+    (tmp_path / "directory").mkdir()
     with pytest.raises(InvalidParameter, match="account"):
         Account(tmp_path / where if where else Path(""), Limits())
 

@@ -1,5 +1,6 @@
 """The pages in a real Chromium, with real servers and real users: what moves, what is drawn, and how it looks."""
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -102,12 +103,14 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     page.evaluate("window.loadedOnce = true")
     assert watched.text("#status") == "running"
     assert "0 of 200" in watched.text("#part-reports")
+    assert "nothing yet: nobody has reported" in watched.text("#part-privacy")
     for users in (12, 24):
         world.crowd("waiting", 12, (0.5, 0.5, 0.5)).join()
         page.wait_for_selector(f"#part-reports dd:has-text('{users} of 200')")
         filled = page.locator("#part-filling progress").evaluate_all("(all) => all.map((one) => one.value)")
         assert sum(filled) == users
     assert "is full" not in watched.text("#part-log")
+    assert "nobody has reported" not in watched.text("#part-privacy")
     world.crowd("waiting", 400, (0.5, 0.5, 0.5)).join()
     page.wait_for_selector("#status:has-text('finished')")
     state = world.state("waiting")
@@ -128,7 +131,7 @@ def test_an_arm_that_is_out_says_since_when_and_text_stays_text(world, watched):
     page = watched.show("/#colours")
     rows = page.locator("#part-program tbody tr")
     for arm in gone:
-        assert f"out after {arm['out']['reports']:,} reports" in rows.nth(arm["arm"]).inner_text()
+        assert f"out after {arm['out']['reports']:,} reports in all" in rows.nth(arm["arm"]).inner_text()
         event = next(event for event in state["events"] if event["number"] == arm["out"]["record"])
         assert event["event"] == "released"
         assert event["at"] == arm["out"]["at"]
@@ -257,8 +260,35 @@ def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched
     samples = page.locator(".messages pre").all_text_contents()
     assert samples == ["\n".join(sample["messages"]) for sample in batch["sample"]]
     assert samples[0] != samples[1]
-    for heading in ("What leaves your device", "What nobody learns", "What is not promised"):
-        assert heading in watched.text("main")
+    headings = ["What leaves your device", "What nobody learns", "What each server learns", "What is not promised"]
+    assert page.locator(".cards h3").all_inner_texts() == headings
+    nobody, servers = page.locator(".card").nth(1).inner_text(), page.locator(".card").nth(2).inner_text()
+    assert "Your answer." in nobody
+    assert "learns" not in nobody.removeprefix("What nobody learns")
+    assert "The shuffler: that you reported" in servers
+
+
+@pytest.mark.slow
+def test_a_participant_of_nothing_is_told_so(world, watched):
+    page = watched.page
+    page.goto(world.url + "/participate/nothing", wait_until="commit")
+    page.wait_for_selector("main:has-text('There is no experiment called “nothing”.')")
+
+
+@pytest.mark.slow
+def test_a_mean_that_noise_carries_beyond_the_scale_is_explained(world, watched):
+    """The page is given a state in which it happened, and one in which it did not."""
+    state = world.state("colours")
+    arms = state["program"]["arms"]
+    for mean, explained in ((1.031, True), (-0.02, True), (1.0, False)):
+        for arm in arms:
+            arm["mean"] = 0.5
+        arms[0]["mean"] = mean
+        stream = {"body": f"retry: 60000\n\ndata: {json.dumps(state)}\n\n", "content_type": "text/event-stream"}
+        watched.page.route("**/live", lambda route, _, stream=stream: route.fulfill(**stream))
+        watched.page.goto("about:blank")
+        watched.show("/#colours")
+        assert ("noise can carry it beyond the scale" in watched.text("#part-program")) is explained
 
 
 @pytest.mark.slow

@@ -162,8 +162,13 @@ LOGGED = {
     "experiment",
     "record",
     "offer",
+    "batch",
     "batches",
+    "operation",
+    "arm",
     "what",
+    "why",
+    "from",
     "error",
     "setting",
 }

@@ -1,6 +1,7 @@
 """Settings, keys and experiments: every wrong one stops at the door with one line."""
 
 import asyncio
+import base64
 import os
 import socket
 import stat
@@ -74,8 +75,8 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"name": "Big Name"}, "experiment"),
-        ({"name": None}, "experiment"),
+        ({"name": "Big Name"}, "name = 'Big Name'"),
+        ({"name": None}, "name is missing"),
         ({"arms": ["x"]}, "arms"),
         ({"arms": ["x", "x"]}, "arms"),
         ({"arms": "xy"}, "arms"),
@@ -99,6 +100,59 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
         ({"arms": [], "program": {"kind": "counter", "users": 100}, "batches": {"deadline": 5}}, "deadline"),
         ({"program": {"kind": "counter", "users": 100}}, "arms"),
         ({"arms": [], "program": {"kind": "histogram", "users": 9}}, "items"),
+        # Keys that would shadow, or be shadowed by, what stands elsewhere in the file.
+        *(
+            ({"program": {"horizon": 1000, key: value}}, f"program.{key} is unknown here")
+            for key, value in {
+                "name": "sdp-ae",
+                "arms": 5,
+                "protocol_name": "shuffled-bits",
+                "epsilon": 0.1,
+                "delta": 1e-9,
+                "honest_fraction": 0.5,
+                "smallest": 64,
+                "horizont": 5,
+            }.items()
+        ),
+        *(
+            ({"program": {"horizon": 1000, "failure": bad}}, r"program.failure = .* in \(0, 1\)")
+            for bad in (3, -1, "x")
+        ),
+        ({"program": {"horizon": 1000, "failure": 0.1}}, "dp-klucb does not use it"),
+        ({"program": {"horizon": 9000, "policy": "sdp-ae", "exploration": 1.0}}, "sdp-ae does not use it"),
+        ({"program": {"horizon": 1000, "exploration": 0}}, "program.exploration = 0"),
+        ({"program": {"horizon": 1000, "growth": 0}}, "program.growth = 0"),
+        # Numbers beyond what anybody can plan with.
+        ({"program": {"horizon": 10**30}}, r"program.horizon = 10* is not allowed: .* in \[1, 10*\]"),
+        ({"batches": {"smallest": 10**30}}, "batches.smallest = 10"),
+        ({"batches": {"smallest": 32.5}}, "batches.smallest = 32.5"),
+        ({"batches": {"smallest": 5}}, "batches.smallest = 5 .* >= 21, the smallest batch of shuffled-laplace"),
+        ({"batches": {"smallest": 0}}, "batches.smallest = 0"),
+        ({"batches": {"deadline": 1e300}}, "batches.deadline"),
+        ({"batches": {"deadline": 0.001}}, "batches.deadline = 0.001"),
+        ({"privacy": {"epsilon": 1e-300}}, "privacy.epsilon = 1e-300"),
+        ({"privacy": {"epsilon": 50}}, r"privacy.epsilon = 50 is not allowed: it must be a number in \[0.01, 20\]"),
+        ({"privacy": {"delta": 1e-300}}, "privacy.delta = 1e-300"),
+        ({"privacy": {"unit": 3}}, "privacy.unit = 3"),
+        ({"privacy": {"period": 10**30}}, "privacy.period"),
+        ({"reward": {"binary": "yes"}}, "reward.binary = 'yes' is not allowed: it must be true or false"),
+        ({"reward": {"binary": False, "protocol": "shuffled-bits"}}, "reward.binary = False .* two values"),
+        ({"arms": [], "program": {"kind": "counter"}}, "program.users"),
+        ({"arms": [], "program": {"kind": "counter", "users": 100}, "reward": {"low": 5}}, "reward.low = 5"),
+        (
+            {"arms": [], "program": {"kind": "counter", "users": 100}, "batches": {"smallest": 5}},
+            "batches.smallest = 5 .* >= 21",
+        ),
+        ({"arms": [], "program": {"kind": "histogram", "items": ["a", "b"]}}, "program.users"),
+        ({"arms": [], "program": {"kind": "histogram", "users": 9, "universe": "words.txt"}}, "universe .* a table"),
+        (
+            {"arms": [], "program": {"kind": "histogram", "users": 9, "universe": {"kind": "x"}}},
+            "items, buckets, numbers",
+        ),
+        (
+            {"arms": [], "program": {"kind": "histogram", "users": 9, "items": ["a", "b"]}, "batches": {"smallest": 5}},
+            "batches.smallest = 5 .* left out",
+        ),
     ],
 )
 def test_a_wrong_experiment_is_one_line_that_names_what_is_wrong(changes, word):
@@ -163,7 +217,8 @@ WRONG = {
     "an unknown key of an experiment": ("analyzer colour.toml", "'colour'"),
     "an experiment that is no TOML": ("analyzer torn.toml", "is not TOML"),
     "an experiment that is not there": ("analyzer none.toml", "cannot be read"),
-    "two experiments of one name": ("analyzer good.toml good.toml", "same name"),
+    "two experiments of one name": ("analyzer good.toml twin.toml", "good.toml and twin.toml have the same name, 'a'"),
+    "a universe that is a file": ("analyzer universe.toml", "universe.toml: program.universe = 'words.txt'"),
     "no experiment": ("analyzer", "EXPERIMENT.toml"),
     "an experiment for the shuffler": ("shuffler good.toml", "takes no experiments"),
     "an operator's hash that is none": ("analyzer good.toml --admin sha256:garbage", "admin"),
@@ -194,6 +249,8 @@ WRONG = {
 }
 FILES = {
     "good.toml": EXPERIMENT,
+    "twin.toml": EXPERIMENT,
+    "universe.toml": 'name = "a"\n[program]\nkind = "histogram"\nusers = 100\nuniverse = "words.txt"\n',
     "policy.toml": EXPERIMENT + 'policy = "nope"\n',
     "epsilon.toml": EXPERIMENT + "[privacy]\nepsilon = 0\n",
     "negative.toml": EXPERIMENT + "[privacy]\nepsilon = -1.0\n",
@@ -252,14 +309,64 @@ def test_a_variable_that_is_no_setting_is_named():
         read(ShufflerSettings, "SHUFFLER", None, GIVEN, {"CROUPIER_SHUFFLER_ADMISION": "AAAA"})
 
 
-@pytest.mark.parametrize(
-    "arguments", [["verify", "none.jsonl"], ["crowd", "--users", "1", "--analyzer", "http://127.0.0.1:9"]]
-)
-def test_other_commands_without_their_servers_or_files_end_the_same_way(arguments, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
+OTHERS = {
+    # What is wrong with another command: its arguments, and a word of the line that it ends with.
+    "no transcript": ("verify none.jsonl", "cannot be read"),
+    "a key of another length": (
+        "verify good.toml --analyzer AAAA",
+        "analyzer = 'AAAA' is not allowed: it must be a public",
+    ),
+    "no analyzer": ("crowd --users 1 --analyzer http://127.0.0.1:9", "does not answer"),
+    "an analyzer without a scheme": ("crowd --users 1 --analyzer nowhere", "http"),
+    "an address that is none": ("crowd --users 1 --analyzer http://[::1", "does not answer"),
+    "a port beyond all": ("up --port 80000000000000000000", "port = 80000000000000000000"),
+    "no port for the shuffler": ("up --port 65535", "port = 65535"),
+    "a port that is none": ("up --port -1", "port = -1"),
+    "a home that is a file": ("up --port 0 --home good.toml", "good.toml cannot be used as a home"),
+    "a home below a file": ("up --port 0 --home good.toml/home", "cannot be used as a home"),
+    "keys in a file": ("serve keys good.toml", "good.toml cannot be made"),
+    "keys that nobody can make": ("serve keys /proc/none/keys", "cannot be made"),
+    "keys in no directory": ("serve keys", "directory"),
+}
+
+
+@pytest.mark.parametrize("wrong", OTHERS)
+def test_other_commands_end_the_same_way(wrong, set_up, monkeypatch, capsys):
+    monkeypatch.chdir(set_up[0])
+    command, word = OTHERS[wrong]
+    assert main(command.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"croupier {arguments[0]}: ")
+    assert line.startswith(f"croupier {command.split()[0]}: ")
+    assert word in line
+
+
+def test_a_range_of_ones_own_means_numbers_within_it():
+    reward = {"low": 1, "high": 5}
+    for given, binary in (({}, True), (reward, False), (reward | {"binary": True}, True)):
+        assert plan(BASE | {"reward": given}).recipe["values"]["binary"] is binary
+    assert plan(BASE | {"reward": reward | {"protocol": "shuffled-bits"}}).recipe["values"]["binary"]
+
+
+def test_a_counter_counts_up_to_a_value_of_ones_own_in_batches_of_a_size_of_ones_own():
+    counter = {"name": "a", "program": {"kind": "counter", "users": 400, "shufflers": 2}}
+    found = plan(counter | {"reward": {"low": 0, "high": 5}, "batches": {"smallest": 50}})
+    assert found.recipe["smallest"] == 50
+    assert found.recipe["values"] | {"low": 0, "high": 5, "binary": False} == found.recipe["values"]
+
+
+def test_a_public_key_is_read_in_every_form_that_people_paste_and_printed_in_one(tmp_path, capsys):
+    found = key_files.make(tmp_path / "keys").verify
+    text = to_text(found)
+    standard = base64.b64encode(found).decode()
+    for form in (text, found.hex(), found.hex().upper(), text + "=", standard, standard.rstrip("=")):
+        assert key_files.public_key("analyzer", form) == found
+    for wrong in ("", "AAAA", text[:-1], found.hex()[:-2], text + "==x", "ä" * 43):
+        with pytest.raises(CroupierError, match="analyzer = .* a public key of 32 bytes"):
+            key_files.public_key("analyzer", wrong)
+    assert main(["serve", "keys", str(tmp_path / "keys")]) == 0
+    said = capsys.readouterr().out
+    assert f"signing key {text}," in said
+    assert found.hex() not in said
 
 
 def test_a_shuffler_that_admits_everybody_says_so_at_start(tmp_path, caplog):
@@ -276,3 +383,14 @@ def test_a_shuffler_that_admits_everybody_says_so_at_start(tmp_path, caplog):
 
     assert asyncio.run(warnings("")) == ["everybody is admitted"]
     assert asyncio.run(warnings(issuer)) == []
+
+
+def test_settings_of_the_wrong_kind_are_called_by_plain_words():
+    with pytest.raises(CroupierError, match="workers = 'x' is not allowed: it must be a whole number"):
+        read(ShufflerSettings, "SHUFFLER", None, GIVEN | {"workers": "x"}, {})
+
+
+@pytest.mark.parametrize("form", ["00" * 32, "A" * 43, "A" * 43 + "="])
+def test_an_issuers_key_may_have_any_form_that_people_paste(form):
+    found = ShufflerSettings(**GIVEN, admission=form)
+    assert key_files.public_key("admission", found.admission) == bytes(32)

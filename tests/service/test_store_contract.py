@@ -482,3 +482,15 @@ def test_somebody_who_reads_the_file_makes_no_writer_wait(tmp_path):
         with store.database.read() as connection:
             assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1000 * BUSY_SECONDS
     store.close()
+
+
+def test_the_other_servers_store_is_called_that(store_url):
+    ShufflerStore(store_url, secure(), KEY).close()
+    with pytest.raises(StoreProblem, match="another server's"):
+        AnalyzerStore(store_url)
+
+
+def test_the_analyzers_store_is_not_the_shufflers(store_url):
+    AnalyzerStore(store_url).close()
+    with pytest.raises(StoreProblem, match="another server's"):
+        ShufflerStore(store_url, secure(), KEY)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -34,6 +36,11 @@ GROUPS = {
 }
 """Commands by what a person wants."""
 
+SERVING = (up, serve)
+"""Those that run until they are stopped, and have no result to print as JSON."""
+
+DASHED_KEY = re.compile(r"-[A-Za-z0-9_-]{42}=?")
+
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line on stderr, exit status 2."""
@@ -58,7 +65,8 @@ def parser() -> argparse.ArgumentParser:
             command = commands.add_parser(
                 module.NAME, prog=f"croupier {module.NAME}", help=module.SUMMARY, description=module.SUMMARY
             )
-            command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+            if module not in SERVING:
+                command.add_argument("--json", action="store_true", help="print JSON instead of a table")
             module.add(command)
             command.set_defaults(run=module.run)
     return top
@@ -74,7 +82,7 @@ def _overview() -> list[str]:
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; files may come after them, which argparse alone does not allow behind another positional."""
     top = parser()
-    options, rest = top.parse_known_args(arguments)
+    options, rest = top.parse_known_args(_joined(sys.argv[1:] if arguments is None else arguments))
     if rest and (not hasattr(options, "files") or any(one.startswith("-") for one in rest)):
         top.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
@@ -82,14 +90,31 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """A public key may begin with a dash, which argparse would take for an option: it is joined to the one before."""
+    found: list[str] = []
+    for argument in arguments:
+        if DASHED_KEY.fullmatch(argument) and found and re.fullmatch("--[a-z-]+", found[-1]):
+            found[-1] += f"={argument}"
+        else:
+            found.append(argument)
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; bad input is one line on stderr and status 2."""
     options = _parsed(arguments)
     try:
-        return int(options.run(options))
+        status = int(options.run(options))
+        sys.stdout.flush()
+        return status
     except CroupierError as error:
         print(f"croupier {options.command}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # Whoever read the output, such as `head`, has enough; nothing may be flushed into the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -28,6 +28,9 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--at-once", type=int, default=32, metavar="C", help="users at a time, a process (default: 32)"
     )
+    command.add_argument(
+        "--issuer", default="", metavar="DIR", help="keys that sign a ticket for each user, if only those are admitted"
+    )
     command.add_argument("--seed", type=int, default=0, metavar="S", help="of who they are; noise is always secret")
 
 
@@ -36,11 +39,12 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     from croupier.service import crowd
 
-    experiment = options.experiment or first_experiment(options.analyzer)
-    state = crowd.wait_finished(options.analyzer, experiment, 0)
+    analyzer = options.analyzer.rstrip("/")
+    experiment = options.experiment or first_experiment(analyzer)
+    state = crowd.wait_finished(analyzer, experiment, 0)
     means = means_of(options.means, len(state["arms"]) or 1)
     population = crowd.Crowd(
-        options.analyzer,
+        analyzer,
         experiment,
         options.users,
         means,
@@ -50,10 +54,11 @@ def run(options: argparse.Namespace) -> int:
         options.late_seconds,
         options.at_once,
         options.seed,
+        options.issuer,
     )
     with progress("users", options.users) as advance:
         outcomes = crowd.run(population, options.processes, advance)
-    state = crowd.wait_finished(options.analyzer, experiment, 1.0)
+    state = crowd.wait_finished(analyzer, experiment, 1.0)
     if options.json:
         print_json({"experiment": experiment, "outcomes": outcomes, "state": state})
         return 0
@@ -64,13 +69,9 @@ def run(options: argparse.Namespace) -> int:
 
 def first_experiment(analyzer: str) -> str:
     """The first experiment that is not finished, or else the first."""
-    import httpx
+    from croupier.service.crowd import experiments
 
-    try:
-        found = httpx.get(f"{analyzer}/experiments", timeout=10.0).json()["experiments"]
-    except (httpx.HTTPError, ValueError, KeyError) as error:
-        raise CroupierError(f"the analyzer at {analyzer} does not answer: {error}") from None
-    for one in sorted(found, key=lambda one: bool(one["finished"])):
+    for one in sorted(experiments(analyzer), key=lambda one: bool(one["finished"])):
         return str(one["name"])
     raise CroupierError(f"the analyzer at {analyzer} has no experiment")
 

@@ -16,6 +16,39 @@ SUMMARY = "run the shuffler or the analyzer, or make their keys"
 
 ROLES = ("shuffler", "analyzer", "keys")
 
+SETTINGS = {
+    "keys": "the directory of this server's keys",
+    "store": "its store: an SQLite file, or postgresql://user@host/database",
+    "listen": "where it listens, as 0.0.0.0:8400",
+    "url": "its address as clients reach it (default: by `listen`)",
+    "certificate": "a PEM file, to serve TLS itself",
+    "certificate_key": "the certificate's key",
+    "origins": "web sites whose pages may be clients, as 'https://shop.example https://www.shop.example'; * for all",
+    "suite": "how reports are sealed; keys: for which suite",
+    "openers": "processes that open reports, for each worker (0: none)",
+    "analyzer": "shuffler: the analyzer's secret, as a file or as sha256: and its hash",
+    "workers": "shuffler: processes that answer",
+    "ahead": "shuffler: turns given out for each user of a batch",
+    "spare": "shuffler: and so many more",
+    "due_within": "shuffler: seconds until a turn is given to somebody else too",
+    "report_within": "shuffler: seconds until a turn is void",
+    "admission": "shuffler: the public key of who issues tickets, as base64 (default: everybody is admitted)",
+    "remember": "shuffler: seconds that spent tokens are known",
+    "largest_epsilon": "shuffler: the largest ε that it lends itself to",
+    "smallest_batch": "shuffler: the smallest batch that it lends itself to",
+    "group_size": "shuffler: reports written in one transaction, at most",
+    "group_seconds": "shuffler: how long a report waits for others to be written with",
+    "queue": "shuffler: requests that wait; one more is told to come back later",
+    "bearer": "analyzer: the file with the secret that it shows the shuffler",
+    "admin": "analyzer: the operators' secret, as a file or as sha256: and its hash",
+    "shuffler": "analyzer: the shuffler's address as clients reach it",
+    "shuffler_internal": "analyzer: its own way to the shuffler (default: the same)",
+    "poll": "analyzer: seconds between two looks at the shuffler",
+}
+"""What each setting means; `docs/service.md` has the defaults."""
+
+METAVARS = {int: "N", float: "NUMBER", str: "TEXT"}
+
 
 def add(command: argparse.ArgumentParser) -> None:
     """The server, its settings' file, and any setting by name."""
@@ -23,10 +56,17 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("files", nargs="*", metavar="FILE", help="experiments (analyzer), or a directory (keys)")
     command.add_argument("--settings", metavar="FILE", help="settings as TOML; see docs/service.md")
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
-    for name, kind in _options().items():
-        option = f"--{name.replace('_', '-')}"
-        command.add_argument(
-            option, type=kind, metavar=kind.__name__.upper(), help=argparse.SUPPRESS, dest=f"set_{name}"
+    settings = command.add_argument_group(
+        "settings", "of both servers unless it says whose; also in the settings' file and as CROUPIER_SHUFFLER_NAME"
+    )
+    kinds = _options()
+    for name in sorted(kinds, key=[*SETTINGS, *kinds].index):
+        settings.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=kinds[name],
+            metavar=METAVARS[kinds[name]],
+            help=SETTINGS.get(name, "").replace("%", "%%"),
+            dest=f"set_{name}",
         )
 
 
@@ -59,6 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
     from croupier.client.sealing import DEFAULT_SUITE
+    from croupier.client.signing import to_text
     from croupier.service import keys
 
     if len(options.files) != 1:
@@ -72,7 +113,7 @@ def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
     for name in ("bearer", "admin"):
         secret = keys.make_bearer(directory / name)
         print(f"{directory / name}: sha256:{keys.bearer_hash(secret)}")
-    print(f"{directory}: signing key {found.verify.hex()}, sealing key {key.number} ({suite}) {key.id.hex()}")
+    print(f"{directory}: signing key {to_text(found.verify)}, sealing key {key.number} ({suite}) {to_text(key.id)}")
     return 0
 
 

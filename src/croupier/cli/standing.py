@@ -38,7 +38,7 @@ def standing(state: dict[str, Any]) -> Group | str:
         return f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else "")
     rows = [
         [
-            state["arms"][arm["arm"]] + (" *" if arm["arm"] == program["best_arm"] else ""),
+            state["arms"][arm["arm"]] + (" *" if arm["arm"] == program["best_arm"] and arm["batches"] else ""),
             f"{arm['users']:,}",
             number(arm["mean"], 3) if arm["batches"] else "–",
             f"[{arm['lower']:.3f}, {arm['upper']:.3f}]",

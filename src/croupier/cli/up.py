@@ -6,7 +6,9 @@ import argparse
 import signal
 import sys
 import tempfile
-import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,9 +48,25 @@ def run(options: argparse.Namespace) -> int:
     """Start both, say where to look, wait."""
     require_service()
     integer("crowd", options.crowd, 0)
+    integer("port", options.port, 0, 65_534)
     between("silent", options.silent, 0, 1, "[)")
-    with tempfile.TemporaryDirectory(prefix="croupier-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="croupier-") as scratch, _stoppable():
         return _run(options, Path(options.home or scratch))
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM stops whatever runs as Ctrl-C does; a second one does not disturb the servers' own end."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(options: argparse.Namespace, directory: Path) -> int:
@@ -57,8 +75,6 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
     analyzer = options.port or free_port()
     home = Home(directory, analyzer, analyzer + 1 if options.port else free_port())
     experiments = options.experiments or [default_experiment()]
-    stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     with both(home, experiments, shuffler=HERE) as children:
         print(f"dashboard  {home.analyzer_url}/", flush=True)
         print(f"analyzer   {home.analyzer_url}   (log: {children['analyzer'].log})")
@@ -77,7 +93,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
             if not sys.stdout.isatty():
                 return 0
             print(f"\nThe dashboard stays at {home.analyzer_url}/ until Ctrl-C.", flush=True)
-        return _wait(children, stopped)
+        return _wait(children, options.home is not None)
 
 
 def _show_crowd(options: argparse.Namespace, home: Home) -> None:
@@ -106,14 +122,15 @@ def _show_crowd(options: argparse.Namespace, home: Home) -> None:
     print_verdict(verify(answer.text))
 
 
-def _wait(children: dict[str, Child], stopped: threading.Event) -> int:
+def _wait(children: dict[str, Child], kept: bool) -> int:
     """Until Ctrl-C or SIGTERM, which is how this is meant to end, or until a server ends by itself."""
     try:
-        while not stopped.wait(0.5):
+        while True:
+            time.sleep(0.5)
             for server, child in children.items():
-                if child.process.poll() is not None:
-                    print(f"the {server} has ended; see {child.log}")
-                    return 1
+                if child.ended:
+                    where = child.log if kept else "--home DIR keeps it"
+                    raise CroupierError(f"the {server} has ended: {child.last_words} (its log: {where})")
     except KeyboardInterrupt:
         print()
     return 0

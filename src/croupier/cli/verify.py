@@ -23,13 +23,13 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("transcript", metavar="TRANSCRIPT", help="a file, or - for standard input")
     for server in ("analyzer", "shuffler"):
         command.add_argument(
-            f"--{server}", metavar="KEY", help=f"the signing key that the {server} must have, in base64"
+            f"--{server}", metavar="KEY", help=f"the signing key that the {server} must have, as `serve keys` prints it"
         )
 
 
 def run(options: argparse.Namespace) -> int:
     """Check it; a transcript that does not follow is one line on stderr and status 2."""
-    from croupier.client.signing import from_text
+    from croupier.service.keys import public_key
     from croupier.service.verifying import verify
 
     try:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise CroupierError(f"{options.transcript} cannot be read: {error}") from None
     given = {server: getattr(options, server) for server in ("analyzer", "shuffler")}
-    verdict = verify(text, {server: from_text(server, key) for server, key in given.items() if key is not None})
+    verdict = verify(text, {server: public_key(server, key) for server, key in given.items() if key is not None})
     if options.json:
         print_json(asdict(verdict))
         return 0
@@ -56,10 +56,12 @@ def print_verdict(verdict: Verdict) -> None:
     print(f"  decisions    {verdict.offers} offers are those that the program wants, {verdict.operations} operations")
     print(
         f"  batches      {verdict.released} released, each with exactly its users ({verdict.reports:,} reports, "
-        f"smallest batch {verdict.smallest}); {verdict.expired} expired; {verdict.damaged} damaged messages"
+        f"smallest batch {verdict.smallest}); {verdict.expired} expired, {verdict.refused} refused by the analyzer; "
+        f"{verdict.damaged} damaged messages"
     )
     print(
         f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {verdict.claimed_delta:.3g}) claimed for a turn; "
         f"recomputed δ = {verdict.worst_delta:.3g} at that ε"
     )
-    print("  not shown    that the released numbers are what the messages said: only the analyzer saw those")
+    print("  not shown    that the released numbers are what the messages said: only the analyzer saw those;")
+    print("               and that a batch which expired or was refused had to be")

@@ -98,6 +98,9 @@ class Account:
             try:
                 if self.path.exists():
                     self._read(self.path.read_text(encoding="utf-8"))
+            except OSError as error:
+                self.close()
+                raise InvalidParameter("account", str(self.path), f"a readable file ({error.strerror})") from None
             except BaseException:
                 self.close()
                 raise

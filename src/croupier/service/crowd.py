@@ -6,18 +6,26 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable
+from croupier.protocols.universe import Buckets, Numbers, universe_from_dict
+from croupier.service import keys
 from croupier.service.lean_http import LeanHTTP
+from croupier.service.tickets import issue
 
 OVER = ("experiment-finished",)
 PATIENCE = 60.0
+TICKET_SECONDS = 120
+MOST_ITEMS = 1000
+"""So many items of a histogram have simulated holders."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,7 @@ class Crowd:
     """Who they are: what each arm is worth to them, and how many behave how.
 
     `silent` take a turn and never report; `late` report only after `late_seconds`; `lying` report the opposite.
+    `issuer` is the directory of keys that sign a ticket for each user, where a shuffler admits only holders of one.
     """
 
     analyzer: str
@@ -37,10 +46,13 @@ class Crowd:
     late_seconds: float = 2.0
     at_once: int = 32
     seed: int = 0
+    issuer: str = ""
 
     def __post_init__(self) -> None:
         integer("users", self.users, 1)
-        integer("at_once", self.at_once, 1)
+        integer("at_once", self.at_once, 1, 10_000)
+        integer("seed", self.seed, 0)
+        between("late_seconds", self.late_seconds, 0, 86_400, "[]")
         for name in ("silent", "late", "lying"):
             between(name, getattr(self, name), 0, 1, "[]")
         if self.silent + self.late + self.lying > 1:
@@ -51,7 +63,7 @@ class Crowd:
 
 def run(crowd: Crowd, processes: int = 1, progress: Callable[[int], None] | None = None) -> dict[str, int]:
     """Let all users take their turn; returns how many ended how."""
-    if processes == 1:
+    if integer("processes", processes, 1, 256) == 1:
         return dict(asyncio.run(_play(crowd, progress)))
     parts = [
         replace(crowd, users=len(range(i, crowd.users, processes)), seed=crowd.seed * 1000 + i)
@@ -73,6 +85,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
     left = crowd.users
     over = asyncio.Event()
     late: set[asyncio.Task[None]] = set()
+    issuer = keys.load(Path(crowd.issuer)).sign if crowd.issuer else None
     async with LeanHTTP() as http:
         # All devices are the same here, so what the first one checked of the experiment is shared.
         first = AsyncClient(crowd.analyzer, http=http, limits=_limits())
@@ -81,18 +94,23 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         if arms and arms != len(crowd.means):
             raise InvalidParameter("means", crowd.means, f"{arms} of them, one an arm")
 
+        items = _items(joined)
+
         async def one() -> None:
             client = AsyncClient(crowd.analyzer, http=http, limits=_limits())
             client.device.joined = {crowd.experiment: joined}
+            client.device.account.trusted = dict(first.device.account.trusted)
+            expires = int(time.time()) + TICKET_SECONDS
+            ticket = None if issuer is None else issue(issuer, crowd.experiment, expires)
             kind = rng.random()
             try:
-                turn = await client.play(crowd.experiment, patience=PATIENCE)
+                turn = await client.play(crowd.experiment, patience=PATIENCE, ticket=ticket)
             except Refused as refusal:
                 outcomes[refusal.problem] += 1
                 if refusal.problem in OVER:
                     over.set()
                 return
-            reward, opposite = _outcomes(joined, crowd.means[turn.arm or 0], rng)
+            reward, opposite = _outcomes(joined, items, crowd.means[turn.arm or 0], rng)
             if kind < crowd.silent:
                 outcomes["silent"] += 1
                 return
@@ -138,30 +156,66 @@ def _limits() -> Limits:
     return Limits(epsilon=500.0, delta=0.5, users=2, epsilon_per_period=1e6, delta_per_period=0.99)
 
 
-def _outcomes(joined: Joined, mean: float, rng: random.Random) -> tuple[object, object]:
+def _items(joined: Joined) -> Sequence[object]:
+    """What users of a histogram hold: the items, the candidates for buckets, or the first numbers."""
+    if "universe" not in joined.configuration.recipe:
+        return ()
+    universe = universe_from_dict(joined.configuration.recipe["universe"])
+    if isinstance(universe, Numbers):
+        return range(min(universe.size, MOST_ITEMS))
+    names = (universe.candidates or ("one", "another")) if isinstance(universe, Buckets) else universe.names
+    return names[:MOST_ITEMS]
+
+
+def _outcomes(joined: Joined, items: Sequence[object], mean: float, rng: random.Random) -> tuple[object, object]:
     """What came of a turn, and what a liar makes of it."""
-    recipe = joined.configuration.recipe
-    if "universe" in recipe:
-        names = recipe["universe"]["names"]
+    if items:
         # A few items are held by many, many by few: item k with a chance in proportion to 1/k.
-        held = rng.choices(range(len(names)), [1.0 / (place + 1) for place in range(len(names))])[0]
-        return names[held], names[-1 - held]
-    low, high = float(recipe["values"]["low"]), float(recipe["values"]["high"])
+        held = rng.choices(range(len(items)), [1.0 / (place + 1) for place in range(len(items))])[0]
+        return items[held], items[-1 - held]
+    values = joined.configuration.recipe["values"]
+    low, high = float(values["low"]), float(values["high"])
     return (high, low) if rng.random() < mean else (low, high)
+
+
+def experiments(analyzer: str) -> list[dict[str, Any]]:
+    """An analyzer's experiments, in short."""
+    body = _asked(analyzer, "/experiments")
+    if body is None or not isinstance(body.get("experiments"), list):
+        raise CroupierError(f"{analyzer} is no analyzer: it has no list of experiments")
+    found: list[dict[str, Any]] = body["experiments"]
+    return found
 
 
 def wait_finished(analyzer: str, experiment: str, seconds: float) -> dict[str, Any]:
     """Wait until the experiment has ended or the time is over, and return its state."""
-    import httpx
-
     end = time.monotonic() + seconds
     while True:
-        try:
-            answer = httpx.get(f"{analyzer}/experiments/{experiment}/state", timeout=30.0)
-            answer.raise_for_status()
-        except httpx.HTTPError as error:
-            raise CroupierError(f"the analyzer at {analyzer} does not answer: {error}") from None
-        state: dict[str, Any] = answer.json()
+        state = _asked(analyzer, f"/experiments/{quote(experiment, safe='')}/state")
+        if state is None:
+            known = ", ".join(one["name"] for one in experiments(analyzer)) or "none"
+            raise CroupierError(f"the analyzer at {analyzer} has no experiment {experiment!r}; it has: {known}")
         if state["finished"] or time.monotonic() > end:
             return state
         time.sleep(0.2)
+
+
+def _asked(analyzer: str, path: str) -> dict[str, Any] | None:
+    """What the analyzer answers; None where there is nothing, and one line about any other trouble."""
+    import httpx
+
+    try:
+        answer = httpx.get(analyzer + path, timeout=30.0)
+        if answer.status_code == 404:
+            return None
+        if answer.status_code != 200:
+            raise CroupierError(f"the analyzer at {analyzer} answers {answer.status_code}")
+        body = answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise CroupierError(f"the analyzer at {analyzer} does not answer: {why}") from None
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise CroupierError(f"{analyzer} is no analyzer: its answer is no JSON")
+    return body

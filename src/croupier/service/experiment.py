@@ -6,30 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, integer, one_of, positive
-from croupier.client.configuration import Configuration, Privacy, ServerKeys, check_name, recipe_of
+from croupier.checks import CroupierError, InvalidParameter, one_of
+from croupier.client.configuration import NAME, Configuration, Privacy, ServerKeys, recipe_of
 from croupier.client.sealing import SUITES
 from croupier.client.wire import CAP_SHARE, LONGEST_UPLOAD, Reporting, capped_loss, shape, upload_bytes
 from croupier.privacy import Loss
-from croupier.protocols import ROWS
+from croupier.protocols import ROWS, protocol
 from croupier.protocols.protocol import DEFAULT_DELTA
-from croupier.service.programs import CounterProgram, Program, program
+from croupier.service.programs import BanditProgram, CounterProgram, Program, program
+from croupier.service.sections import NEEDED, PROGRAMS, SECTIONS, TAKEN_BY, Section, checked
 from croupier.service.settings import read_toml
 
 UNIT = "one installation of the app"
 PERIOD = 86_400
 HONEST = 0.9
 DEADLINE = 3600.0
-
-Section = dict[str, Any]
-
-SECTIONS: dict[str, tuple[str, ...] | None] = {
-    "program": None,
-    "privacy": ("epsilon", "delta", "honest_fraction", "unit", "period"),
-    "reward": ("protocol", "constants", "low", "high", "binary", "clip", "side"),
-    "batches": ("smallest", "deadline"),
-}
-"""What each section of the file may hold; a program takes what its room takes."""
 
 
 @dataclass(frozen=True)
@@ -73,28 +64,45 @@ def plan(body: dict[str, Any]) -> Plan:
     >>> five.recipe["protocol"], five.recipe["smallest"], five.privacy.epsilon
     ('shuffled-laplace', 32, 1.0)
     """
-    body = dict(body)
-    sections = {name: _section(body, name) for name in SECTIONS}
-    name, title, arms = check_name(body.pop("name", None)), body.pop("title", ""), body.pop("arms", [])
+    try:
+        return _plan(dict(body))
+    except (ArithmeticError, MemoryError) as error:
+        raise CroupierError(f"no mechanism can be planned with numbers this extreme ({error})") from None
+
+
+def _plan(body: dict[str, Any]) -> Plan:
+    given = body.pop("program", {})
+    kind = given.get("kind", "bandit") if isinstance(given, dict) else "bandit"
+    one_of("program.kind", kind, tuple(PROGRAMS))
+    sections = {name: checked(name, body.pop(name, {}), checks) for name, checks in SECTIONS.items()}
+    sections["program"] = checked("program", given, PROGRAMS[kind])
+    if NEEDED[kind] not in sections["program"]:
+        raise InvalidParameter(f"program.{NEEDED[kind]}", None, "given: how many users there are at most")
+    name, title, arms = body.pop("name", None), body.pop("title", ""), body.pop("arms", [])
+    if name is None:
+        raise CroupierError('name is missing: an experiment begins with its name, as name = "onboarding"')
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidParameter("name", name, "1 to 63 small letters, digits and hyphens")
     if body:
-        raise InvalidParameter("key", next(iter(body)), "one of name, title, arms, " + ", ".join(SECTIONS))
+        raise InvalidParameter("key", next(iter(body)), "one of name, title, arms, program, " + ", ".join(SECTIONS))
     if not isinstance(title, str):
         raise InvalidParameter("title", title, "a text")
     if not isinstance(arms, list) or not all(isinstance(arm, str) and arm for arm in arms) or len({*arms}) < len(arms):
         raise InvalidParameter("arms", arms, "a list of different names")
-    kind = one_of("kind", sections["program"].pop("kind", "bandit"), tuple(BUILDERS))
+    sections["program"].pop("kind", None)
+    asked = dict(sections["program"])
     parameters = {"kind": kind} | BUILDERS[kind](sections, arms)
     running = program(parameters)
+    _check_taken(running, asked)
     mechanisms = [mechanism for turn in running.wanted for _, mechanism in turn.batches]
     if not mechanisms:
         raise CroupierError("the program wants no batch at all: is the horizon shorter than the smallest batch?")
     recipe = recipe_of(mechanisms[0]) | {"smallest": min(mechanism.users for mechanism in mechanisms)}
     deadline = sections["batches"].get("deadline", None if kind == "counter" else DEADLINE)
     if kind == "counter" and deadline is not None:
-        raise InvalidParameter("deadline", deadline, "left out: a counter's levels must have the same users")
+        raise InvalidParameter("batches.deadline", deadline, "left out: a counter's levels must have the same users")
     privacy = _privacy(sections["privacy"], parameters, running, mechanisms)
-    seconds = None if deadline is None else float(positive("deadline", deadline))
-    return Plan(name, title or name, tuple(arms), parameters, recipe, privacy, seconds)
+    return Plan(name, title or name, tuple(arms), parameters, recipe, privacy, deadline)
 
 
 def check_length(found: Plan, suite: str) -> None:
@@ -106,15 +114,12 @@ def check_length(found: Plan, suite: str) -> None:
             raise CroupierError(f"{found.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
 
 
-def _section(body: dict[str, Any], name: str) -> Section:
-    found = body.pop(name, {})
-    if not isinstance(found, dict):
-        raise InvalidParameter(name, found, "a section")
-    allowed = SECTIONS[name]
-    for key in found:
-        if allowed is not None and key not in allowed:
-            raise InvalidParameter(f"{name}.{key}", found[key], "one of " + ", ".join(allowed))
-    return dict(found)
+def _check_taken(running: Program, asked: Section) -> None:
+    """Refuse an option that the policy would leave unread."""
+    for key, kind in TAKEN_BY.items():
+        if isinstance(running, BanditProgram) and key in asked and not isinstance(running.session.policy, kind):
+            name = running.session.policy.name
+            raise InvalidParameter(f"program.{key}", asked[key], f"left out: {name} does not use it")
 
 
 def _privacy(given: Section, parameters: Section, running: Program, mechanisms: list[Reporting]) -> Privacy:
@@ -135,22 +140,19 @@ def _privacy(given: Section, parameters: Section, running: Program, mechanisms: 
         epsilon,
         float(delta),
         float(parameters["honest_fraction"]),
-        str(given.get("unit", UNIT)),
-        integer("period", given.get("period", PERIOD), 1),
+        given.get("unit", UNIT),
+        given.get("period", PERIOD),
     )
 
 
 def _target(sections: dict[str, Section], *, counted: bool) -> Section:
     """ε, δ and γ as a program takes them; of a counted message's δ a share is kept back for the limit on its noise."""
     given = sections["privacy"]
-    target: Section = {
-        "epsilon": float(positive("epsilon", given.get("epsilon", 1.0))),
-        "honest_fraction": given.get("honest_fraction", HONEST),
-    }
+    target: Section = {"epsilon": given.get("epsilon", 1.0), "honest_fraction": given.get("honest_fraction", HONEST)}
     if counted:
-        target["delta"] = float(positive("delta", given.get("delta", DEFAULT_DELTA))) / (1.0 + CAP_SHARE)
+        target["delta"] = given.get("delta", DEFAULT_DELTA) / (1.0 + CAP_SHARE)
     elif "delta" in given:
-        target["delta"] = float(positive("delta", given["delta"]))
+        target["delta"] = given["delta"]
     return target
 
 
@@ -162,38 +164,55 @@ def _sum(sections: dict[str, Section]) -> tuple[str, Section]:
     if row.trust != "shuffler" or row.vectors:
         carried = [one.name for one in ROWS.values() if one.trust == "shuffler" and not one.vectors]
         raise InvalidParameter("protocol", name, "one that a shuffler carries: " + ", ".join(carried))
-    binary = reward.pop("binary", True)
+    # Who gives a range of their own means numbers within it, unless they say otherwise.
+    binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())
+    if row.binary_only and not binary:
+        raise InvalidParameter("reward.binary", binary, f"true: {name} sums one of two values")
     return name, _target(sections, counted=name == "counted-messages") | reward | (
         {} if row.binary_only else {"binary": binary}
     )
+
+
+def _smallest(sections: dict[str, Section], name: str, options: Section, key: str) -> Section:
+    """The smallest batch under the name that the program knows it by; one that the protocol cannot hide is refused."""
+    given = sections["batches"].get("smallest")
+    if given is None:
+        return {}
+    least, fraction = protocol(name, **options).smallest, options["honest_fraction"]
+    if given < least:
+        allowed = f"a whole number >= {least}, the smallest batch of {name} at honest_fraction = {fraction:g}"
+        raise InvalidParameter("batches.smallest", given, allowed)
+    return {key: given}
 
 
 def _bandit(sections: dict[str, Section], arms: list[str]) -> Section:
     given = sections["program"]
     if len(arms) < 2:
         raise InvalidParameter("arms", arms, "at least two names")
-    if "horizon" not in given:
-        raise InvalidParameter("program.horizon", None, "given: how many users at most")
     name, options = _sum(sections)
-    smallest = {key: value for key, value in sections["batches"].items() if key == "smallest"}
-    return (
-        {"name": given.pop("policy", "dp-klucb"), "arms": len(arms), "protocol_name": name} | given | options | smallest
-    )
+    chosen = {"name": given.pop("policy", "dp-klucb"), "arms": len(arms), "protocol_name": name}
+    return chosen | given | options | _smallest(sections, name, options, "smallest")
 
 
 def _counter(sections: dict[str, Section], arms: list[str]) -> Section:
     if arms:
         raise InvalidParameter("arms", arms, "left out: a counter has none")
+    if sections["reward"].get("low", 0) != 0:
+        raise InvalidParameter("reward.low", sections["reward"]["low"], "0 or left out: a counter's values begin there")
     name, options = _sum(sections)
-    smallest = {"low": sections["batches"]["smallest"]} if "smallest" in sections["batches"] else {}
-    return {"over": name} | sections["program"] | options | smallest
+    # A counter knows its smallest batch by this name.
+    options.pop("low", None)
+    return {"over": name} | sections["program"] | options | _smallest(sections, name, options, "low")
 
 
 def _histogram(sections: dict[str, Section], arms: list[str]) -> Section:
     if arms or sections["reward"]:
         raise InvalidParameter("arms", arms, "left out, as rewards are: a histogram counts items")
+    if "smallest" in sections["batches"]:
+        smallest = sections["batches"]["smallest"]
+        raise InvalidParameter("batches.smallest", smallest, "left out: the users of a round are its batch")
     given = sections["program"]
-    if "users" not in given or ("items" in given) == ("universe" in given):
+    if ("items" in given) == ("universe" in given):
         raise InvalidParameter("program", sorted(given), "users, and either items or a universe")
     universe = given.pop("universe", None) or {"kind": "items", "names": given.pop("items")}
     return {"universe": universe} | given | _target(sections, counted=True)

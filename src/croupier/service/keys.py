@@ -11,15 +11,18 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import write_atomically
 from croupier.client.configuration import ServerKeys
 from croupier.client.sealing import DEFAULT_SUITE, key_id, suite
@@ -83,7 +86,8 @@ def load(directory: Path) -> Keys:
 
 def make(directory: Path, *, suites: tuple[str, ...] = (DEFAULT_SUITE,)) -> Keys:
     """Make whatever keys are missing, and read them all."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _refusals(directory):
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in ("sign", "token", "store"):
         if not (directory / name).exists():
             _write(directory / name, secrets.token_bytes(32))
@@ -99,14 +103,15 @@ def rotate(directory: Path, suite_name: str = DEFAULT_SUITE) -> SealingKey:
     number = 1 + max((key.number for key in kept), default=0)
     key = SealingKey(number, suite_name, suite(suite_name).generate())
     body = json.dumps({"suite": key.suite, "private": to_text(key.private)}).encode()
-    write_atomically(directory / f"seal-{number:04d}.json", body)
+    _write(directory / f"seal-{number:04d}.json", body)
     return key
 
 
 def make_bearer(path: Path) -> str:
     """The secret that one party shows another; made when it is missing."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _refusals(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write(path, secrets.token_bytes(32))
     return bearer(path)
 
@@ -114,6 +119,23 @@ def make_bearer(path: Path) -> str:
 def bearer(path: Path) -> str:
     """The secret in a file, as it is shown."""
     return to_text(_read(path))
+
+
+def public_key(name: str, text: str) -> bytes:
+    """A public signing key as people paste it: base64, URL-safe or not, padded or not, or 64 hexadecimal digits.
+
+    >>> public_key("analyzer", "00" * 32) == public_key("analyzer", "A" * 43) == bytes(32)
+    True
+    """
+    try:
+        if re.fullmatch("[0-9a-fA-F]{64}", text):
+            return bytes.fromhex(text)
+        data = from_text(name, text.rstrip("=").replace("+", "-").replace("/", "_"))
+    except InvalidParameter:
+        data = b""
+    if len(data) != 32:
+        raise InvalidParameter(name, text[:80], "a public key of 32 bytes, as base64 or 64 hexadecimal digits")
+    return data
 
 
 def bearer_hash(token: str) -> str:
@@ -131,7 +153,8 @@ def _sealing(directory: Path) -> list[SealingKey]:
     for path in sorted(directory.glob("seal-*.json")):
         _check_mode(path)
         try:
-            body = json.loads(path.read_text(encoding="utf-8"))
+            with _refusals(path):
+                body = json.loads(path.read_text(encoding="utf-8"))
             key = SealingKey(int(path.stem.removeprefix("seal-")), body["suite"], from_text("private", body["private"]))
             suite(key.suite).read_private(key.private)
         except (ValueError, KeyError, TypeError) as error:
@@ -144,14 +167,25 @@ def _read(path: Path) -> bytes:
     if not path.is_file():
         raise KeyProblem(f"the key {path} is missing")
     _check_mode(path)
-    data = path.read_bytes()
+    with _refusals(path):
+        data = path.read_bytes()
     if len(data) != 32:
         raise KeyProblem(f"the key {path} has {len(data)} bytes where 32 are due")
     return data
 
 
 def _write(path: Path, data: bytes) -> None:
-    write_atomically(path, data)
+    with _refusals(path):
+        write_atomically(path, data)
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """What the system refuses, as one line."""
+    try:
+        yield
+    except OSError as error:
+        raise KeyProblem(f"{path} cannot be made or read: {error.strerror}") from None
 
 
 def _check_mode(path: Path) -> None:

@@ -1,6 +1,6 @@
 """A small HTTP client for crowds: keep-alive connections and nothing else, so that the users cost more than their wire.
 
-It offers the one method of `httpx.AsyncClient` that `croupier.client.AsyncClient` calls.
+It offers the one method of `httpx.AsyncClient` that `croupier.client.AsyncClient` calls, and leaves TLS to that one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
+
+from croupier.client.client import TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,10 @@ class Answer:
 
 
 class LeanHTTP:
-    """A pool of connections; plain http only, and answers that say how long they are."""
+    """A pool of connections; over plain http, to servers that say how long their answers are."""
 
     def __init__(self) -> None:
+        self._secure: httpx.AsyncClient | None = None
         self._idle: dict[str, list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]] = {}
 
     async def __aenter__(self) -> Self:
@@ -35,12 +38,18 @@ class LeanHTTP:
         for connections in self._idle.values():
             for connection in connections:
                 connection[1].close()
+        if self._secure is not None:
+            await self._secure.aclose()
 
     async def request(
         self, method: str, url: str, content: bytes | None = None, headers: dict[str, str] | None = None
-    ) -> Answer:
+    ) -> Answer | httpx.Response:
         """Send one request over a free connection; a connection that the server closed is opened again."""
         parts = urlsplit(url)
+        if parts.scheme == "https":
+            if self._secure is None:
+                self._secure = httpx.AsyncClient(timeout=TIMEOUT, limits=httpx.Limits(max_connections=None))
+            return await self._secure.request(method, url, content=content, headers=headers)
         head = [f"{method} {parts.path} HTTP/1.1", f"host: {parts.netloc}", f"content-length: {len(content or b'')}"]
         head += [f"{name}: {value}" for name, value in (headers or {}).items()]
         message = "\r\n".join(head).encode() + b"\r\n\r\n" + (content or b"")

@@ -19,7 +19,7 @@ from typing import Any
 from croupier.checks import CroupierError
 from croupier.service import keys as key_files
 from croupier.service import logs
-from croupier.service.experiment import read_plan
+from croupier.service.experiment import Plan, read_plan
 from croupier.service.settings import AnalyzerSettings, ShufflerSettings, address
 
 HANDED_ON = "CROUPIER_WORKER_SETTINGS"
@@ -34,13 +34,14 @@ def serve_shuffler(settings: ShufflerSettings) -> None:
     from croupier.service.shuffler_app import ShufflerApp
 
     logs.set_up()
-    if settings.workers == 1:
-        _run(ShufflerApp(settings).app, settings)
-        return
-    # Everything that can be wrong is found here, once, before workers are started.
-    ShufflerApp(settings).shuffler.store.close()
-    os.environ[HANDED_ON] = json.dumps(asdict(settings))
-    _run("croupier.service.processes:shuffler_worker", settings, settings.workers)
+    with _private_files():
+        if settings.workers == 1:
+            _run(ShufflerApp(settings).app, settings)
+            return
+        # Everything that can be wrong is found here, once, before workers are started.
+        ShufflerApp(settings).shuffler.store.close()
+        os.environ[HANDED_ON] = json.dumps(asdict(settings))
+        _run("croupier.service.processes:shuffler_worker", settings, settings.workers)
 
 
 def shuffler_worker() -> Any:
@@ -48,7 +49,11 @@ def shuffler_worker() -> Any:
     from croupier.service.shuffler_app import ShufflerApp
 
     logs.set_up()
-    return ShufflerApp(ShufflerSettings(**json.loads(os.environ[HANDED_ON]))).app
+    app = ShufflerApp(ShufflerSettings(**json.loads(os.environ[HANDED_ON]))).app
+    # Uvicorn makes the server of a worker itself; who handles its signals is that server.
+    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    app.state.stopping = lambda: bool(getattr(server, "should_exit", False))
+    return app
 
 
 def serve_analyzer(settings: AnalyzerSettings, experiments: list[str]) -> None:
@@ -56,19 +61,41 @@ def serve_analyzer(settings: AnalyzerSettings, experiments: list[str]) -> None:
     from croupier.service.analyzer_app import AnalyzerApp
 
     logs.set_up()
-    _run(AnalyzerApp(settings, [read_plan(path) for path in experiments]).app, settings)
+    plans: dict[str, tuple[str, Plan]] = {}
+    for path in experiments:
+        plan = read_plan(path)
+        if plan.name in plans:
+            raise CroupierError(f"{plans[plan.name][0]} and {path} have the same name, {plan.name!r}")
+        plans[plan.name] = path, plan
+    with _private_files():
+        _run(AnalyzerApp(settings, [plan for _, plan in plans.values()]).app, settings)
+
+
+@contextmanager
+def _private_files() -> Iterator[None]:
+    """Stores are their owner's alone, as keys are."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse an address that somebody listens on."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        raise CroupierError(f"{host}:{port} cannot be listened on: {error.strerror}") from None
 
 
 def _run(app: Any, settings: ShufflerSettings | AnalyzerSettings, workers: int = 1) -> None:
     import uvicorn
 
     host, port = address(settings.listen)
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        raise CroupierError(f"{settings.listen} cannot be listened on: {error.strerror}") from None
+    check_free(host, port)
     options: dict[str, Any] = {
         "host": host,
         "port": port,
@@ -128,13 +155,27 @@ class Home:
         known.write_text("sha256:" + key_files.bearer_hash(secret))
         key_files.make_bearer(self.admin)
 
+    @contextmanager
+    def held(self) -> Iterator[int | None]:
+        """Keep this directory to oneself: two analyzers on one log would take turns. Whoever has the lock holds it."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise CroupierError(f"{self.directory} cannot be used as a home: {error.strerror}") from None
+        try:
+            yield _locked(lock, self.directory)
+        finally:
+            os.close(lock)
+
     def command(self, server: str, experiments: list[str], **settings: Any) -> list[str]:
         """The command line that starts one of the servers."""
         home = self.directory / server
         given: dict[str, Any] = {"keys": home / "keys", "store": home / f"{server}.db"} | settings
         if server == "shuffler":
             known = (home / "analyzer.sha256").read_text()
-            given = {"listen": f"127.0.0.1:{self.shuffler_port}", "analyzer": known} | given
+            listen = f"127.0.0.1:{self.shuffler_port}"
+            given = {"listen": listen, "url": self.shuffler_url, "analyzer": known} | given
         else:
             given = {
                 "listen": f"127.0.0.1:{self.analyzer_port}",
@@ -146,31 +187,71 @@ class Home:
         return [*COMMAND, "serve", server, *(experiments if server == "analyzer" else []), *options]
 
 
-class Child:
-    """A server as a child process."""
+def _locked(lock: int, directory: Path) -> int | None:
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: one `up` a directory is then its user's own care
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise CroupierError(f"{directory} is in use: another `croupier up` runs there") from None
+    return lock
 
-    def __init__(self, command: list[str], url: str, log: Path) -> None:
+
+class Child:
+    """A server as a child process; it keeps the file `held` open for as long as it lives."""
+
+    def __init__(self, command: list[str], url: str, log: Path, held: int | None = None) -> None:
         self.url, self.log = url, log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
-            self.process = subprocess.Popen(command, stdout=file, stderr=file)
+            self._begin = file.tell()
+            kept = () if held is None else (held,)
+            self.process = subprocess.Popen(command, stdout=file, stderr=file, pass_fds=kept)
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its log, which is why it ended if it has."""
+        return (self._lines() or ["it said nothing"])[-1].removeprefix("croupier serve: ")
+
+    @property
+    def trouble(self) -> str:
+        """What it last had trouble with."""
+        for line in reversed(self._lines()):
+            with suppress(ValueError, KeyError, TypeError):
+                body = json.loads(line)
+                if body["event"] == "trouble":
+                    return str(body["what"])
+        return ""
+
+    def _lines(self) -> list[str]:
+        """What it wrote since it was started."""
+        return self.log.read_bytes()[self._begin :].decode("utf-8", errors="replace").strip().splitlines()
 
     def wait_answering(self, seconds: float = 60.0, path: str = "/healthz") -> None:
-        """Wait until the server answers; when it ends instead, say its last words."""
+        """Wait until the server answers; when it ends instead, or is refused, say why."""
         import httpx
 
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self.process.poll() is not None:
-                lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                raise CroupierError(lines[-1] if lines else f"the server at {self.url} ended at once")
-            try:
-                if httpx.get(self.url + path, timeout=5.0).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
+            answers = False
+            with suppress(httpx.TransportError):
+                answers = httpx.get(self.url + path, timeout=5.0).status_code == 200
+            # Asked again after the answer, which could be another server's at the same address.
+            if self.ended:
+                raise CroupierError(self.last_words)
+            if answers:
+                return
+            if "refused" in self.trouble:
+                raise CroupierError(self.trouble)
             time.sleep(0.05)
-        raise CroupierError(f"the server at {self.url} is not ready after {seconds:g} seconds; its log is {self.log}")
+        why = self.trouble or self.last_words
+        raise CroupierError(f"the server at {self.url} is not ready after {seconds:g} seconds: {why}")
 
     def stop(self) -> None:
         """Ask it to end, and make sure that it does."""
@@ -191,15 +272,18 @@ class Child:
 @contextmanager
 def both(home: Home, experiments: list[str], **settings: dict[str, Any]) -> Iterator[dict[str, Child]]:
     """Start the shuffler, then the analyzer, wait until both are ready, and stop them at the end."""
-    home.prepare()
     urls = {"shuffler": home.shuffler_url, "analyzer": home.analyzer_url}
     children: dict[str, Child] = {}
-    try:
-        for server, url in urls.items():
-            command = home.command(server, experiments, **settings.get(server, {}))
-            children[server] = Child(command, url, home.directory / server / "log.jsonl")
-            children[server].wait_answering(path="/readyz")
-        yield children
-    finally:
-        for server in reversed(list(children)):
-            children[server].stop()
+    with home.held() as lock:
+        home.prepare()
+        for port in (home.analyzer_port, home.shuffler_port):
+            check_free("127.0.0.1", port)
+        try:
+            for server, url in urls.items():
+                command = home.command(server, experiments, **settings.get(server, {}))
+                children[server] = Child(command, url, home.directory / server / "log.jsonl", lock)
+                children[server].wait_answering(path="/readyz")
+            yield children
+        finally:
+            for server in reversed(list(children)):
+                children[server].stop()

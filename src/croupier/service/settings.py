@@ -14,9 +14,12 @@ from typing import Any, TypeVar
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
 from croupier.client.sealing import DEFAULT_SUITE, SUITES
-from croupier.client.signing import from_text
+from croupier.service.keys import public_key
 
 S = TypeVar("S", "ShufflerSettings", "AnalyzerSettings")
+
+KINDS = {int: "a whole number", float: "a number", str: "a text"}
+"""What a setting of each type is called."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class ShufflerSettings:
         integer("remember", self.remember, self.report_within)
         _secret("analyzer", self.analyzer)
         _web_address("url", self.url)
-        if self.admission and len(from_text("admission", self.admission)) != 32:
-            raise InvalidParameter("admission", self.admission, "an Ed25519 public key of 32 bytes, as base64")
+        if self.admission:
+            public_key("admission", self.admission)
         one_of("suite", self.suite, tuple(SUITES))
         if finite("ahead", self.ahead) < 1:
             raise InvalidParameter("ahead", self.ahead, "a number >= 1")
@@ -151,7 +154,7 @@ def read(
         if isinstance(value, int) and hints[name] is float:
             values[name] = float(value)
         elif type(value) is not hints[name]:
-            raise InvalidParameter(name, value, f"a {hints[name].__name__}")
+            raise InvalidParameter(name, value, KINDS[hints[name]])
     missing = [f.name for f in fields(kind) if f.default is MISSING and f.name not in values]
     if missing:
         raise CroupierError(f"these settings are missing: {', '.join(missing)}")
@@ -196,7 +199,7 @@ def _typed(name: str, text: str, kind: type) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise InvalidParameter(name, text, f"a {kind.__name__}") from None
+        raise InvalidParameter(name, text, KINDS[kind]) from None
 
 
 def _public(settings: ShufflerSettings | AnalyzerSettings) -> str:

@@ -17,6 +17,7 @@ from croupier.client.wire import TOKEN, Reporting, capped_loss, slots, upload_by
 from croupier.noise import secure, seeded
 from croupier.privacy import Loss
 from croupier.protocols import Mechanism
+from croupier.protocols.universe import Numbers
 from croupier.service.analyzer import Live
 from croupier.service.programs import BanditProgram
 
@@ -39,6 +40,7 @@ class History:
         self._counted: set[int] = set()
         self.events: list[dict[str, Any]] = []
         self.outs: dict[int, dict[str, Any]] = {}
+        self._retired: set[int] = set()
         self.reports, self.worst_delta = 0, 0.0
         self.follow()
 
@@ -57,10 +59,14 @@ class History:
             found |= self._opened(Offer.from_text(record["offer"]["body"]))
         elif record["event"] == "operated":
             self._twin.operate(record["operation"], record.get("arm"))
+            if record["operation"] == "retire":
+                self._retired.add(record["arm"])
         else:
             found |= self._over(record)
         out = self._gone() - set(self.outs)
-        self.outs |= {arm: {"record": number, "at": record["at"], "reports": self.reports} for arm in out}
+        for arm in out:
+            when = {"record": number, "at": record["at"], "reports": self.reports}
+            self.outs[arm] = when | {"retired": arm in self._retired}
         if out:
             found["out"] = sorted(out)
         if self._twin.finished and not ended:
@@ -233,5 +239,7 @@ def _ends(mechanism: Reporting) -> tuple[Any, Any]:
     """Two values as different as can be."""
     if isinstance(mechanism, Mechanism):
         return mechanism.values.low, mechanism.values.high
+    if isinstance(mechanism.universe, Numbers):
+        return 0, mechanism.size - 1
     names = mechanism.universe.name
     return names(0), names(mechanism.size - 1)

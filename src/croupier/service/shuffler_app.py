@@ -323,7 +323,7 @@ def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: So
         settings.due_within,
         settings.report_within,
         settings.remember,
-        from_text("admission", settings.admission) if settings.admission else None,
+        key_files.public_key("admission", settings.admission) if settings.admission else None,
         settings.largest_epsilon,
         settings.smallest_batch,
         settings.public_url,

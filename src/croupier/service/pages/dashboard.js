@@ -32,8 +32,7 @@ function reports(state) {
 
 function standing(state, arm) {
   if (arm.out) {
-    const reason = state.events.some((event) => event.number === arm.out.record && event.operation === "retire") ? "retired" : "out";
-    return element("span", {}, `${reason} after ${counted(arm.out.reports, "report")}, `, clock(arm.out.at));
+    return element("span", {}, `${arm.out.retired ? "retired" : "out"} after ${counted(arm.out.reports, "report")} in all, `, clock(arm.out.at));
   }
   if (!arm.active) return "out";
   return arm.paused ? "paused" : arm.batches && arm.arm === state.program.best_arm
@@ -57,7 +56,8 @@ function arms(state) {
   return [
     table("Arms", [{ text: "Arm" }, { text: "Standing", kind: "standing" }, { text: "Reports", kind: "number", short: "reports" }, { text: "Mean", kind: "number", short: "mean" },
       { text: `95 % interval, on the scale from ${number(low)} to ${number(high)}`, kind: "wide" }], rows),
-    element("p", { class: "soft" }, "All intervals hold together and at all times with a chance of 95 %, so looking often costs nothing."),
+    element("p", { class: "soft" }, "All intervals hold together and at all times with a chance of 95 %, so looking often costs nothing."
+      + (state.program.arms.some((arm) => arm.mean < 0 || arm.mean > 1) ? " A mean is a sum with noise over its reports, so noise can carry it beyond the scale; the true mean, and the interval, stay on it." : "")),
   ];
 }
 
@@ -104,7 +104,7 @@ function privacy(state) {
     : `A device with the client's usual limits refuses this experiment; an app must allow ε = ${number(p.epsilon)} a turn.`;
   return [facts([
     ["Promised, one turn", `ε = ${number(p.epsilon)}, δ = ${number(p.delta)}, by ${p.protocol}`],
-    ["Spent, one turn", `δ = ${number(p.worst_delta)} at ε = ${number(p.epsilon)} in the turn where it is largest so far`],
+    ["Spent, one turn", state.accepted === 0 ? "nothing yet: nobody has reported" : `δ = ${number(p.worst_delta)} at ε = ${number(p.epsilon)} in the turn where it is largest so far`],
     ["Spent, all turns", `${counted(state.accepted, "report")}, each charged to its own sender; one person's cost never adds to another's`],
     ["Who is one unit", p.unit],
     ["What one unit can spend", most],
@@ -113,7 +113,7 @@ function privacy(state) {
 }
 
 const RELEASED = {
-  bandit: (event, state) => `Batch ${whole(event.batch)} is full: ${whole(event.users)} people gave ${quoted(state, event.arm)} a mean of ${inUnits(state, event.mean)}`,
+  bandit: (event, state) => `Batch ${whole(event.batch)} is full: ${whole(event.users)} people gave ${quoted(state, event.arm)} a mean of ${inUnits(state, event.mean)}, with noise`,
   counter: (event) => `Batch ${whole(event.batch)} is full: the sum of ${whole(event.users)} people is ${number(event.sum, 4)}, with noise`,
   histogram: (event) => `Batch ${whole(event.batch)} is full: ${whole(event.users)} people are counted`,
 };
@@ -137,7 +137,7 @@ const EVENTS = {
 function lines(state) {
   return state.events.flatMap((event) => [
     { at: event.at, text: EVENTS[event.event](event, state) },
-    ...(event.operation === "retire" ? [] : event.out || []).map((arm) => ({ at: event.at, weighty: true, text: `${quoted(state, arm)} is out, after ${counted(event.reports, "report")}` })),
+    ...(event.operation === "retire" ? [] : event.out || []).map((arm) => ({ at: event.at, weighty: true, text: `${quoted(state, arm)} is out, after ${counted(event.reports, "report")} in all` })),
     ...(event.ended ? [{ at: event.at, weighty: true, text: `The experiment has ended, after ${counted(event.reports, "report")}` }] : []),
   ]).reverse();
 }

@@ -30,10 +30,13 @@ function cards(body) {
   const p = body.privacy, budget = p.budget;
   return element("div", { class: "cards" },
     card("What leaves your device", "Your answer with random noise, split into sealed messages. The noise is added on your device, before anything is sent.",
-      "Always the same number of bytes, whatever you answered.", "No name and no account is in it."),
-    card("What nobody learns", "The shuffler learns that you reported, and when. It cannot open the messages.",
-      "The analyzer opens messages that are mixed with those of everybody else in the batch. It learns noisy sums, never who sent what.",
+      "Always the same number of bytes, whatever you answered.", "No name and no account is in it.",
       `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),
+    card("What nobody learns", "Your answer. The shuffler cannot open it, and the analyzer sees it only with noise, mixed with the answers of everybody else in the batch.",
+      "Who sent what. Messages lose their senders and their order before they are opened.",
+      "This holds while the two servers do not work together."),
+    card("What each server learns", "The shuffler: that you reported, and when. It cannot open the messages.",
+      "The analyzer: sums with noise, of a whole batch at a time."),
     card("What is not promised", "Protection if both servers work together, or if one breaks the rules, such as by filling a batch with people of its own.",
       `Protection if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the shuffler does.`,
       "A hidden network address: servers see it while a device is connected, but do not write it down.",
@@ -70,8 +73,13 @@ function page(body) {
     others.length ? element("details", {}, element("summary", {}, `The same for ${counted(others.length, "other open batch", "other open batches")}`), others.map((one) => bytes(one, body))) : "");
 }
 
-try {
-  page(await fetched(`/experiments/${location.pathname.split("/").pop()}/participation`));
-} catch (error) {
-  main.replaceChildren(element("p", { class: "trouble", role: "alert" }, `The analyzer does not answer: ${error.message}`));
+async function start() {
+  const name = decodeURIComponent(location.pathname.split("/").pop());
+  const { experiments } = await fetched("/experiments");
+  if (experiments.some((one) => one.name === name)) page(await fetched(`/experiments/${name}/participation`));
+  else main.replaceChildren(element("p", {}, `There is no experiment called “${name}”.`));
 }
+
+start().catch((error) => {
+  main.replaceChildren(element("p", { class: "trouble", role: "alert" }, `The analyzer does not answer: ${error.message}`));
+});

@@ -30,7 +30,7 @@ class AnalyzerStore:
 
     def __init__(self, url: str) -> None:
         self.database = Database(url)
-        self.database.migrate(STEPS)
+        self.database.migrate(STEPS, _records.name)
 
     def close(self) -> None:
         self.database.close()

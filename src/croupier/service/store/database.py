@@ -7,7 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, create_engine, event, insert, select, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    Table,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+    text,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -79,8 +92,15 @@ class Database:
             from sqlalchemy.dialects.postgresql import insert as dialect_insert  # type: ignore[assignment]
         return dialect_insert(table)
 
-    def migrate(self, steps: Sequence[Step]) -> None:
-        """Run the steps that this database has not seen, in order, each once."""
+    def migrate(self, steps: Sequence[Step], own: str = "") -> None:
+        """Run the steps that this database has not seen, in order, each once; `own` is a table of the first."""
+        try:
+            self._migrate(steps, own)
+        except BaseException:
+            self.close()
+            raise
+
+    def _migrate(self, steps: Sequence[Step], own: str) -> None:
         metadata = MetaData()
         done = Table("migrations", metadata, Column("number", Integer, primary_key=True))
         with self.write() as connection:
@@ -88,6 +108,8 @@ class Database:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
             metadata.create_all(connection)
             last = max(connection.execute(select(done.c.number)).scalars(), default=0)
+            if last and own and own not in inspect(connection).get_table_names():
+                raise StoreProblem(f"the store {self.name} is another server's: it has no table {own!r}")
             if last > len(steps):
                 raise StoreProblem(f"the store {self.name} was written by a newer version (migration {last})")
             for number, step in enumerate(steps, start=1):

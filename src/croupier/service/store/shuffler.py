@@ -80,7 +80,7 @@ class ShufflerStore:
 
     def __init__(self, url: str, source: Source, key: bytes) -> None:
         self.database, self.source, self.vault = Database(url), source, Vault(key)
-        self.database.migrate(steps(self.vault))
+        self.database.migrate(steps(self.vault), BATCHES.name)
         with self.database.read() as connection:
             known = connection.execute(select(SEALS.c.mark)).scalar()
         if known != self.vault.own_mark:

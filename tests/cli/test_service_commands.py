@@ -1,0 +1,135 @@
+"""The commands around the service, without one: what they explain, how keys are given, and what is shown."""
+
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from croupier.checks import CroupierError
+from croupier.cli import main
+from croupier.cli.serve import SETTINGS
+from croupier.cli.standing import standing
+from croupier.service import verifying
+from croupier.service.experiment import plan
+from croupier.service.keys import public_key
+from croupier.service.settings import AnalyzerSettings, ShufflerSettings
+from croupier.service.tickets import check
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+BLOCKS = {kind: re.findall(rf"```{kind}\n(.*?)```", DOCUMENT, re.DOTALL) for kind in ("toml", "python")}
+NAMES = {field.name for kind in (ShufflerSettings, AnalyzerSettings) for field in fields(kind)}
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(arguments)
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_every_setting_is_explained_by_the_command_and_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = said(capsys, "serve", "--help")
+    assert status == 0
+    assert SETTINGS.keys() == NAMES
+    flat = " ".join(out.split())
+    for name, meaning in SETTINGS.items():
+        assert f"--{name.replace('_', '-')} " in flat
+        assert meaning in flat, name
+        assert re.search(rf"`{name}`|^{name} = ", DOCUMENT, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("arguments", [("up", "--json"), ("serve", "keys", "keys", "--json")])
+def test_commands_without_a_result_do_not_pretend_to_print_it_as_json(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = said(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert "unrecognized arguments: --json" in err
+
+
+def test_a_trusted_key_may_be_in_hexadecimal_and_may_begin_with_a_dash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trusted = []
+
+    def verify(text: str, trust: dict[str, bytes]) -> None:
+        trusted.append(trust)
+        raise CroupierError("it was read")
+
+    monkeypatch.setattr(verifying, "verify", verify)
+    (tmp_path / "t.jsonl").touch()
+    dashed = "-" + "_" * 41 + "8"
+    key = bytes.fromhex("f" + "bf" + "f" * 61)
+    for given in (["--analyzer", dashed], ["--analyzer", key.hex()], [f"--analyzer={dashed}"]):
+        assert said(capsys, "verify", str(tmp_path / "t.jsonl"), *given)[2] == "croupier verify: it was read\n"
+    assert trusted == [{"analyzer": key}] * 3
+
+
+def test_the_experiments_of_the_document_can_be_planned() -> None:
+    (whole,) = [block for block in BLOCKS["toml"] if block.startswith("name = ")]
+    assert plan(tomllib.loads(whole)).parameters["horizon"] == 100_000
+    (universes,) = [block for block in BLOCKS["toml"] if block.startswith("universe = ")]
+    for line in universes.splitlines():
+        program = {"kind": "histogram", "users": 1000} | tomllib.loads(line)
+        assert plan({"name": "drinks", "program": program}).recipe["universe"]["kind"] in line
+
+
+def test_the_ticket_of_the_document_is_one_that_its_issuers_shuffler_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = said(capsys, "serve", "keys", "issuer/keys")
+    assert status == 0
+    printed = re.search(r"signing key ([\w-]+),", out)
+    assert printed is not None
+    (example,) = [block for block in BLOCKS["python"] if "issue(" in block]
+    found: dict[str, Any] = {}
+    exec(compile(example, "service.md", "exec"), found)
+    settings = ShufflerSettings(keys="k", store="s", analyzer="a", admission=printed[1])
+    issuer = public_key("admission", settings.admission)
+    check(issuer, found["ticket"], "onboarding", time.time(), settings.remember)
+    with pytest.raises(CroupierError, match="not-admitted"):
+        check(issuer, found["ticket"], "another", time.time(), settings.remember)
+
+
+def test_the_exceptions_of_the_document_are_those_of_the_client() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)`(?: \(`([\w.]+)`\))? \| .* \| .* \|$", DOCUMENT.split("## An experiment")[0], re.MULTILINE
+    )
+    assert len(rows) == 7
+    for name, module in rows:
+        assert issubclass(getattr(import_module(module or "croupier.client"), name), CroupierError)
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error() -> None:
+    program = "import sys; from croupier.cli import main; sys.exit(main(['policies']))"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_an_arm_that_nobody_was_shown_is_not_called_the_best() -> None:
+    from rich.console import Console
+
+    def shown(batches: int) -> str:
+        arm = {"users": 32 * batches, "mean": 0.5, "batches": batches, "lower": 0.0, "upper": 1.0, "active": True}
+        program = {"best_arm": 0, "arms": [arm | {"arm": 0}, arm | {"arm": 1}]}
+        state = {"kind": "bandit", "title": "Colours", "arms": ["red", "green"], "finished": False, "program": program}
+        console = Console(width=120)
+        with console.capture() as captured:
+            console.print(standing(state | {"accepted": 0, "assigned": 0}))
+        return captured.get()
+
+    assert "red *" not in shown(0)
+    assert "red *" in shown(1)

@@ -12,7 +12,7 @@ run: $(VENV)/.run
 
 test: $(VENV)/.test
 	@tools/browser.sh
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

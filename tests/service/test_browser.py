@@ -27,8 +27,6 @@ epsilon = 8.0
 [reward]
 protocol = "shuffled-bits"
 """
-pytestmark = pytest.mark.xdist_group("browser")  # one pair of servers for all of them
-
 FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,)}
 PAGES = ("/#colours", "/#steps", "/#fruit", "/participate/colours", "/participate/steps")
 

@@ -1,0 +1,118 @@
+// What an experiment says of itself, and what it may ask of anyone who believes it: configurations and offers.
+
+import { fromBase64 } from "./bytes.js";
+import { checkKeys, isWhole, readJson, readMechanism } from "./mechanism.js";
+import { turnDelta } from "./privacy.js";
+import { demand } from "./problems.js";
+import { SUITE } from "./sealing.js";
+import { SERVERS } from "./statements.js";
+
+const ROUNDING = 1e-8; // relative, as the servers allow themselves
+const isText = (value) => typeof value === "string";
+const isBetween = (value, low, high) => typeof value === "number" && value >= low && value <= high;
+
+export function checkName(name) {
+  demand(isText(name) && /^[a-z0-9][a-z0-9-]{0,62}$/.test(name), "malformed", `the name ${name}`);
+}
+
+function checkPrivacy(privacy) {
+  checkKeys("privacy", privacy, "epsilon delta honest_fraction unit period");
+  const { epsilon, delta, honest_fraction: honest, unit, period } = privacy;
+  const numbers = isBetween(epsilon, Number.MIN_VALUE, Number.MAX_VALUE) && isBetween(delta, 0, 1) && delta < 1;
+  const whom = isBetween(honest, Number.MIN_VALUE, 1) && isText(unit) && isWhole(period, 1);
+  demand(numbers && whom, "malformed", "privacy");
+}
+
+function checkServer(server, keys, url) {
+  checkKeys(`the ${server}'s keys`, keys, "seal verify");
+  for (const key of [keys.seal, keys.verify]) {
+    demand(fromBase64(key).length === SUITE.keyLength, "malformed", `a key of the ${server}`);
+  }
+  demand(isText(url) && /^https?:\/\//.test(url), "malformed", `the ${server}'s address`);
+}
+
+// Reads a configuration's text; anything unknown, missing or inconsistent is refused.
+export function readConfiguration(text) {
+  const configuration = readJson("a configuration", text);
+  const keys = "version experiment revision title arms program recipe privacy suite keys urls";
+  checkKeys("a configuration", configuration, keys);
+  const { version, experiment, revision, title, arms, program, recipe } = configuration;
+  demand(version === 1, "unsupported", `version ${version} of configurations`);
+  demand(configuration.suite === SUITE.name, "unsupported", `the suite ${configuration.suite}`);
+  checkName(experiment);
+  demand(isWhole(revision, 0, 2 ** 31 - 1), "malformed", `revision ${revision}`);
+  demand(isText(title) && Array.isArray(arms) && arms.every(isText), "malformed", "title or arms");
+  demand(["bandit", "counter", "histogram"].includes(program?.kind), "unsupported", `the program ${program?.kind}`);
+  demand(isWhole(recipe?.smallest, 1), "malformed", "the smallest batch");
+  checkPrivacy(configuration.privacy);
+  checkKeys("keys", configuration.keys, SERVERS.join(" "));
+  checkKeys("addresses", configuration.urls, SERVERS.join(" "));
+  for (const server of SERVERS) checkServer(server, configuration.keys[server], configuration.urls[server]);
+  return configuration;
+}
+
+export const verifyKeys = ({ keys }) => Object.fromEntries(SERVERS.map((server) => [server, keys[server].verify]));
+
+// Reads an offer's text: {experiment, configuration, number, arm, batches: [{number, text, plan}]}.
+export function readOffer(text) {
+  const offer = readJson("an offer", text);
+  checkKeys("an offer", offer, "version experiment configuration offer arm batches");
+  const { version, experiment, configuration, offer: number, arm, batches } = offer;
+  demand(version === 1, "unsupported", `version ${version} of offers`);
+  demand(isWhole(number, 0, 2 ** 32 - 1) && isText(configuration), "malformed", "an offer");
+  demand(arm === null || isWhole(arm, 0), "malformed", `arm ${arm}`);
+  demand(Array.isArray(batches) && isWhole(batches.length, 1, 64), "malformed", "not 1 to 64 batches");
+  for (const batch of batches) {
+    checkKeys("a batch", batch, "number mechanism");
+    demand(isWhole(batch.number, 0, 2 ** 32 - 1), "malformed", `batch ${batch.number}`);
+  }
+  demand(new Set(batches.map((batch) => batch.number)).size === batches.length, "malformed", "one batch twice");
+  const read = (batch) => ({ number: batch.number, text: batch.mechanism, plan: readMechanism(batch.mechanism) });
+  return { experiment, configuration, number, arm, batches: batches.map(read) };
+}
+
+const isSame = (a, b) => {
+  if (typeof a !== "object" || a === null || typeof b !== "object" || b === null) return a === b;
+  const names = Object.keys(a);
+  const alike = Array.isArray(a) === Array.isArray(b) && names.length === Object.keys(b).length;
+  return alike && names.every((name) => Object.hasOwn(b, name) && isSame(a[name], b[name]));
+};
+
+// What all mechanisms of an experiment have in common, whatever the size of their batch.
+function recipeOf({ way, mechanism }) {
+  const { protocol, constants, values, side = "unbiased", kind, model, universe, ballot } = mechanism;
+  if (way !== "labels") return { protocol, constants, values, side };
+  return { kind, model, constants, universe, ballot: { kind: ballot.kind, side: ballot.side } };
+}
+
+// The product of two doubles may lie a little above the whole number that is meant: 0.55·100, for one.
+export const mostHonest = (share, users) => Math.max(1, Math.ceil(share * users - 1e-9));
+
+function checkBatch(plan, { recipe, privacy }) {
+  for (const [name, found] of Object.entries(recipeOf(plan))) {
+    demand(isSame(found, recipe[name]), "not-covered", `${name} of a batch is not what was signed`);
+  }
+  demand(plan.users >= recipe.smallest, "not-covered", `a batch of ${plan.users}, below ${recipe.smallest}`);
+  const most = mostHonest(privacy.honest_fraction, plan.users);
+  demand(plan.honest <= most, "not-covered", `privacy would rest on ${plan.honest} honest users of ${plan.users}`);
+}
+
+const deltas = new Map(); // composing takes a while, and many turns are alike
+
+function deltaOf(batches, epsilon) {
+  const key = JSON.stringify([epsilon, ...batches.map((batch) => batch.text)]);
+  if (deltas.size >= 256) deltas.clear();
+  if (!deltas.has(key)) deltas.set(key, turnDelta(batches.map((batch) => batch.plan), epsilon));
+  return deltas.get(key);
+}
+
+// Refuses an offer that goes beyond the configuration: an active server must not get more than was signed.
+export function checkOffer(offer, configuration) {
+  const { experiment, arms, privacy } = configuration;
+  demand(offer.experiment === experiment, "not-covered", `an offer of ${offer.experiment}`);
+  const played = arms.length ? offer.arm !== null && offer.arm < arms.length : offer.arm === null;
+  demand(played, "not-covered", `arm ${offer.arm} of ${arms.length}`);
+  for (const { plan } of offer.batches) checkBatch(plan, configuration);
+  const delta = deltaOf(offer.batches, privacy.epsilon);
+  demand(delta <= privacy.delta * (1 + ROUNDING), "not-covered", `δ = ${delta}, and ${privacy.delta} is promised`);
+}

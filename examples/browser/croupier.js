@@ -1,0 +1,187 @@
+// A client of croupier's service in plain JavaScript: WebCrypto and fetch, nothing else.
+//
+//   const client = new Client("https://analyzer.example", { account: new Account(new Kept()), trust: KEYS });
+//   await client.resume(); // what an earlier crash left unsent
+//   const turn = await client.play("onboarding", { patience: 10 });
+//   await client.report(turn, show(turn.armName) ? 1 : 0);
+
+import { Account } from "./account.js";
+import { base64, fromBase64, random } from "./bytes.js";
+import { checkName, checkOffer, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
+import { LIMITS, checkPromise, checkUsers } from "./limits.js";
+import { Problem, Refused, demand, problemOf } from "./problems.js";
+import { checkPublic } from "./sealing.js";
+import { SERVERS, checkSigned, hashOf, textOf } from "./statements.js";
+import { Kept } from "./storage.js";
+import { sealReport } from "./wire.js";
+
+export { Account, Kept, LIMITS, Problem, Refused };
+
+const REPORT = "application/vnd.croupier.report";
+const TIMEOUT = 30_000; // milliseconds
+const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_HOLD] = [0.1, 5, 10]; // seconds
+
+const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+const numbersOf = (offer) => offer.batches.map((batch) => batch.number);
+const addressOf = (server, name) => `${server.replace(/\/$/, "")}/experiments/${name}`;
+
+export class Client {
+  #joined = new Map();
+
+  // `trust`: {analyzer, shuffler}, the servers' signing keys in base64; without it those seen first are kept.
+  constructor(analyzer, { account = new Account(), trust = null, attempts = 8, fetch } = {}) {
+    demand(globalThis.crypto?.subtle, "unsupported", "WebCrypto needs a page that came by https or from localhost");
+    demand(/^https?:\/\//.test(analyzer), "malformed", `the analyzer's address ${analyzer}`);
+    this.analyzer = analyzer;
+    this.account = account;
+    this.trust = trust;
+    this.attempts = attempts;
+    this.fetch = fetch ?? ((...request) => globalThis.fetch(...request));
+  }
+
+  // Fetches the experiment, checks its signatures and this device's limits, and remembers whom it trusts.
+  async join(name) {
+    checkName(name);
+    const joined = await this.#believe(name, await this.#request(addressOf(this.analyzer, name)));
+    this.#joined.set(name, joined);
+    return joined;
+  }
+
+  // Takes a turn, waiting for one at most `patience` seconds: {armName, arm, offer, expires, configuration, ...}.
+  async play(name, { patience = 0, ticket } = {}) {
+    const joined = this.#joined.get(name) ?? (await this.join(name));
+    checkPromise(joined.configuration, this.account.limits);
+    const { privacy } = joined.configuration;
+    await this.account.check({ experiment: name, privacy }); // a turn that cannot be reported is better not taken
+    const shuffler = addressOf(joined.configuration.urls.shuffler, name);
+    const answer = await this.#assignment(`${shuffler}/assignments`, patience, ticket);
+    // Before it is read: what a mechanism's text makes a device compute must be the servers' own.
+    await checkSigned("offer", answer.offer, verifyKeys(joined.configuration));
+    const offer = readOffer(textOf("offer", answer.offer));
+    const own = await this.#offered(name, joined, offer.configuration, shuffler);
+    checkOffer(offer, own.configuration);
+    for (const { plan } of offer.batches) checkUsers(plan.users, this.account.limits);
+    await this.account.check({ experiment: name, privacy, batches: numbersOf(offer) });
+    const token = fromBase64(answer.token);
+    demand(token.length === 56 && Number.isSafeInteger(answer.expires), "malformed", "the token");
+    const armName = offer.arm === null ? "" : own.configuration.arms[offer.arm];
+    return { ...own, offer, token, expires: answer.expires, arm: offer.arm, armName, reported: false };
+  }
+
+  // Randomizes, seals, charges, keeps, sends: in this order. What was sent and charged: {bytes, epsilon, delta}.
+  async report(turn, value) {
+    demand(!turn.reported, "already-reported", "a turn is reported once; resume() sends it again");
+    turn.reported = true; // before anything is awaited: two calls at once would seal two reports
+    const { experiment, privacy } = turn.configuration;
+    // Where the shuffler is now, whatever address the batch was begun under.
+    const { urls } = (this.#joined.get(experiment) ?? turn).configuration;
+    let pending;
+    let cost;
+    try {
+      const url = `${addressOf(urls.shuffler, experiment)}/reports`;
+      pending = { experiment, url, ...(await sealReport(turn, value)), expires: turn.expires };
+      cost = await this.account.charge({ experiment, privacy, batches: numbersOf(turn.offer) }, pending);
+    } catch (error) {
+      turn.reported = false; // nothing was charged or sent: a value outside the range can be mended
+      throw error;
+    }
+    await this.#send(pending);
+    return { bytes: fromBase64(pending.body), epsilon: cost.epsilon, delta: cost.delta };
+  }
+
+  // Sends again what a crash may have left unsent; returns how many reports were accepted, now or before.
+  async resume() {
+    let [accepted, unreachable] = [0, null];
+    for (const pending of await this.account.pending()) {
+      try {
+        await this.#send(pending);
+        accepted += 1;
+      } catch (problem) {
+        if (!(problem instanceof Problem)) throw problem;
+        if (problem.passing) unreachable = problem;
+      }
+    }
+    if (unreachable) throw unreachable;
+    return accepted;
+  }
+
+  async #send(pending) {
+    const options = { method: "POST", headers: { "content-type": REPORT }, body: fromBase64(pending.body) };
+    try {
+      await this.#request(pending.url, options, (body) => ["accepted", "repeated"].includes(body?.status));
+    } catch (problem) {
+      // Without an answer the report is kept for resume(); a refusal is one, and the charge stays.
+      if (problem instanceof Problem && !problem.passing) await this.account.settle(pending.report);
+      throw problem;
+    }
+    await this.account.settle(pending.report);
+  }
+
+  async #believe(name, statement) {
+    const configuration = readConfiguration(textOf("configuration", statement));
+    demand(configuration.experiment === name, "malformed", `${configuration.experiment} instead of ${name}`);
+    checkPromise(configuration, this.account.limits);
+    const keys = verifyKeys(configuration);
+    await checkSigned("configuration", statement, keys);
+    for (const server of SERVERS) await checkPublic(fromBase64(configuration.keys[server].seal));
+    await this.account.trust(configuration, keys, this.trust);
+    return { configuration, hash: await hashOf("configuration", statement) };
+  }
+
+  // The configuration that an offer belongs to: another one than that joined while keys or addresses change.
+  async #offered(name, joined, wanted, shuffler) {
+    if (wanted === base64(joined.hash)) return joined;
+    const found = await this.#believe(name, await this.#request(`${shuffler}/configurations/${wanted}`));
+    demand(wanted === base64(found.hash), "not-covered", "another configuration than the offer's");
+    if (found.configuration.revision > joined.configuration.revision) this.#joined.set(name, found);
+    return found;
+  }
+
+  async #assignment(url, patience, ticket) {
+    const shown = ticket instanceof Uint8Array ? base64(ticket) : ticket;
+    const end = this.account.clock() + patience;
+    for (;;) {
+      const left = end - this.account.clock();
+      const hold = Math.min(Math.floor(left), LONGEST_HOLD); // the shuffler may hold the request (RFC 7240)
+      const headers = { ...(hold > 0 && { prefer: `wait=${hold}` }), ...(shown && { "croupier-ticket": shown }) };
+      try {
+        return await this.#request(url, { method: "POST", headers });
+      } catch (problem) {
+        const remains = end - this.account.clock();
+        if (problem.token !== "nothing-open" || remains <= 0) throw problem;
+        await sleep(Math.min(problem.retryAfter ?? 1, Math.max(remains, 0.01)));
+      }
+    }
+  }
+
+  // Sends until there is an answer that says something; later and later, and not all devices at once. With `taken`,
+  // which knows an acceptance, nothing but the shuffler's own words end it: a network's page settles nothing.
+  async #request(url, options = {}, taken = null) {
+    for (let attempt = 1, pause = FIRST_PAUSE; ; attempt += 1, pause *= 2) {
+      try {
+        return await this.#once(url, options, taken ?? ((body) => typeof body === "object" && body !== null));
+      } catch (problem) {
+        const again = problem instanceof Problem && (problem.passing || (taken && !problem.named));
+        if (!again) throw problem;
+        if (attempt >= this.attempts) throw new Problem("no-answer", problem.status, problem.message);
+        const spread = 1 + random(1)[0] / 256;
+        await sleep(Math.min(Math.max(pause, problem.retryAfter ?? 0) * spread, LONGEST_PAUSE));
+      }
+    }
+  }
+
+  // A redirection is some network's, never the servers' own: it must not be followed with a report in hand.
+  async #once(url, options, meant) {
+    const common = { redirect: "manual", cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" };
+    let response;
+    try {
+      response = await this.fetch(url, { ...common, signal: AbortSignal.timeout(TIMEOUT), ...options });
+    } catch (error) {
+      throw new Problem("no-answer", 0, String(error));
+    }
+    if (!response.ok) throw await problemOf(response);
+    const body = await response.json().catch(() => null);
+    if (!meant(body)) throw new Problem("no-answer", response.status, "an answer that is not the server's");
+    return body;
+  }
+}

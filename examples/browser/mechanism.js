@@ -1,0 +1,177 @@
+// Mechanisms (docs/format.md) as a client reads them: checked to the last key, with the shape of their reports.
+
+import { checkNoise, law } from "./noise.js";
+import { ONE, fixedToDouble } from "./numbers.js";
+import { Refused, demand } from "./problems.js";
+
+export const LONGEST_TEXT = 2 ** 20;
+const MOST_SLOTS = 4096;
+const LEAST_MIXED = 19; // honest users, for split-and-mix
+const CAP_SHARE = 0.01; // of δ, that the limit on the noise may cost
+
+export const isWhole = (value, least, most = Number.MAX_SAFE_INTEGER) =>
+  Number.isSafeInteger(value) && value >= least && value <= most;
+
+// Every key must be there and be known; those with a question mark may be missing.
+export function checkKeys(what, object, names) {
+  const isObject = typeof object === "object" && object !== null && !Array.isArray(object);
+  demand(isObject, "malformed", `${what} is no object`);
+  const known = names.split(" ");
+  const missing = known.find((name) => !name.endsWith("?") && !Object.hasOwn(object, name));
+  demand(missing === undefined, "malformed", `${what}: no ${missing}`);
+  const unknown = Object.keys(object).find((name) => !known.includes(name) && !known.includes(`${name}?`));
+  demand(unknown === undefined, "malformed", `${what}: unknown ${unknown}`);
+}
+
+export function readJson(what, text) {
+  demand(typeof text === "string" && text.length <= LONGEST_TEXT, "malformed", `${what} is no text, or too long a one`);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Refused("malformed", `${what} is no JSON`);
+  }
+}
+
+const plans = new Map(); // the same few mechanisms come again and again, and their laws take a while
+
+// {mechanism, way, users, honest, share, slots, length, cap, excess}, where a report has so many slots of so many bytes
+// besides the one that tells a message from a dummy, and P(noise > cap) = excess.
+export function readMechanism(text) {
+  if (!plans.has(text)) {
+    if (plans.size >= 256) plans.clear();
+    try {
+      const mechanism = readJson("a mechanism", text);
+      plans.set(text, mechanism?.kind === "HistogramMechanism" ? readHistogram(mechanism) : readSum(mechanism));
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      throw new Refused("malformed", `a mechanism: ${error.message}`);
+    }
+  }
+  return plans.get(text);
+}
+
+function readSum(mechanism) {
+  const keys = "version protocol constants users honest values precision share carrier guarantee noise_from? side?";
+  checkKeys("a mechanism", mechanism, keys);
+  const { users, honest, values, precision, share, carrier } = mechanism;
+  const { noise_from: source = "batch", side = "unbiased" } = mechanism;
+  demand(mechanism.version === 1, "unsupported", `version ${mechanism.version} of mechanisms`);
+  // Noise that somebody else is to add would leave the value bare.
+  demand(source === "batch", "unsupported", `noise from the ${source}`);
+  demand(isWhole(users, 1) && isWhole(honest, 1, users), "malformed", `${honest} honest users of ${users}`);
+  demand(isWhole(precision, 1), "malformed", `precision ${precision}`);
+  checkValues(values);
+  checkNoise(share);
+  checkGuarantee(mechanism.guarantee);
+  demand(Object.hasOwn(CARRIERS, carrier?.kind), "unsupported", `the carrier ${carrier?.kind}`);
+  const plan = { mechanism, users, honest, values, precision, share, carrier, side };
+  return Object.freeze({ ...plan, ...CARRIERS[carrier.kind](plan) });
+}
+
+function checkValues(values) {
+  demand(values?.kind === "range", "unsupported", `values of kind ${values?.kind}`);
+  checkKeys("values", values, "kind low high binary clip");
+  const { low, high, binary, clip } = values;
+  const numbers = Number.isFinite(low) && Number.isFinite(high) && low < high && Number.isFinite(high - low);
+  demand(numbers && typeof binary === "boolean" && typeof clip === "boolean", "malformed", "values");
+}
+
+function checkGuarantee(guarantee) {
+  checkKeys("a guarantee", guarantee, "notion epsilon delta rho? order? divergence?");
+  const { epsilon, delta } = guarantee;
+  demand(epsilon >= 0 && Number.isFinite(epsilon) && delta >= 0 && delta < 1, "malformed", "a guarantee");
+}
+
+const CARRIERS = { "split-and-mix": piecesPlan, "shuffled-messages": messagesPlan };
+
+// How many pieces hide a residue: M = max(3, ⌈(2κ + log2 m)/(log2 n - log2 e) + 2⌉), of n >= 19 honest users. In
+// doubles, with the same formula as the servers, whose logarithms may end in another digit: a part in 10^15 of a bit.
+export function leastPieces(modulus, honest, security) {
+  demand(honest >= LEAST_MIXED, "too-few-users", `${honest} honest users, and split-and-mix needs ${LEAST_MIXED}`);
+  const needed = (2 * security + Math.log2(modulus)) / (Math.log2(honest) - Math.log2(Math.E)) + 2;
+  return Math.max(3, Math.ceil(needed));
+}
+
+function piecesPlan({ users, honest, precision, share, carrier, side }) {
+  checkKeys("split-and-mix", carrier, "kind modulus slack pieces security");
+  const { modulus, slack, pieces, security } = carrier;
+  demand(share.family === "PolyaDifference", "unsupported", `${share.family} in pieces`);
+  demand(side === "unbiased", "malformed", `side ${side} of a modular sum`);
+  demand(isWhole(slack, 0) && isWhole(security, 1, 4096) && isWhole(pieces, 1), "malformed", "split-and-mix");
+  demand(isWhole(modulus, users * precision + 2 * slack + 1), "malformed", `modulus ${modulus}`);
+  const least = leastPieces(modulus, honest, security);
+  demand(pieces >= least, "too-few-pieces", `${pieces} pieces, and ${least} are needed`);
+  demand(pieces <= MOST_SLOTS, "too-many-messages", `${pieces} pieces`);
+  return { way: "pieces", slots: pieces, length: 8, cap: null, excess: 0 };
+}
+
+function messagesPlan(plan) {
+  const { users, values, precision, share, carrier, side, mechanism } = plan;
+  checkKeys("shuffled messages", carrier, "kind value_messages");
+  const counted = share.family === "Poisson" || share.family === "Polya";
+  demand(share.family !== "PolyaDifference", "malformed", "noise that cannot be sent as messages");
+  demand(carrier.value_messages === (counted ? 0 : precision), "malformed", `${carrier.value_messages} value messages`);
+  demand(counted ? side === "over" || side === "under" : side === "unbiased", "malformed", `side ${side}`);
+  if (counted) {
+    // The limit on the noise is kept by what a device knows of its own value.
+    demand(precision === 1 && values.binary, "unsupported", "counts of more than zero and one");
+    return { way: "counts", length: 1, ...capped(mechanism.guarantee, users, share, 1, 1) };
+  }
+  const slots = precision + (share.slots ?? share.trials);
+  demand(slots <= MOST_SLOTS, "too-many-messages", `${slots} messages`);
+  return { way: "bits", slots, length: 1, cap: null, excess: 0 };
+}
+
+// The least cap >= 1 with P(Z > cap) <= 0.01·δ/((1 + e^ε)·users), where Z is the noise of so many draws together.
+function capped({ epsilon, delta }, users, share, draws, own) {
+  const allowed = (CAP_SHARE * delta) / (1 + Math.exp(epsilon)) / users;
+  let beyond = ONE;
+  let cap = -1;
+  for (const mass of law(share, draws)) {
+    beyond -= mass;
+    cap += 1;
+    demand(own + cap <= MOST_SLOTS, "too-many-messages", `more than ${MOST_SLOTS} messages`);
+    const excess = fixedToDouble(beyond);
+    if (cap >= 1 && excess <= allowed) return { cap, excess, slots: own + cap };
+  }
+  throw new Error("a law has no end");
+}
+
+const isText = (value) => typeof value === "string";
+
+const UNIVERSES = {
+  items({ names, ...rest }) {
+    checkKeys("items", rest, "kind");
+    demand(Array.isArray(names) && names.every(isText) && new Set(names).size === names.length, "malformed", "items");
+    return names.length;
+  },
+  buckets({ bits, salt, candidates, ...rest }) {
+    checkKeys("buckets", rest, "kind");
+    const texts = isText(salt) && !salt.includes("\0") && Array.isArray(candidates) && candidates.every(isText);
+    demand(isWhole(bits, 1, 26) && texts, "malformed", "buckets");
+    return 2 ** bits;
+  },
+  numbers({ size, ...rest }) {
+    checkKeys("numbers", rest, "kind");
+    return size;
+  },
+};
+
+function readHistogram(mechanism) {
+  checkKeys("a histogram", mechanism, "version kind model constants ballot guarantee universe");
+  const { version, model, ballot, guarantee, universe } = mechanism;
+  demand(version === 1 && model === "shuffle", "unsupported", `a histogram in the ${model} model`);
+  demand(ballot?.kind === "labelled-messages", "unsupported", `a histogram by ${ballot?.kind}`);
+  checkKeys("a ballot", ballot, "kind size users counted_on share side");
+  const { size, users, counted_on: honest, share, side } = ballot;
+  demand(Object.hasOwn(UNIVERSES, universe?.kind), "unsupported", `a universe of ${universe?.kind}`);
+  demand(isWhole(size, 2, 2 ** 26) && UNIVERSES[universe.kind](universe) === size, "malformed", `${size} items`);
+  demand(isWhole(users, 1) && isWhole(honest, 1, users), "malformed", `${honest} honest users of ${users}`);
+  demand(side === "over" || side === "under", "malformed", `side ${side}`);
+  checkNoise(share);
+  demand(share.family === "Poisson" || share.family === "Polya", "malformed", `${share.family} as labelled messages`);
+  checkGuarantee(guarantee);
+  const length = Math.max(1, Math.ceil((size - 1).toString(2).length / 8));
+  const form = capped(guarantee, users, share, size, side === "under" ? size - 1 : 1);
+  return Object.freeze({ mechanism, way: "labels", users, honest, share, side, size, universe, length, ...form });
+}

@@ -1,0 +1,47 @@
+// What can go wrong, and who says so: the device itself, or a server.
+
+// The device refuses: a bad signature, a promise beyond its limits, a budget that is spent. Nothing was sent.
+export class Refused extends Error {
+  constructor(reason, detail) {
+    super(detail ? `${reason}: ${detail}` : reason);
+    this.name = "Refused";
+    this.reason = reason;
+  }
+}
+
+export function demand(condition, reason, detail) {
+  if (!condition) throw new Refused(reason, detail);
+}
+
+// A server refused, with an RFC 9457 document, or did not answer ("no-answer").
+export class Problem extends Error {
+  constructor(token, status, detail, retryAfter) {
+    super(detail ? `${token}: ${detail}` : token);
+    this.name = "Problem";
+    this.token = token; // http-STATUS where it has none of our names
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+
+  get named() {
+    return !this.token.startsWith("http-");
+  }
+
+  // Says nothing about the request itself: sending the same bytes again may help.
+  get passing() {
+    return this.token === "no-answer" || [408, 429].includes(this.status) || this.status >= 500;
+  }
+}
+
+const PREFIX = "urn:croupier:error:";
+
+// `retry_after` of the body goes first: the header knows whole seconds only.
+export async function problemOf(response) {
+  if (response.status < 400) return new Problem("no-answer", response.status, "an answer that is not the server's");
+  const body = (await response.json().catch(() => null)) ?? {};
+  const named = typeof body.type === "string" && body.type.startsWith(PREFIX);
+  const token = named ? body.type.slice(PREFIX.length) : `http-${response.status}`;
+  const after = Number(body.retry_after ?? response.headers.get("retry-after") ?? NaN);
+  const detail = String(body.detail ?? body.title ?? "");
+  return new Problem(token, response.status, detail, after >= 0 && after < Infinity ? after : undefined);
+}

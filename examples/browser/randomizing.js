@@ -1,0 +1,94 @@
+// From a value to the messages that hide it, drawn anew at every call (docs/format.md).
+
+import { concat, number, sha256, utf8 } from "./bytes.js";
+import { below, happens, sample, sampleBits, spread } from "./noise.js";
+import { fraction } from "./numbers.js";
+
+// The value on the scale 0..g: {whole, rest}, to be rounded up with probability `rest`. Doubles, as every other client
+// has them: what they round is some 2^-52 of the value itself, and whatever comes out lies in 0..g.
+export function encoded({ values, precision }, value) {
+  const { low, high, binary, clip } = values;
+  if (typeof value !== "number" || Number.isNaN(value)) throw new RangeError(`${value} is no number`);
+  const inside = clip ? Math.min(high, Math.max(low, value)) : value;
+  if (!(inside >= low && inside <= high)) throw new RangeError(`${value} is not between ${low} and ${high}`);
+  if (binary && inside !== low && inside !== high) throw new RangeError(`${value} is neither ${low} nor ${high}`);
+  const scaled = Math.min(1, Math.max(0, (inside - low) / (high - low))) * precision;
+  const whole = Math.floor(scaled);
+  return { whole, rest: scaled - whole };
+}
+
+// The whole number that is sent of it.
+export function rounded(plan, value) {
+  const { whole, rest } = encoded(plan, value);
+  const up = rest > 0 && happens(fraction(rest)) ? 1 : 0;
+  return plan.side === "under" ? plan.precision - whole - up : whole + up;
+}
+
+// Noise that is drawn again, whatever the value, when it would not fit into the slots.
+function limited(share, parties, cap) {
+  for (;;) {
+    const drawn = sample(share, parties);
+    if (drawn <= cap) return drawn;
+  }
+}
+
+const bytesOf = (value, times) => Array.from({ length: times }, () => number(value, 1));
+
+// Labels count from 0. An item that is not in the list has none: its label would name its holder.
+const LABELS = {
+  async items({ names }, item) {
+    const label = names.indexOf(item);
+    if (label < 0) throw new RangeError(`${item} is not one of the ${names.length} items`);
+    return label;
+  },
+  // The leading bits of SHA-256(salt, zero byte, item).
+  async buckets({ bits, salt }, item) {
+    if (typeof item !== "string") throw new RangeError(`${item} is no text`);
+    const hash = await sha256(concat(utf8(salt), new Uint8Array(1), utf8(item)));
+    return new DataView(hash.buffer).getUint32(0) >>> (32 - bits);
+  },
+  async numbers({ size }, item) {
+    if (!Number.isInteger(item) || item < 0 || item >= size) throw new RangeError(`${item} is not below ${size}`);
+    return item;
+  },
+};
+
+// What chance decides in a report.
+const DRAWS = {
+  pieces(plan, value) {
+    const modulus = BigInt(plan.carrier.modulus);
+    const pieces = Array.from({ length: plan.carrier.pieces - 1 }, () => below(modulus));
+    return { encoded: rounded(plan, value), noise: sample(plan.share), pieces };
+  },
+  bits(plan, value) {
+    const [zeros, ones] = sampleBits(plan.share);
+    return { encoded: rounded(plan, value), zeros, ones };
+  },
+  counts: (plan, value) => ({ encoded: rounded(plan, value), ones: Number(limited(plan.share, 1, plan.cap)) }),
+  async labels({ universe, size, share, cap }, item) {
+    const label = await LABELS[universe.kind](universe, item);
+    return { label, noise: spread(share, size, limited(share, size, cap)) };
+  },
+};
+
+// The messages that follow from it.
+const MESSAGES = {
+  pieces({ carrier }, { encoded: own, noise, pieces }) {
+    const modulus = BigInt(carrier.modulus);
+    const last = pieces.reduce((rest, piece) => rest - BigInt(piece), BigInt(own) + BigInt(noise)) % modulus;
+    return [...pieces, (last + modulus) % modulus].map((piece) => number(piece, 8));
+  },
+  bits: ({ precision }, { encoded: own, zeros, ones }) => [
+    ...bytesOf(0, precision - own + zeros), ...bytesOf(1, own + ones),
+  ],
+  counts: (plan, { encoded: own, ones }) => bytesOf(1, own + ones),
+  labels({ size, side, length }, { label, noise }) {
+    const own = side === "over" ? [label] : [...Array(size).keys()].filter((other) => other !== label);
+    return [...own, ...noise].sort((a, b) => a - b).map((one) => number(one, length));
+  },
+};
+
+export const messagesOf = (plan, drawn) => MESSAGES[plan.way](plan, drawn);
+
+// The messages of one report.
+export const randomize = async (plan, value) => messagesOf(plan, await DRAWS[plan.way](plan, value));

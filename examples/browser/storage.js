@@ -1,0 +1,68 @@
+// Where an account lies. `change(update)` reads, changes and writes as one step that no other tab comes between.
+//
+// Not localStorage: tabs of one site may be different processes, each with a copy of it that is brought up to date some
+// time later, whatever lock they hold. And nothing says when it is on the disk.
+
+// For as long as the page lives.
+export class Memory {
+  #value;
+
+  async read() {
+    return this.#value;
+  }
+
+  async change(update) {
+    this.#value = update(this.#value);
+    return this.#value;
+  }
+}
+
+const done = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+const TABLE = "accounts";
+
+// For as long as the browser keeps the site's data; a change is on the disk when it is done.
+export class Kept {
+  #database;
+
+  constructor(name = "croupier") {
+    this.name = name;
+  }
+
+  async read() {
+    const database = await this.#opened();
+    return done(database.transaction(TABLE).objectStore(TABLE).get(this.name));
+  }
+
+  async change(update) {
+    const database = await this.#opened();
+    const transaction = database.transaction(TABLE, "readwrite", { durability: "strict" });
+    const ended = new Promise((resolve, reject) => {
+      transaction.oncomplete = resolve;
+      transaction.onabort = () => reject(transaction.error);
+    });
+    ended.catch(() => {}); // whoever waits for it is told; an abort below is thrown as what caused it
+    const table = transaction.objectStore(TABLE);
+    let changed;
+    try {
+      changed = update(await done(table.get(this.name)));
+      table.put(changed, this.name);
+    } catch (error) {
+      transaction.abort();
+      throw error;
+    }
+    await ended;
+    return changed;
+  }
+
+  #opened() {
+    const request = indexedDB.open("croupier", 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(TABLE);
+    this.#database ??= done(request);
+    return this.#database;
+  }
+}

@@ -1,0 +1,333 @@
+"""The browser's client on a web site of its own, and what the tests ask of it there, in JavaScript."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+CLIENT = Path(__file__).parents[2] / "examples" / "browser"
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    """Serves the example's files, one empty page, and the module below."""
+
+    def do_GET(self) -> None:
+        made = {"/empty.html": ("text/html", "<!doctype html><title>empty</title>"), "/checks.js": (JS, CHECKS)}
+        if self.path not in made:
+            return super().do_GET()
+        kind, text = made[self.path]
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.end_headers()
+        self.wfile.write(text.encode())
+        return None
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def site():
+    """A web site that is neither server's: pages of it are clients of another origin."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(CLIENT)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+JS = "text/javascript"
+CHECKS = r"""
+import { Account, Client, Kept, Problem, Refused } from "./croupier.js";
+import { base64, concat, fromBase64, fromHex, hex, utf8 } from "./bytes.js";
+import { checkOffer, mostHonest, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
+import { LIMITS } from "./limits.js";
+import { leastPieces, readMechanism } from "./mechanism.js";
+import { law, sample, sampleBits, spread } from "./noise.js";
+import { fixedToDouble } from "./numbers.js";
+import { binomial, counted, turnDelta } from "./privacy.js";
+import { encoded, messagesOf, randomize, rounded } from "./randomizing.js";
+import { open, sealer } from "./sealing.js";
+import { checkSigned, hashOf } from "./statements.js";
+import { batchHash, fillSlots, messageInfo, packReport, packUpload, reportInfo, sealReport } from "./wire.js";
+
+const nameOf = (error) => error.reason ?? error.token ?? error.name;
+const outcome = (promise) => promise.then((value) => ({ value }), (error) => ({ refused: nameOf(error) }));
+export const limits = LIMITS;
+
+// WebCrypto takes a raw private key only inside PKCS #8, and tells its public half only as a JSON key.
+async function pairOf(privateHex) {
+  const wrapped = concat(fromHex("302e020100300506032b656e04220420"), fromHex(privateHex));
+  const privateKey = await crypto.subtle.importKey("pkcs8", wrapped, { name: "X25519" }, true, ["deriveBits"]);
+  const { x } = await crypto.subtle.exportKey("jwk", privateKey);
+  return { privateKey, publicKey: await crypto.subtle.importKey("raw", fromBase64(x), { name: "X25519" }, true, []) };
+}
+
+const listed = (noise) => Object.entries(noise).flatMap(([label, times]) => Array(times).fill(Number(label)));
+
+// All stages of one report, from what a vector gives and not from what it expects.
+export async function report(vector) {
+  const configuration = readConfiguration(vector.configuration.body);
+  for (const kind of ["configuration", "offer"]) await checkSigned(kind, vector[kind], verifyKeys(configuration));
+  const hash = await hashOf("configuration", vector.configuration);
+  const offer = readOffer(vector.offer.body);
+  checkOffer(offer, configuration);
+  const { analyzer, shuffler } = vector.private_seal;
+  const keys = { analyzer: await pairOf(analyzer), shuffler: await pairOf(shuffler) };
+  const [batches, parts] = [[], []];
+  for (const [at, batch] of offer.batches.entries()) {
+    const given = vector.batches?.[at] ?? vector;
+    const { plan } = batch;
+    const info = messageInfo("colours", hash, await batchHash(batch));
+    const found = { batch_hash: base64(await batchHash(batch)), slots: plan.slots, slot_length: plan.length + 1 };
+    Object.assign(found, { cap: plan.cap, message_info: hex(info), messages: given.messages });
+    const opened = given.messages.map((message) => open(keys.analyzer, info, fromHex(message)));
+    found.opened = (await Promise.all(opened)).map(hex);
+    if (given.drawn) {
+      const drawn = plan.way === "labels" ? { ...given.drawn, noise: listed(given.drawn.noise) } : given.drawn;
+      const slots = fillSlots(messagesOf(plan, drawn), plan);
+      const seal = await sealer(fromBase64(configuration.keys.analyzer.seal), info);
+      const pairs = await Promise.all(given.ephemeral.map(pairOf));
+      found.opened = slots.map(hex);
+      found.messages = (await Promise.all(slots.map((slot, i) => seal(slot, pairs[i])))).map(hex);
+    }
+    const own = fillSlots(await randomize(plan, vector.value), plan);
+    found.fits = own.length === plan.slots && own.every((slot) => slot.length === plan.length + 1);
+    batches.push(found);
+    parts.push({ number: batch.number, sealed: found.messages.map(fromHex) });
+  }
+  const packed = packReport(fromHex(vector.report_id), fromHex(vector.token), offer.number, parts);
+  const info = reportInfo("colours", hash);
+  const sealKey = fromBase64(configuration.keys.shuffler.seal);
+  const ephemeral = vector.report_ephemeral && (await pairOf(vector.report_ephemeral));
+  const sealed = ephemeral ? await (await sealer(sealKey, info))(packed, ephemeral) : fromHex(vector.upload).slice(42);
+  const upload = hex(await packUpload(sealKey, hash, sealed));
+  const opened = hex(await open(keys.shuffler, info, fromHex(vector.upload).slice(42)));
+  const whole = { configuration_hash: base64(hash), report: hex(packed), report_info: hex(info), upload };
+  const turn = { configuration, hash, offer, token: fromHex(vector.token) };
+  const sent = await Promise.all([1, 2].map(async () => fromBase64((await sealReport(turn, vector.value)).body)));
+  const own = await Promise.all(sent.map(async (body) => hex(await open(keys.shuffler, info, body.slice(42)))));
+  return { whole, opened, batches, own, lengths: sent.map((body) => body.length) };
+}
+
+export const refusesSuite = (vector) => outcome((async () => readConfiguration(vector.configuration.body))());
+
+export async function seal({ public: key, info, plaintext, ephemeral }) {
+  const sealing = await sealer(fromHex(key), fromHex(info));
+  return hex(await sealing(fromHex(plaintext), await pairOf(ephemeral)));
+}
+
+function firstOf(share, parties, terms) {
+  const found = [];
+  for (const mass of law(share, parties)) if (found.push(fixedToDouble(mass)) === terms) return found;
+}
+
+// Laws as they are drawn (of a difference, one of its two parts) and as they are tabulated for δ: [first, table].
+export function laws({ share, parties, terms }) {
+  const { family } = share;
+  if (family === "Binomial" || family === "SparseBits") {
+    const { first, table } = binomial((share.trials ?? share.slots) * parties, share.p ?? share.rate);
+    return [[first, table]];
+  }
+  const { first, table } = counted({ ...share, family: family === "Poisson" ? family : "Polya" }, parties);
+  return [[0, firstOf(share, parties, terms)], [first, table]];
+}
+
+export const plan = (text) => {
+  const { cap, slots, excess } = readMechanism(text);
+  return { cap, slots, excess };
+};
+export const delta = ({ mechanisms, epsilon }) => turnDelta(mechanisms.map(readMechanism), epsilon);
+export const honest = ([share, users]) => mostHonest(share, users);
+export const pieces = ({ modulus, honest, security }) => leastPieces(modulus, honest, security);
+
+export function encoding({ values, precision, value }) {
+  try {
+    return encoded({ values, precision }, value);
+  } catch (error) {
+    return nameOf(error);
+  }
+}
+
+export async function ledger({ period, turns }) {
+  let now = 0;
+  const account = new Account(undefined, { clock: () => now });
+  const privacy = { epsilon: 1, delta: 0, period };
+  for (const experiment of new Set(turns.map((turn) => turn.experiment))) {
+    await account.trust({ experiment, revision: 0, privacy }, { analyzer: "a", shuffler: "s" }, null);
+  }
+  const charged = [];
+  for (const [at, turn] of turns.entries()) {
+    now = turn.at;
+    const before = await account.left();
+    const { refused } = await outcome(account.charge({ ...turn, privacy: turn }, { report: String(at) }));
+    const after = await account.left();
+    charged.push(refused ?? [before.epsilon - after.epsilon, before.delta - after.delta]);
+  }
+  return charged;
+}
+
+export const ticket = ({ ticket: bytes }) => base64(fromHex(bytes));
+
+export async function receipt({ configuration, receipt: statement }) {
+  const keys = verifyKeys(readConfiguration(configuration.body));
+  const signed = (kind, signers) => outcome(checkSigned(kind, statement, keys, signers)).then(({ refused }) => refused);
+  return [await signed("release", ["shuffler"]), await signed("release"), await signed("offer", ["shuffler"])];
+}
+
+const answer = (status, body) => new Response(JSON.stringify(body), { status });
+const turnWith = (offer) => answer(201, { offer, token: base64(new Uint8Array(56)), expires: 2 ** 33 });
+
+// A turn against servers that answer with what a vector holds: what was refused, why, and all that was sent.
+export async function turn({ before, configuration, offer }) {
+  const sent = [];
+  let joining = before ?? configuration;
+  const fetch = async (url, { method = "GET" } = {}) => {
+    sent.push(`${method} ${new URL(url).pathname.split("/").at(-1)}`);
+    if (url.endsWith("/assignments")) return turnWith(offer);
+    return url.endsWith("/reports") ? answer(201, { status: "accepted" }) : answer(200, joining);
+  };
+  const client = new Client("https://analyzer.example", { fetch });
+  if (before) await client.join("colours");
+  sent.length = 0;
+  joining = configuration;
+  const joined = await outcome(client.join("colours"));
+  if (joined.refused) return { where: "configuration", why: joined.refused, sent };
+  const played = await outcome(client.play("colours"));
+  return { where: played.refused ? "offer" : null, why: played.refused ?? null, sent };
+}
+
+// A turn while the shuffler moves: all addresses that were asked.
+export async function moving({ joined, offered, offer }) {
+  const asked = [];
+  const fetch = async (url, { method = "GET" } = {}) => {
+    asked.push(`${method} ${new URL(url).host} ${new URL(url).pathname.split("/")[3] ?? ""}`);
+    if (url.endsWith("/assignments")) return turnWith(offer);
+    if (url.endsWith("/reports")) return answer(201, { status: "accepted" });
+    return answer(200, url.includes("/configurations/") ? offered : joined);
+  };
+  const client = new Client("https://analyzer.example", { fetch });
+  await client.report(await client.play("colours"), 1);
+  return asked;
+}
+
+// How many messages reports have whose noise may be one at most, though it is often more.
+export async function limited({ mechanism, value, times }) {
+  const plan = { ...readMechanism(mechanism), cap: 1 };
+  return Promise.all(Array.from({ length: times }, async () => (await randomize(plan, value)).length));
+}
+
+export const roundings = ({ times, value, ...plan }) => Array.from({ length: times }, () => rounded(plan, value));
+
+// So many draws of one party's noise; `size` spreads each over labels and counts those with label 0.
+export function draws({ share, parties, times, size }) {
+  if (size) {
+    const zeros = () => spread(share, size, sample(share, size)).filter((label) => label === 0).length;
+    return Array.from({ length: times }, zeros);
+  }
+  if (share.slots || share.trials) return Array.from({ length: times }, () => sampleBits(share));
+  return Array.from({ length: times }, () => Number(sample(share, parties)));
+}
+
+// Devices, each with an account of its own, until the experiment ends: how often each outcome came with each value.
+async function crowd({ analyzer, name, devices, values }) {
+  const own = { epsilon: 100, users: 2, epsilonPerPeriod: 100 };
+  const found = {};
+  const add = (what) => (found[what] = (found[what] ?? 0) + 1);
+  async function device(at) {
+    const client = new Client(analyzer, { account: new Account(undefined, { limits: own }) });
+    const turn = await client.play(name, { patience: 60 });
+    const value = turn.arm === null ? values[at % values.length] : values[turn.arm];
+    await client.report(turn, value);
+    add(`accepted ${value}`);
+  }
+  let next = 0;
+  let over = false;
+  async function worker() {
+    while (next < devices && !over) {
+      const problem = await device((next += 1)).catch((error) => error);
+      if (problem) add(nameOf(problem));
+      if (problem && !(problem instanceof Problem)) throw problem;
+      over ||= problem?.token === "experiment-finished";
+    }
+  }
+  await Promise.all(Array.from({ length: 6 }, worker));
+  return found;
+}
+
+// All of them together.
+export async function crowds({ values, ...rest }) {
+  const found = Object.entries(values).map(async ([name, own]) => [name, await crowd({ ...rest, name, values: own })]);
+  return Object.fromEntries(await Promise.all(found));
+}
+
+// Charges of one tab, all begun at once.
+export function startCharges(times) {
+  const charge = (at) => {
+    const account = new Account(new Kept(), { limits: { epsilonPerPeriod: 100 } });
+    return account.charge({ experiment: "open", privacy: { epsilon: 1, delta: 0 } }, { report: String(at) });
+  };
+  Promise.all(Array.from({ length: times }, (_, at) => charge(at))).then(() => (window.all = true));
+}
+
+export const kept = () => new Kept().read();
+
+export async function spoil(value) {
+  await new Kept().change(() => value);
+  return (await outcome(new Account(new Kept()).left())).refused;
+}
+
+const otherEnd = (signature) => signature.replace(/^./, (first) => (first === "A" ? "B" : "A"));
+
+// Turns with real servers until one is refused: why, and all that was sent. `forged`: whose signature is changed.
+export async function meet({ analyzer, name, own, forged }) {
+  const sent = [];
+  const fetch = async (url, options = {}) => {
+    sent.push(`${options.method ?? "GET"} ${new URL(url).pathname.split("/").at(-1)}`);
+    const response = await globalThis.fetch(url, options);
+    if (!forged || !url.endsWith(name)) return response;
+    const body = await response.json();
+    body.signatures[forged] = otherEnd(body.signatures[forged]);
+    return answer(200, body);
+  };
+  const client = new Client(analyzer, { account: new Account(undefined, { limits: own }), fetch });
+  for (;;) {
+    const { value, refused } = await outcome(client.play(name, { patience: 30 }));
+    if (refused) return { refused, sent, left: (await client.account.left()).epsilon };
+    await client.report(value, 1);
+  }
+}
+
+async function standing({ account }) {
+  return { pending: (await account.pending()).length, left: (await account.left()).epsilon };
+}
+
+// A report that arrives and whose answer does not: the account is the page's own.
+export async function loseAnswer({ analyzer, name }) {
+  const bodies = [];
+  const fetch = async (url, options) => {
+    const response = await globalThis.fetch(url, options);
+    if (!url.endsWith("/reports")) return response;
+    bodies.push(hex(options.body));
+    throw new TypeError("the answer was lost");
+  };
+  const client = new Client(analyzer, { account: new Account(new Kept()), fetch, attempts: 2 });
+  const { refused } = await outcome(client.report(await client.play(name, { patience: 30 }), 1));
+  return { refused, bodies, ...(await standing(client)) };
+}
+
+export async function resume({ analyzer }) {
+  const bodies = [];
+  const fetch = (url, options) => (bodies.push(hex(options.body)), globalThis.fetch(url, options));
+  const client = new Client(analyzer, { account: new Account(new Kept()), fetch });
+  const accepted = await client.resume();
+  return { accepted, bodies, ...(await standing(client)) };
+}
+"""

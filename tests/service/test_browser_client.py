@@ -1,0 +1,491 @@
+"""The client of `examples/browser` in a real Chromium: every vector, whole experiments, refusals, and its page."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from urllib.parse import urlencode
+
+import httpx
+import numpy as np
+import pytest
+import vector_reports as making
+from browser_pages import site
+from browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
+from playwright.sync_api import sync_playwright
+from scipy import stats
+from service_processes import QUICK, home_of, transcript_of, written
+
+from croupier.client import Limits
+from croupier.client.configuration import Offer
+from croupier.client.wire import shape
+from croupier.noise.serial import noise_from_dict
+from croupier.protocols import HistogramMechanism
+from croupier.service.crowd import wait_finished
+from croupier.service.processes import both
+from croupier.service.verifying import verify
+
+VECTORS = json.loads((Path(__file__).parents[1] / "client" / "wire_vectors.json").read_text(encoding="utf-8"))
+SUITE = "x25519-aes128gcm"
+REPORTS = [name for name in VECTORS if " " in name or name == "two-batches"]
+GROUPS = ["caps", "deltas", "encodings", "honest", "laws", "ledger", "pieces", "receipt", "refusals", "seals", "ticket"]
+
+BANDIT = """
+name = "{name}"
+title = "Which colour do people press?"
+arms = ["red", "green, the name of which is a little longer than a phone is wide"]
+[program]
+policy = "{policy}"
+horizon = {horizon}
+[privacy]
+epsilon = {epsilon}
+[reward]
+protocol = "{protocol}"
+"""
+COUNTER = """
+name = "steps"
+[program]
+kind = "counter"
+users = 96
+shufflers = 2
+[privacy]
+epsilon = 4.0
+[reward]
+protocol = "shuffled-bits"
+"""
+HISTOGRAM = """
+name = "fruit"
+[program]
+kind = "histogram"
+users = 48
+items = ["apple", "pear", "plum"]
+[privacy]
+epsilon = 4.0
+"""
+PLAYED = {
+    "mixed": BANDIT.format(name="mixed", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="shuffled-laplace"),
+    "counted": BANDIT.format(name="counted", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="counted-messages"),
+    "steps": COUNTER,
+    "fruit": HISTOGRAM,
+}
+OPEN = {
+    "open": BANDIT.format(name="open", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace"),
+    "liked": HISTOGRAM.replace("fruit", "liked").replace("4.0", "1.0"),
+    "rated": BANDIT.format(name="rated", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace")
+    + "binary = false\nlow = 1\nhigh = 5\n",
+}
+VALUES = {"mixed": [0, 1], "counted": [0, 1], "steps": [1], "fruit": ["apple", "pear", "pear"]}
+
+# All chance comes from the system's own source; for laws, from one that can be repeated.
+NO_OTHER_CHANCE = "Math.random = () => { throw new Error('Math.random is no source of noise'); };"
+SEEDED = """
+let state = 88172645463325252n;
+crypto.getRandomValues = (bytes) => bytes.map(() => {
+  state ^= (state << 13n) & 0xffffffffffffffffn; state ^= state >> 7n; state ^= (state << 17n) & 0xffffffffffffffffn;
+  return Number((state >> 32n) & 255n);
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Both servers, which let pages of one web site be clients, and that site."""
+    chromium()
+    directory = tmp_path_factory.mktemp("browser-client")
+    files = [written(directory, text, f"{name}.toml") for name, text in (PLAYED | OPEN).items()]
+    home = home_of(directory)
+    with site() as origin:
+        allowed = {server: {**settings, "origins": origin} for server, settings in QUICK.items()}
+        with both(home, files, **allowed):
+            yield home, origin
+
+
+@pytest.fixture(scope="module")
+def browser(world):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser):
+    context = browser.new_context(**VIEWS["light"])
+    context.add_init_script(NO_OTHER_CHANCE)
+    yield context
+    context.close()
+
+
+class Asked:
+    """A page of the site that runs the checks, in JavaScript, one by one."""
+
+    def __init__(self, context, origin):
+        self.page = context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.page.goto(f"{origin}/empty.html")
+
+    def __call__(self, name, given=None):
+        code = "async ([name, given]) => { const found = (await import('/checks.js'))[name];"
+        code += " return typeof found === 'function' ? found(given) : found; }"
+        return self.page.evaluate(code, [name, given])
+
+
+@pytest.fixture(scope="module")
+def ask(browser, world):
+    """One page for all that leaves nothing behind."""
+    context = browser.new_context()
+    context.add_init_script(NO_OTHER_CHANCE)
+    yield Asked(context, world[1])
+    context.close()
+
+
+@pytest.mark.slow
+def test_no_group_of_vectors_is_left_out():
+    assert sorted(VECTORS) == sorted([*REPORTS, *GROUPS])
+
+
+@pytest.mark.slow
+def test_the_limits_are_those_of_the_other_client(ask):
+    named = {
+        name: "".join(part.title() if i else part for i, part in enumerate(name.split("_")))
+        for name in asdict(Limits())
+    }
+    assert ask("limits") == {named[name]: value for name, value in asdict(Limits()).items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_stage_of_a_report_is_that_of_its_vector(name, ask):
+    vector = VECTORS[name]
+    if vector["suite"] != SUITE:
+        assert ask("refusesSuite", vector) == {"refused": "unsupported"}
+        return
+    found = ask("report", vector)
+    assert found["whole"] == {key: vector[key] for key in found["whole"]}
+    assert found["opened"] == vector["report"]
+    # Its own reports are as long, with the same token and offer, and no two have one id.
+    assert found["lengths"] == [len(vector["upload"]) // 2] * 2
+    assert all(own[32:152] == vector["report"][32:152] for own in found["own"])
+    assert len({vector["report_id"], *(own[:32] for own in found["own"])}) == 3
+    for batch, expected in zip(found["batches"], vector.get("batches", [vector]), strict=True):
+        assert batch.pop("fits")
+        assert batch == {key: expected[key] for key in batch}
+
+
+@pytest.mark.slow
+def test_seals_tickets_and_receipts_are_those_of_the_vectors(ask):
+    seals = [vector for vector in VECTORS["seals"] if vector["suite"] == SUITE]
+    assert seals
+    assert [ask("seal", vector) for vector in seals] == [vector["ciphertext"] for vector in seals]
+    assert ask("ticket", VECTORS["ticket"]) == VECTORS["ticket"]["header"]
+    assert ask("receipt", VECTORS["receipt"]) == [None, "bad-signature", "bad-signature"]
+
+
+@pytest.mark.slow
+def test_laws_limits_and_losses_are_those_of_the_vectors(ask):
+    for vector in VECTORS["laws"]:
+        for first, table in ask("laws", vector | {"terms": 4000}):
+            start, law = _whole(vector["share"]["family"], first, np.array(table))
+            for x, mass, tail in zip(vector["x"], vector["pmf"], vector["tail"], strict=True):
+                assert law[x - start] == pytest.approx(mass, rel=1e-9)
+                assert law[x - start + 1 :].sum() == pytest.approx(tail, rel=1e-9)
+    for vector in VECTORS["caps"]:
+        plan = ask("plan", vector["mechanism"])
+        assert (plan["cap"], plan["slots"]) == (vector["cap"], vector["slots"])
+        assert plan["excess"] == pytest.approx(vector["above"], rel=1e-9)
+    for vector in VECTORS["deltas"]:
+        found = ask("delta", vector)
+        charged = vector["noise"] + (1.0 + np.exp(vector["epsilon"])) * vector["distance"]
+        # Never less than the truth, and no more than is accepted by a client that takes ε as it is.
+        assert vector["noise"] * (1.0 - 1e-7) <= found
+        assert found <= max(vector["delta"], charged) * (1.0 + 1e-8)
+
+
+@pytest.mark.slow
+def test_three_batches_together_cost_what_adding_over_all_outcomes_says(ask):
+    counted = making.MECHANISMS["counted-messages"][0]
+    law = counted.guard.window(1e-20).pmf
+    pairs = np.stack((np.pad(law, (0, 1)), np.pad(law, (1, 0))))
+    p, q = (np.einsum("i,j,k", one, one, one) for one in pairs)
+    exact = max(np.maximum(a - np.exp(3.0) * b, 0.0).sum() for a, b in ((p, q), (q, p)))
+    found = ask("delta", {"mechanisms": [counted.to_json()] * 3, "epsilon": 3.0})
+    ideal = found - (1.0 + np.exp(3.0)) * 3 * shape(counted).distance
+    assert exact * (1.0 - 1e-9) <= ideal <= exact * (1.0 + 1e-4)
+
+
+@pytest.mark.slow
+def test_noise_beyond_its_limit_is_drawn_again_whatever_the_value(ask):
+    labelled = making.MECHANISMS["histogram"][0].to_json()
+    assert set(ask("limited", {"mechanism": labelled, "value": "red", "times": 50})) == {1, 2}
+    counted = making.MECHANISMS["counted-messages"][0].to_json()
+    assert set(ask("limited", {"mechanism": counted, "value": 1, "times": 200})) == {1, 2}
+    assert set(ask("limited", {"mechanism": counted, "value": 0, "times": 200})) == {0, 1}
+
+
+def _whole(family, first, table):
+    """The law that a table stands for: of a difference it is that of each part, of sparse bits that of their number."""
+    if family == "PolyaDifference":
+        return 1 - len(table), np.convolve(np.pad(table, (first, 0)), np.pad(table, (first, 0))[::-1])
+    if family == "SparseBits":
+        most = first + len(table)
+        rows = [np.zeros(2 * most + 1) for _ in table]
+        for sent, row in enumerate(rows, first):
+            row[most - sent : most + sent + 1 : 2] = stats.binom(sent, 0.5).pmf(np.arange(sent + 1))
+        return -most, np.tensordot(table, rows, 1)
+    return first, table
+
+
+@pytest.mark.slow
+def test_encodings_honest_users_pieces_and_the_ledger_are_those_of_the_vectors(ask):
+    for vector in VECTORS["encodings"]:
+        found, expected = ask("encoding", vector), vector["encoded"]
+        if expected is None:
+            assert found == "RangeError"
+        else:
+            assert (found["whole"], found["rest"]) == (expected["down"], pytest.approx(expected["chance"], abs=1e-15))
+    assert [ask("honest", one) for one in VECTORS["honest"]] == [most for _, _, most in VECTORS["honest"]]
+    for vector in VECTORS["pieces"]:
+        assert ask("pieces", {**vector, "modulus": float(vector["modulus"])}) == vector["pieces"]
+    for vector in VECTORS["ledger"]:
+        for charged, turn in zip(ask("ledger", vector), vector["turns"], strict=True):
+            expected = turn["charged"]
+            assert charged == ("budget-spent" if expected is None else pytest.approx(expected, abs=1e-12)), turn
+
+
+NAMED = {
+    "almost no pieces": "too-few-pieces",
+    "one piece too few": "too-few-pieces",
+    "half of the noise": "too-little-noise",
+    "no noise on the device": "unsupported",
+    "two batches where one was promised": "not-covered",
+    "ε above the device's": "beyond-limits",
+    "batches smaller than the device's": "beyond-limits",
+    "one signature is missing": "bad-signature",
+    "a stale revision": "bad-signature",
+}
+"""How some refusals are called; the others are one of `REASONS`."""
+REASONS = {*NAMED.values(), "malformed", "too-few-users", "too-many-messages"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", VECTORS["refusals"]["cases"], ids=lambda case: case["why"])
+def test_a_turn_is_taken_or_refused_by_name_as_its_vector_says_and_nothing_is_sent(case, ask):
+    given = {name: VECTORS["refusals"]["configurations"].get(case[name]) for name in ("before", "configuration")}
+    found = ask("turn", given | {"offer": case["offer"]})
+    assert found["where"] == case["refused"]
+    assert (
+        found["sent"] == ["GET colours"]
+        if case["refused"] == "configuration"
+        else found["sent"][1:] == ["POST assignments"]
+    )
+    if case["refused"] is not None:
+        assert found["why"] in REASONS
+        assert found["why"] == NAMED.get(case["why"], found["why"])
+
+
+@pytest.mark.slow
+def test_a_report_goes_where_the_shuffler_is_under_the_newest_configuration(ask):
+    mechanism = making.MECHANISMS["shuffled-laplace"][0]
+    old = making.configuration_of(mechanism)
+    new = making.configuration_of(mechanism, revision=1, urls=old.urls | {"shuffler": "https://moved.example"})
+    statements = {one.revision: making.signed(one.statement()) for one in (old, new)}
+    asked = {}
+    for joined, offered in ((new, old), (old, new)):
+        offer = making.Offer("colours", statements[offered.revision].hash, 7, 0, (making.Batch.of(3, mechanism),))
+        given = {"joined": statements[joined.revision], "offered": statements[offered.revision]}
+        given["offer"] = making.signed(offer.statement())
+        asked[joined.revision] = ask("moving", {name: one.to_dict() for name, one in given.items()})
+    assert asked[1][1:] == [f"{way} moved.example {what}" for way, what in STEPS]
+    assert asked[0][1:3] == [f"{way} shuffler.example {what}" for way, what in STEPS[:2]]
+    assert asked[0][3:] == ["POST moved.example reports"]
+
+
+STEPS = [("POST", "assignments"), ("GET", "configurations"), ("POST", "reports")]
+DRAWS = [
+    {"share": {"family": "Poisson", "rate": 0.375}, "parties": 1},
+    {"share": {"family": "Poisson", "rate": "5/2"}, "parties": 160},
+    {"share": {"family": "Polya", "r": "1/4", "beta": 0.75}, "parties": 1},
+    {"share": {"family": "PolyaDifference", "r": "1/40", "scale": 26}, "parties": 20},
+    {"share": {"family": "Polya", "r": 0.5, "scale": 2}, "parties": 1, "size": 5},
+    {"share": {"family": "Poisson", "rate": 0.5}, "parties": 1, "size": 5},
+]
+
+
+@pytest.mark.slow
+def test_noise_has_its_law(browser, world):
+    """Chi-square over 3,000 draws from a source that is always the same, so that this never fails by chance."""
+    context = browser.new_context()
+    context.add_init_script(SEEDED)
+    ask = Asked(context, world[1])
+    for one in DRAWS:
+        drawn = np.array(ask("draws", one | {"times": 3000}))
+        noise = noise_from_dict(one["share"]).times(one["parties"])
+        _check_law(drawn, lambda x, noise=noise: noise.pmf(x))
+    bits = np.array(ask("draws", {"share": {"family": "SparseBits", "slots": 4, "rate": 0.75}, "times": 3000}))
+    _check_law(bits.sum(axis=1), stats.binom(4, 0.75).pmf)
+    _check_law(bits[:, 1], stats.binom(4, 0.375).pmf)
+    trials = np.array(ask("draws", {"share": {"family": "Binomial", "trials": 5, "p": 0.25}, "times": 3000}))
+    assert (trials.sum(axis=1) == 5).all()
+    _check_law(trials[:, 1], stats.binom(5, 0.25).pmf)
+    range_of = {"values": {"low": 0, "high": 1, "binary": False, "clip": False}, "precision": 4, "value": 0.3125}
+    up = np.array(ask("roundings", range_of | {"side": "unbiased", "times": 3000}))
+    _check_law(up - 1, stats.bernoulli(0.25).pmf)
+    _check_law(3 - np.array(ask("roundings", range_of | {"side": "under", "times": 3000})), stats.bernoulli(0.25).pmf)
+    context.close()
+
+
+def _check_law(drawn, pmf):
+    """Values that are expected at least ten times, and all the others together."""
+    values = np.arange(drawn.min() - 40, drawn.max() + 40)
+    expected = len(drawn) * np.asarray(pmf(values), dtype=float)
+    kept = expected >= 10.0
+    seen = np.array([(drawn == value).sum() for value in values])
+    observed, due = (
+        np.append(seen[kept], seen[~kept].sum()),
+        np.append(expected[kept], len(drawn) - expected[kept].sum()),
+    )
+    held = due > 1.0
+    statistic = ((observed[held] - due[held]) ** 2 / due[held]).sum()
+    assert stats.chi2(held.sum() - 1).sf(statistic) > 1e-6, (drawn[:20], observed, due)
+
+
+@pytest.mark.slow
+def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
+    home, _ = world
+    outcomes = ask("crowds", {"analyzer": home.analyzer_url, "values": VALUES, "devices": 400})
+    for name, found in outcomes.items():
+        assert wait_finished(home.analyzer_url, name, 20)["finished"], found
+        transcript = transcript_of(home, name)
+        verdict = verify(transcript)
+        assert verdict.finished
+        assert verdict.damaged == 0
+        assert verdict.reports > 0
+        for mechanism, arm, decoded in _released(transcript):
+            _check_sum(mechanism, decoded, VALUES[name], arm, found)
+
+
+def _check_sum(mechanism, decoded, values, arm, found):
+    """A released number is the sum of what its devices reported, up to noise; fails once in 10^9 batches at most."""
+    if arm is not None:
+        truth, estimate = mechanism.users * values[arm], mechanism.estimate(decoded)
+    elif isinstance(mechanism, HistogramMechanism):
+        # Its one batch has all reports that were accepted.
+        truth = np.array([found.get(f"accepted {item}", 0) for item in mechanism.universe.names])
+        assert truth.sum() == mechanism.users
+        estimate = mechanism.tally.estimate(np.array(decoded))
+    else:
+        truth, estimate = mechanism.users * values[0], mechanism.estimate(decoded)
+    assert (abs(estimate - truth) <= mechanism.radius(1e-9)).all()
+
+
+def _released(transcript):
+    """The mechanism, the arm and the number of every released batch."""
+    batches = {}
+    for record in map(json.loads, transcript.splitlines()):
+        if record["event"] == "opened":
+            offer = Offer.from_text(record["offer"]["body"])
+            batches |= {batch.number: (batch.mechanism, offer.arm) for batch in offer.batches}
+        elif record["event"] == "released":
+            yield *batches[record["batch"]], record["decoded"]
+
+
+@pytest.mark.slow
+def test_what_a_device_refuses_is_refused_before_anything_is_sent(ask, world):
+    given = {"analyzer": world[0].analyzer_url, "name": "open"}
+    forged = ask("meet", given | {"forged": "shuffler"})
+    assert (forged["refused"], forged["sent"]) == ("bad-signature", ["GET open"])
+    small = ask("meet", given | {"own": {"epsilon": 0.99}})
+    assert (small["refused"], small["sent"]) == ("beyond-limits", ["GET open"])
+    spent = ask("meet", given | {"own": {"epsilonPerPeriod": 2.5}})
+    assert (spent["refused"], spent["left"]) == ("budget-spent", 0.5)
+    assert spent["sent"] == ["GET open", *["POST assignments", "POST reports"] * 2]
+
+
+@pytest.mark.slow
+def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(context, world):
+    home, origin = world
+    given, before = {"analyzer": home.analyzer_url, "name": "open"}, _accepted(home)
+    lost = Asked(context, origin)("loseAnswer", given)
+    assert (lost["refused"], lost["pending"], lost["left"]) == ("no-answer", 1, 3.0)
+    assert len(lost["bodies"]) == 2
+    found = Asked(context, origin)("resume", given)
+    assert (found["accepted"], found["pending"], found["left"]) == (1, 0, 3.0)
+    assert {*found["bodies"], *lost["bodies"]} == {lost["bodies"][0]}
+    assert _accepted(home) == before + 1
+
+
+def _accepted(home, name="open"):
+    """How many reports were accepted, as everybody can see."""
+    return httpx.get(f"{home.shuffler_url}/experiments/{name}/batches", timeout=10).json()["accepted"]
+
+
+@pytest.mark.slow
+def test_tabs_that_share_an_account_lose_no_charge(context, world):
+    pages = [Asked(context, world[1]) for _ in range(3)]
+    for page in pages:
+        page("startCharges", 20)
+    for page in pages:
+        page.page.wait_for_function("() => window.all")
+    for page in pages:
+        assert len(page("kept")["charges"]) == len(page("kept")["pending"]) == 60
+
+
+@pytest.mark.parametrize("kept", [{}, {"version": 2}, "text", None])
+def test_an_account_that_cannot_be_read_is_not_taken_for_an_empty_one(kept, context, world):
+    assert Asked(context, world[1])("spoil", kept) == "bad-account"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, world, browser, tmp_path):
+    home, origin = world
+    shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
+    context, wrong = browser.new_context(**VIEWS[view]), []
+    context.add_init_script(NO_OTHER_CHANCE)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.on("console", lambda said: said.type in ("error", "warning") and wrong.append(said.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    before = _accepted(home)
+    page.goto(f"{origin}/index.html?" + urlencode({"analyzer": home.analyzer_url, "experiment": "open"}))
+    page.wait_for_selector("h1:has-text('Which colour do people press?')")
+    assert "ε = 1" in page.locator("#promise").inner_text()
+    page.get_by_text("Take a turn").click()
+    page.wait_for_selector("#shown strong")
+    _check_looks(page, view, shots / f"browser-client-turn-{view}.png")
+    page.get_by_text("Yes, it worked").click()
+    page.wait_for_selector("#done h2")
+    assert "bytes, as many as everybody sends" in page.locator("#sent").inner_text()
+    assert "Of your ε = 4 you have 3 left" in page.locator("#left").inner_text()
+    _check_looks(page, view, shots / f"browser-client-sent-{view}.png")
+    assert _accepted(home) == before + 1
+    context.close()
+    assert wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])
+def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, context):
+    home, origin = world
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.goto(f"{origin}/index.html?" + urlencode({"analyzer": home.analyzer_url, "experiment": name}))
+    page.get_by_text("Take a turn").click()
+    if name == "liked":
+        page.locator("select").select_option(answer)
+    else:
+        page.locator("input").fill("7")
+        page.get_by_text("Send").click()
+        assert page.locator("input:invalid").count() == 1
+        page.locator("input").fill(answer)
+    page.get_by_text("Send").click()
+    page.wait_for_selector("#done h2")
+    assert _accepted(home, name) == 1
+
+
+def _check_looks(page, view, shot):
+    found = page.evaluate(LOWEST_CONTRAST)
+    assert found["ratio"] >= 4.5, found
+    assert (found["paper"] < 0.05) == (view == "dark"), found
+    assert page.evaluate(OVERFLOW) <= 0
+    page.screenshot(path=shot, full_page=True)

@@ -125,8 +125,9 @@ class Account:
         found = Trusted(**{name: to_text(key) for name, key in configuration.verify_keys.items()}, revision=revision)
         period = max(self.period, configuration.privacy.period)
         if found != known or period != self.period:
-            self.trusted[configuration.experiment], self.period = found, period
-            self._write()
+            with self._change:
+                self.trusted[configuration.experiment], self.period = found, period
+                self._write()
 
     def check(self, epsilon: float, delta: float, experiment: str, batches: Collection[int] = ()) -> None:
         """Refuse a turn that the rest of this period cannot pay for."""

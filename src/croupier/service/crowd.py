@@ -23,6 +23,8 @@ from croupier.service.tickets import issue
 
 OVER = ("experiment-finished",)
 PATIENCE = 60.0
+ADDED = 0.5
+"""What an arm is worth to a crowd that came before it was added."""
 TICKET_SECONDS = 120
 MOST_ITEMS = 1000
 """So many items of a histogram have simulated holders."""
@@ -110,7 +112,8 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
                 if refusal.problem in OVER:
                     over.set()
                 return
-            reward, opposite = _outcomes(joined, items, crowd.means[turn.arm or 0], rng)
+            mean = crowd.means[turn.arm or 0] if (turn.arm or 0) < len(crowd.means) else ADDED
+            reward, opposite = _outcomes(joined, items, mean, rng)
             if kind < crowd.silent:
                 outcomes["silent"] += 1
                 return

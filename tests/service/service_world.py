@@ -15,9 +15,9 @@ from croupier.client.signing import Statement, from_text
 from croupier.client.steps import Device, Joined, Turn
 from croupier.noise import secure
 from croupier.service import keys as key_files
-from croupier.service.analyzer import Live
 from croupier.service.experiment import Plan, plan
 from croupier.service.keys import Keys
+from croupier.service.live import Live
 from croupier.service.problems import Problem
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore

@@ -22,9 +22,10 @@ from starlette.routing import Route
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.service import keys as key_files
 from croupier.service import openapi
-from croupier.service.analyzer import Analyzer, Live
+from croupier.service.analyzer import Analyzer
 from croupier.service.experiment import Plan, check_length
 from croupier.service.link import ShufflerLink
+from croupier.service.live import Live
 from croupier.service.openapi import PAGES
 from croupier.service.opening import Opener
 from croupier.service.problems import Problem

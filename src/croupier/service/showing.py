@@ -18,7 +18,7 @@ from croupier.noise import secure, seeded
 from croupier.privacy import Loss
 from croupier.protocols import Mechanism
 from croupier.protocols.universe import Numbers
-from croupier.service.analyzer import Live
+from croupier.service.live import Live
 from croupier.service.programs import BanditProgram
 
 EVENTS = 200

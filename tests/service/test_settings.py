@@ -245,6 +245,11 @@ WRONG = {
     "the other server's setting": ("shuffler --poll 3", "setting = 'poll'"),
     "a setting of the wrong type": ("shuffler --workers many", "workers"),
     "a certificate that is none": ("shuffler --certificate good.toml --certificate-key good.toml", "certificate"),
+    "plain http for everybody": ("shuffler --listen 0.0.0.0:0", "plain_http = true"),
+    "plain http for everybody, by the analyzer": ("analyzer good.toml --listen [::]:0", "plain_http = true"),
+    "a secret over plain http": ("analyzer good.toml --shuffler http://shuffler.test", "an https address"),
+    "a secret over plain http inside": ("analyzer good.toml --shuffler-internal http://10.0.0.2", "an https address"),
+    "a flag that is none": ("shuffler --plain-http maybe", "--plain-http"),
     "an issuer's key that is none": ("shuffler --admission AAAA", "admission"),
 }
 FILES = {
@@ -281,7 +286,7 @@ RIGHT = {
     "shuffler": ["--keys", "keys", "--store", "s.db", "--analyzer", HASH],
     "analyzer": [
         *("--keys", "keys", "--store", "a.db", "--bearer", "keys/bearer", "--admin", "keys/admin"),
-        *("--shuffler", "http://shuffler.test"),
+        *("--shuffler", "https://shuffler.test"),
     ],
 }
 

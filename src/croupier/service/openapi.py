@@ -180,6 +180,7 @@ SHUFFLER = (
         _BINARY,
         refusals=(
             *_WRITES,
+            _UNKNOWN,
             "malformed-report",
             "unopenable-report",
             "bad-token",

@@ -134,7 +134,7 @@ class Shuffler:
             )
             for batch in offer.batches
         ]
-        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches):
+        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches, length):
             raise Problem("offer-conflict")
         return signed
 

@@ -20,7 +20,6 @@ from starlette.routing import Route
 from croupier.checks import between
 from croupier.client.signing import Statement, from_text, to_text
 from croupier.client.steps import REPORT_TYPE
-from croupier.client.wire import LONGEST_UPLOAD
 from croupier.noise import Source, secure
 from croupier.service import keys as key_files
 from croupier.service import openapi
@@ -31,14 +30,18 @@ from croupier.service.problems import Problem, kind_of
 from croupier.service.settings import ShufflerSettings, origins_of, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
+from croupier.service.uploads import Uploads
 from croupier.service.web import (
     BASE,
     Meters,
+    Place,
     Room,
     add_handlers,
     admit_pages,
+    announced,
     body_of,
     check_bearer,
+    check_type,
     healthz,
     json_of,
     known_bearer,
@@ -77,6 +80,7 @@ class ShufflerApp:
         self._waiting = 0
         self._failed = False
         self._room = Room(MOST_HELD)
+        self.known = Uploads(self.shuffler)
         group = partial(
             Groups,
             size=settings.group_size,
@@ -189,13 +193,12 @@ class ShufflerApp:
                 self._waiting -= 1
 
     async def report(self, request: Request) -> Response:
-        if request.headers.get("content-type") != REPORT_TYPE:
-            raise Problem("wrong-type", f"{REPORT_TYPE} is due")
-        body = await body_of(request, LONGEST_UPLOAD, self._room)
-        try:
-            outcome = await self.uploads.submit((request.path_params["name"], body))
-        finally:
-            self._room.give(len(body))
+        check_type(request, REPORT_TYPE)
+        name = request.path_params["name"]
+        most = await self.known.most(name, announced(request))
+        with Place(self._room) as place:
+            body = await body_of(request, most, place, partial(self.known.check, name))
+            outcome = await self.uploads.submit((name, body))
         self.meters.add("reports", outcome)
         if outcome not in ("accepted", "repeated"):
             raise Problem(outcome)

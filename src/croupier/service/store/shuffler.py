@@ -72,6 +72,7 @@ _PLAYS = select(func.coalesce(func.sum(OFFERS.c.assigned), 0), func.coalesce(fun
     OFFERS.c.experiment == bindparam("e")
 )
 _FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
+_LONGEST_UPLOAD = select(EXPERIMENTS.c.longest_upload).where(EXPERIMENTS.c.name == bindparam("e"))
 _FULL = select(BATCHES.c.experiment, BATCHES.c.number).where(BATCHES.c.state == "closed")
 
 
@@ -131,8 +132,13 @@ class ShufflerStore:
         with self.database.read() as connection:
             return connection.execute(query).scalar()
 
-    def put_offer(self, experiment: str, number: int, envelope: str, batches: Sequence[NewBatch]) -> bool:
-        """Open an offer and those of its batches that are new; False when either exists with other contents."""
+    def put_offer(
+        self, experiment: str, number: int, envelope: str, batches: Sequence[NewBatch], upload: int = 0
+    ) -> bool:
+        """Open an offer and those of its batches that are new; False when either exists with other contents.
+
+        Reports on it have `upload` bytes.
+        """
         with self.database.write() as connection:
             known = connection.execute(
                 select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
@@ -162,7 +168,14 @@ class ShufflerStore:
                     accepted=0,
                 )
             )
+            shorter = (EXPERIMENTS.c.name == experiment) & (EXPERIMENTS.c.longest_upload < upload)
+            connection.execute(update(EXPERIMENTS).where(shorter).values(longest_upload=upload))
         return True
+
+    def longest_upload(self, experiment: str) -> int | None:
+        """How long a report on any of its offers is at most, closed ones too; None when the experiment is unknown."""
+        with self.database.read() as connection:
+            return connection.execute(_LONGEST_UPLOAD, {"e": experiment}).scalar()
 
     def offer(self, experiment: str, number: int) -> str | None:
         """An offer's envelope."""

@@ -50,8 +50,7 @@ class Watch:
     def admit(self, new: Bounded) -> None:
         """Make room for a connection, or refuse it."""
         if not self._looks:
-            self._looks = True
-            new.loop.call_later(new.look_seconds, self._look, new.loop, new.look_seconds)
+            self._look_later(new.loop, new.look_seconds)
         if len(self.connections) > self.most:
             oldest = next(iter(self.owing), None)
             if oldest is None:
@@ -62,15 +61,19 @@ class Watch:
 
     def _look(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         """Once in a while, instead of a timer for each request."""
+        self._looks = False
+        if self.connections:
+            self._look_later(loop, seconds)
         now = loop.time()
         for late in [one for one, due in self.owing.items() if due <= now]:
             del self.owing[late]
             late.refuse(408)
         for connection in list(self.connections):
             connection.end_if_unread(now)
-        self._looks = bool(self.connections)
-        if self._looks:
-            loop.call_later(seconds, self._look, loop, seconds)
+
+    def _look_later(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._looks = True
+        loop.call_later(seconds, self._look, loop, seconds)
 
 
 class Bounded(HttpToolsProtocol):
@@ -98,8 +101,8 @@ class Bounded(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._owes(self.head_seconds)
         self._watch.admit(self)
+        self._owes(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.owing.pop(self, None)
@@ -133,9 +136,9 @@ class Bounded(HttpToolsProtocol):
             self._earlier = [*(one for one in self._earlier if not one.response_complete), self.cycle]
             if len(self._earlier) > self.most_pipelined:
                 self._stop(429)
+        super().on_headers_complete()
         self._left, self._whole = self.most_head, False
         self._owes(MESSAGE_SECONDS)
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._left = self.most_head
@@ -216,6 +219,11 @@ def most_connections() -> int:
         return MOST_CONNECTIONS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, min(MOST_CONNECTIONS, soft * 3 // 4))
+
+
+def most_held() -> int:
+    """How many requests may be held open: there must be connections for the others."""
+    return max(1, most_connections() // 2)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -21,6 +21,8 @@ OWN = "croupier"
 SERVER = "uvicorn.error"
 """The web server's log, whose lines without an exception are its own words."""
 
+TRACKER = "ignore:resource_tracker:UserWarning"
+
 log = logging.getLogger(OWN)
 
 
@@ -53,17 +55,18 @@ def set_up(level: str = "INFO") -> None:
         logger.handlers, logger.propagate = [], name != "uvicorn.access"
         logger.setLevel(logging.ERROR)
     logging.getLogger(SERVER).addFilter(_is_news)
+    # The process that cleans up after multiprocessing would say on stderr what the others left behind.
+    if TRACKER not in sys.warnoptions:
+        sys.warnoptions.append(TRACKER)
 
 
 def catch_all() -> None:
-    """Let what nobody caught, in this process and those that it starts, be lines of the log too."""
+    """Let what nobody caught in this process be lines of the log too."""
     logging.raiseExceptions = False
     sys.excepthook = lambda _, error, __: _uncaught(error)
     sys.unraisablehook = lambda found: _uncaught(found.exc_value)
     threading.excepthook = lambda found: _uncaught(found.exc_value)
     warnings.showwarning = _warned
-    # The process that cleans up after multiprocessing says on stderr what the others left behind.
-    sys.warnoptions.append("ignore:resource_tracker:UserWarning")
 
 
 def failed(error: BaseException) -> None:

@@ -23,6 +23,7 @@ from croupier.client.steps import REPORT_TYPE
 from croupier.noise import Source, secure
 from croupier.service import keys as key_files
 from croupier.service import openapi
+from croupier.service.connections import most_held
 from croupier.service.grouping import Groups
 from croupier.service.openapi import JSON, MESSAGES_TYPE
 from croupier.service.pool import Pool
@@ -42,6 +43,7 @@ from croupier.service.web import (
     body_of,
     check_bearer,
     check_type,
+    fixed,
     healthz,
     json_of,
     known_bearer,
@@ -77,7 +79,7 @@ class ShufflerApp:
         self.meters = Meters()
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
-        self._waiting = 0
+        self._waiting, self._most_waiting = 0, min(settings.queue, most_held())
         self._failed = False
         self._room = Room(MOST_HELD)
         self.known = Uploads(self.shuffler)
@@ -103,7 +105,7 @@ class ShufflerApp:
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._trouble)),
             Route("/metrics", self.metrics),
-            Route("/openapi.json", lambda _: JSONResponse(openapi.document("shuffler", openapi.SHUFFLER))),
+            Route("/openapi.json", fixed(openapi.document("shuffler", openapi.SHUFFLER))),
             Route("/keys", self.keys),
             Route(base, self.experiment),
             Route(base, self.register, methods=["PUT"]),
@@ -181,7 +183,7 @@ class ShufflerApp:
                 return await self.turns.submit((name, ticket))
             except Problem as problem:
                 left = end - loop.time()
-                full = self._waiting >= self.settings.queue
+                full = self._waiting >= self._most_waiting
                 if problem.token != "nothing-open" or left <= 0 or full or stopping(self.app):
                     raise
             self._waiting += 1

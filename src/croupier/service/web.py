@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from croupier.checks import CroupierError
@@ -116,6 +116,7 @@ class Place:
 
 
 Look = Callable[[bytes], Awaitable[None]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 async def body_of(request: Request, most: int, place: Place | None = None, look: Look | None = None) -> bytes:
@@ -208,6 +209,30 @@ def admit_pages(app: Starlette, origins: list[str]) -> None:
         )
 
 
+def seated(answer: Endpoint, most: int) -> Endpoint:
+    """An endpoint that streams to so many at a time; who comes then is told to try again."""
+    taken = 0
+
+    async def during(pieces: AsyncIterable[Any]) -> AsyncIterator[Any]:
+        nonlocal taken
+        taken += 1
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            taken -= 1
+
+    async def seat(request: Request) -> Response:
+        if taken >= most:
+            raise Problem("too-busy", retry_after=10)
+        response = await answer(request)
+        assert isinstance(response, StreamingResponse)
+        response.body_iterator = during(response.body_iterator)
+        return response
+
+    return seat
+
+
 def stopping(app: Starlette) -> bool:
     """Whether the server has been told to end, so that requests held open should too."""
     told: Callable[[], bool] | None = getattr(app.state, "stopping", None)
@@ -279,6 +304,16 @@ def _methods(request: Request) -> list[str]:
     """What an address takes, over all its routes."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     return sorted({m for r in routes if r.matches(request.scope)[0] != Match.NONE for m in r.methods or ()})
+
+
+def fixed(body: Any) -> Endpoint:
+    """An endpoint that always answers the same."""
+    answer = JSONResponse(body)
+
+    async def same(_: Request) -> Response:
+        return answer
+
+    return same
 
 
 async def healthz(_: Request) -> Response:

@@ -37,6 +37,7 @@ from croupier.service.store.schema import (
 )
 from croupier.service.store.vault import Vault
 
+MOST_NUMBER = 2**32
 PART_BYTES = 2**22
 """A release is read in parts of about this length."""
 
@@ -67,6 +68,7 @@ _STANDINGS = (
     select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received, BATCHES.c.state, BATCHES.c.expires)
     .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number >= bindparam("since"))
     .order_by(BATCHES.c.number)
+    .limit(bindparam("most"))
 )
 _PLAYS = select(func.coalesce(func.sum(OFFERS.c.assigned), 0), func.coalesce(func.sum(OFFERS.c.accepted), 0)).where(
     OFFERS.c.experiment == bindparam("e")
@@ -270,10 +272,11 @@ class ShufflerStore:
 
     # Batches on their way out
 
-    def standings(self, experiment: str, since: int = 0) -> list[Standing]:
-        """The batches from a number on, and how full they are."""
+    def standings(self, experiment: str, since: int = 0, most: int = MOST_NUMBER) -> list[Standing]:
+        """The next batches from a number on, and how full they are."""
+        names = {"e": experiment, "since": since, "most": most}
         with self.database.read() as connection:
-            return [Standing(*row) for row in connection.execute(_STANDINGS, {"e": experiment, "since": since})]
+            return [Standing(*row) for row in connection.execute(_STANDINGS, names)]
 
     def plays(self, experiment: str) -> tuple[int, int]:
         """Turns given out so far, and reports accepted."""

@@ -1,22 +1,32 @@
 """What strangers send to stop a server: each attack is performed over real sockets, and others go on being answered."""
 
+import asyncio
 import ssl
 import threading
 import time
+from dataclasses import replace
+from functools import partial
 
 import httpx
 import pytest
+from service_attacker import ADDRESS, BASE, Attacker
 from service_processes import QUICK, home_of, written
 from service_sockets import CHUNKED, HEAD, READ, Quick, Server, Wire, wait_until
 from service_tls import make_certificate
 from service_world import GENEROUS
+from sqlalchemy import update
+from starlette.responses import StreamingResponse
+from test_apps import Both, check_problem
 
 from croupier.client import Client
 from croupier.client.steps import REPORT_TYPE
-from croupier.client.wire import LONGEST_UPLOAD
+from croupier.client.wire import LONGEST_UPLOAD, Envelope
 from croupier.service.connections import MOST_HEAD, MOST_LINES, MOST_PIPELINED
-from croupier.service.problems import URN
+from croupier.service.problems import URN, Problem
 from croupier.service.processes import Child, both
+from croupier.service.store.schema import EXPERIMENTS
+from croupier.service.uploads import Uploads
+from croupier.service.web import Room, body_of, seated
 
 EXPERIMENT = """
 name = "colours"
@@ -323,3 +333,176 @@ def test_content_types_may_have_parameters_and_any_case(service):
     url = f"{home.shuffler_url}/experiments/colours/reports"
     answers = [httpx.post(url, content=b"x", headers={"content-type": kind}).json()["type"] for kind in kinds]
     assert answers == [URN + "malformed-report"] * 3 + [URN + "wrong-type"]
+
+
+# Uploads, in one process: here it can be said how much room there is
+
+
+def sealed_reports(both, count):
+    async def work():
+        attacker = Attacker(both)
+        return [attacker.report(await attacker.turn()) for _ in range(count)]
+
+    return work()
+
+
+async def never(*pieces):
+    for piece in pieces:
+        yield piece
+    await asyncio.Event().wait()
+
+
+def running(both, work):
+    async def run():
+        async with both.running():
+            await work(both.http, both.shuffler)
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def both_here(tmp_path):
+    return Both(tmp_path)
+
+
+def test_the_upload_that_has_been_coming_for_longest_makes_room_for_others(both_here):
+    """Even where offers take long uploads, and attackers send what begins well."""
+
+    async def work(http, shuffler):
+        (body,) = await sealed_reports(both_here, 1)
+        room = shuffler._room = Room(10 * len(body))
+        send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
+        waiting = [asyncio.create_task(send(content=never(body[:-1]))) for _ in range(STALLED)]
+        while len(room.coming) < 10:
+            await asyncio.sleep(0)
+        assert await both_here.users(5) == ["accepted"] * 5
+        assert (await send(content=body)).status_code == 201
+        for task in waiting:
+            task.cancel()
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        answers = [one for one in ended if isinstance(one, httpx.Response)]
+        assert len(answers) >= STALLED - 10
+        for answer in answers:
+            check_problem(answer, "too-slow")
+        assert (room.left, room.coming) == (10 * len(body), {})
+
+    running(both_here, work)
+
+
+def test_a_body_must_come_at_a_least_rate(both_here, monkeypatch):
+    async def drops():
+        while True:
+            yield b"x"
+            await asyncio.sleep(0.01)
+
+    async def work(http, _):
+        monkeypatch.setitem(body_of.__globals__, "BODY_SECONDS", 0.3)
+        trusted = {"authorization": f"Bearer {both_here.bearer}", "content-type": "application/json"}
+        check_problem(await http.put(BASE, content=drops(), headers=trusted), "too-slow")
+        monkeypatch.setitem(body_of.__globals__, "BODY_STEP", 5)
+        monkeypatch.setitem(body_of.__globals__, "MOST_JSON", 100)
+        check_problem(await http.put(BASE, content=drops(), headers=trusted), "too-large")
+
+    running(both_here, work)
+
+
+def test_the_first_bytes_of_an_upload_are_checked_before_the_rest_is_read(both_here):
+    async def work(http, shuffler):
+        (body,) = await sealed_reports(both_here, 1)
+        envelope = Envelope.from_bytes(body)
+        send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
+        for token, begin in (
+            ("malformed-report", bytes([body[0] + 1]) + body[1:]),
+            ("unopenable-report", replace(envelope, suite=99).to_bytes()),
+            ("unopenable-report", replace(envelope, key=bytes(len(envelope.key))).to_bytes()),
+            ("unopenable-report", replace(envelope, configuration=bytes(32)).to_bytes()),
+        ):
+            check_problem(await send(content=never(begin[:100])), token)
+        assert shuffler._room.coming == {}
+        assert (await send(content=body)).status_code == 201
+
+    running(both_here, work)
+
+
+def test_no_upload_may_be_longer_than_any_offers_and_all_workers_learn_of_longer_ones(both_here):
+    async def work(http, shuffler):
+        (body,) = await sealed_reports(both_here, 1)
+        send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
+        longer = body + b"x"
+        for content in (longer, never(longer)):
+            check_problem(await send(content=content), "too-large")
+        # As if another worker had opened an offer with longer uploads.
+        with shuffler.shuffler.store.database.write() as connection:
+            connection.execute(update(EXPERIMENTS).values(longest_upload=len(longer)))
+        check_problem(await send(content=longer), "unopenable-report")
+        other = ADDRESS.replace("colours", "other")
+        check_problem(await http.post(other, content=body, headers={"content-type": REPORT_TYPE}), "unknown-experiment")
+
+    running(both_here, work)
+
+
+def test_late_and_repeated_reports_are_told_so_when_the_offers_that_are_open_take_shorter_ones(both_here):
+    async def work(http, shuffler):
+        bodies = await sealed_reports(both_here, 2)
+        send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
+        assert (await send(content=bodies[0])).status_code == 201
+        await both_here.users(31)
+        await both_here.until(lambda: 0 in both_here.live.done)
+        shuffler.known = Uploads(shuffler.shuffler)  # as after a restart
+        assert (await send(content=bodies[0])).json() == {"status": "repeated"}
+        check_problem(await send(content=bodies[1]), "batch-closed")
+
+    running(both_here, work)
+
+
+# Requests that are held open
+
+
+def test_so_many_turns_are_waited_for_and_no_more(both_here):
+    async def work(http, shuffler):
+        ask = partial(http.post, f"{BASE}/assignments", headers={"prefer": "wait=10"})
+        while (await http.post(f"{BASE}/assignments")).status_code == 201:
+            pass
+        shuffler._most_waiting = 2
+        waiting = [asyncio.create_task(ask()) for _ in range(2)]
+        while shuffler._waiting < 2:
+            await asyncio.sleep(0.01)
+        check_problem(await ask(), "nothing-open")
+        assert not any(task.done() for task in waiting)
+        both_here.clock.now += 10  # turns that are not reported are given to others
+        assert [answer.status_code for answer in await asyncio.gather(*waiting)] == [201, 201]
+
+    running(both_here, work)
+
+
+def test_so_many_streams_are_open_and_no_more():
+    async def endless(_):
+        async def pieces():
+            while True:
+                yield b"x"
+
+        return StreamingResponse(pieces())
+
+    async def work():
+        seat = seated(endless, 2)
+        streams = [(await seat(None)).body_iterator for _ in range(2)]
+        for stream in streams:
+            assert await anext(stream) == b"x"
+        with pytest.raises(Problem, match="too-busy"):
+            await seat(None)
+        await streams[0].aclose()
+        assert await anext((await seat(None)).body_iterator) == b"x"
+
+    asyncio.run(work())
+
+
+def test_batches_are_shown_so_many_at_a_time_and_the_analyzer_sees_all(both_here, monkeypatch):
+    async def work(_, shuffler):
+        monkeypatch.setattr("croupier.service.link.MOST_BATCHES", 1)
+        monkeypatch.setattr(shuffler.shuffler, "standings", partial(shuffler.shuffler.standings, most=1))
+        assert await both_here.users(32) == ["accepted"] * 32
+        await both_here.until(lambda: shuffler.shuffler.store.standings("colours", 1))
+        found = await both_here.analyzer.link.standings("colours")
+        assert [one["batch"] for one in found["batches"]] == [0, 1]
+
+    running(both_here, work)

@@ -132,10 +132,10 @@ async def body_of(request: Request, most: int, place: Place | None = None, look:
         async with asyncio.timeout(BODY_SECONDS) as clock:
             place.begin(clock)
             async for piece in request.stream():
-                place.take(len(piece))
                 size += len(piece)
                 if size > most:
                     raise too_large(most)
+                place.take(len(piece))
                 pieces.append(piece)
                 if look is not None and size >= FIRST_BYTES:
                     await look(b"".join(pieces))

@@ -32,7 +32,7 @@ class Quick(Bounded):
 class Server:
     """A small server: `/` answers, `/read` reads, `/hold` answers when it is let, `/much` answers much."""
 
-    def __init__(self, protocol: type[Bounded] = Quick) -> None:
+    def __init__(self, protocol: type[Bounded] = Quick, **options: Any) -> None:
         self.meters, self.let = Meters(), threading.Event()
         routes = [
             Route("/", self._hello),
@@ -43,7 +43,8 @@ class Server:
         app = Starlette(routes=routes)
         add_handlers(app, self.meters)
         self.listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
+        options |= {"ws": "none", "lifespan": "off", "log_config": None, "access_log": False}
+        config = uvicorn.Config(app, http=protocol, **options)
         self.server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run)
 

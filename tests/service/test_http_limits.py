@@ -221,6 +221,15 @@ def test_when_all_connections_are_at_work_a_new_one_is_refused(monkeypatch):
         assert [wire.status() for wire in held] == [200] * 20
 
 
+def test_a_handshake_that_never_ends_is_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr("croupier.service.connections.HEAD_SECONDS", 0.5)
+    make_certificate(tmp_path)
+    files = {"ssl_certfile": tmp_path / "certificate.pem", "ssl_keyfile": tmp_path / "key.pem"}
+    with Server(**files) as server:
+        assert Wire(server.address).rest() == b""
+        assert Wire(server.address).send(b"\x16\x03\x01\x02\x00").rest() == b""
+
+
 def test_an_answer_that_nobody_reads_is_not_kept(server):
     lazy = Wire(server.address).send(b"GET /much HTTP/1.1\r\nhost: x\r\n\r\n")
     server.wait_open(1)

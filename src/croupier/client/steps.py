@@ -118,8 +118,8 @@ class Device:
 
     def join(self, experiment: str) -> Steps:
         """Fetch the experiment, check its signatures and this device's limits, and remember whom it trusts."""
-        address = f"{self.analyzer}/experiments/{quote(check_name(experiment))}"
-        joined = self._checked(experiment, (yield from _fetch(Request("GET", address))))
+        answer = yield from _fetch(Request("GET", self._address(check_name(experiment))))
+        joined = self._checked(experiment, answer)
         self.joined[experiment] = joined
         return joined
 
@@ -131,7 +131,7 @@ class Device:
         self.limits.check(joined.configuration)
         # A turn that cannot be reported is better not taken: somebody else waits for it.
         privacy = joined.configuration.privacy
-        self.account.check(privacy.epsilon, privacy.delta, experiment)
+        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment))
         waited = 0.0
         address = f"{joined.configuration.urls['shuffler']}/experiments/{quote(experiment)}/assignments"
         while True:
@@ -157,7 +157,7 @@ class Device:
             joined = yield from self._other_revision(experiment, joined, offer.configuration)
         joined.configuration.check(offer)
         self.limits.check_offer(offer)
-        self.account.check(privacy.epsilon, privacy.delta, experiment, _numbers(offer))
+        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment), _hashes(offer))
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
@@ -167,7 +167,7 @@ class Device:
         """Randomize, seal, charge, keep, send: in this order. Returns the report's id."""
         pending = self.sealed(turn, value)
         privacy = turn.joined.configuration.privacy
-        self.account.charge(privacy.epsilon, privacy.delta, pending, _numbers(turn.offer))
+        self.account.charge(privacy.epsilon, privacy.delta, pending, _hashes(turn.offer))
         yield from self._send(pending)
         return pending.report
 
@@ -189,13 +189,17 @@ class Device:
             raise unreachable
         return accepted
 
+    def _address(self, experiment: str) -> str:
+        """What names an experiment in the account: where its analyzer has it."""
+        return f"{self.analyzer}/experiments/{quote(experiment)}"
+
     def _checked(self, experiment: str, answer: Response) -> Joined:
         statement = Statement.from_dict("configuration", _json(answer))
         configuration = Configuration.from_text(statement.text)
         if configuration.experiment != experiment:
             raise InvalidParameter("experiment", configuration.experiment, f"{experiment!r}, which was asked for")
         self.limits.check(configuration)
-        self.account.trust(configuration, statement, self.trust)
+        self.account.trust(self._address(experiment), configuration, statement, self.trust)
         return Joined(configuration, statement)
 
     def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
@@ -214,17 +218,22 @@ class Device:
         name, report = configuration.experiment, os.urandom(16)
         analyzer, shuffler = configuration.keys["analyzer"].seal, configuration.keys["shuffler"].seal
         parts = []
-        for batch in offer.batches:
-            info = message_info(name, offer.configuration, batch.hash)
-            opened = slots(batch.mechanism, value, self.source)
-            parts.append(Part(batch.number, tuple(seal(configuration.suite, analyzer, slot, info) for slot in opened)))
+        try:
+            for batch in offer.batches:
+                info = message_info(name, offer.configuration, batch.hash)
+                opened = slots(batch.mechanism, value, self.source)
+                sealed_slots = tuple(seal(configuration.suite, analyzer, slot, info) for slot in opened)
+                parts.append(Part(batch.number, sealed_slots))
+        finally:
+            # Nothing that stays in memory may tell this report's noise.
+            self.source.renew()
         bundle = Report(report, turn.token, offer.number, tuple(parts)).to_bytes()
         sealed = seal(configuration.suite, shuffler, bundle, report_info(name, offer.configuration))
         body = Envelope(SUITES[configuration.suite].number, key_id(shuffler), offer.configuration, sealed).to_bytes()
         # Where the shuffler is now, whatever address the batch was begun under.
         newest = self.joined.get(name, turn.joined).configuration
         url = f"{newest.urls['shuffler']}/experiments/{quote(name)}/reports"
-        return Pending(name, url, to_text(report), to_text(body), turn.expires)
+        return Pending(self._address(name), url, to_text(report), to_text(body), turn.expires)
 
     def _send(self, pending: Pending) -> Steps:
         body = from_text("body", pending.body)
@@ -236,8 +245,8 @@ class Device:
         self.account.settle(pending.report)
 
 
-def _numbers(offer: Offer) -> list[int]:
-    return [batch.number for batch in offer.batches]
+def _hashes(offer: Offer) -> dict[int, bytes]:
+    return {batch.number: batch.hash for batch in offer.batches}
 
 
 def _taken(answer: Response) -> bool:

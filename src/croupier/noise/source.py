@@ -37,9 +37,9 @@ class Source(Protocol):
 class SecureSource:
     """AES-256 in counter mode under a key from the operating system; a forked child takes a key of its own.
 
-    `renew` takes a new key: fresh entropy, encrypted under the old stream. Who saw the state before it does not know
-    the entropy, and who knows the entropy does not know the stream. The old key is gone, so an image of the memory tells
-    no noise of before, and two clones of a machine draw different noise. A key serves `KEY_WORDS` words at most, or one
+    `renew` takes a new key: fresh entropy, encrypted under the old stream. Who saw the state before does not know the
+    entropy, and who knows the entropy does not know the stream. The old key is gone, so an image of the memory tells no
+    noise of before, and two clones of a machine draw different noise. A key serves `KEY_WORDS` words at most, or one
     call that asks for more.
     """
 

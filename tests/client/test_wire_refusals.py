@@ -149,7 +149,7 @@ def test_a_ticket_is_the_issuers_word_on_a_name_a_time_and_the_experiment():
     assert (len(ticket), ticket[:16].hex()) == (88, vector["id"])
     assert int.from_bytes(ticket[16:24], "big") == vector["expires"]
     issuer.public_key().verify(
-        ticket[24:], b"croupier/1 ticket\0" + vector["experiment"].encode() + b"\0" + ticket[:24]
+        ticket[24:], b"croupier/2 ticket\0" + vector["experiment"].encode() + b"\0" + ticket[:24]
     )
     assert from_text("ticket", vector["header"]) == ticket
     public, now = issuer.public_key().public_bytes_raw(), vector["expires"] - 60.0
@@ -170,9 +170,9 @@ def test_a_receipt_is_the_shufflers_word_on_a_released_batch():
     assert body["messages"] == body["reports"] * VECTORS["shuffled-laplace x25519-aes128gcm"]["slots"]
     shuffler = Ed25519PrivateKey.from_private_bytes(reports.fixed("shuffler sign", 32)).public_key()
     signature = from_text("signature", vector["receipt"]["signatures"]["shuffler"])
-    shuffler.verify(signature, b"croupier/1 release\0" + vector["receipt"]["body"].encode())
+    shuffler.verify(signature, b"croupier/2 release\0" + vector["receipt"]["body"].encode())
     with pytest.raises(InvalidSignature):
-        shuffler.verify(signature, b"croupier/1 offer\0" + vector["receipt"]["body"].encode())
+        shuffler.verify(signature, b"croupier/2 offer\0" + vector["receipt"]["body"].encode())
     with pytest.raises(BadRelease, match="batch = 3, and 4"):
         check_receipt(receipt, configuration, statement.hash, Batch(4, batch.text))
     with pytest.raises(BadSignature):

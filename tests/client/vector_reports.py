@@ -232,7 +232,7 @@ def seals() -> list[dict[str, str]]:
     found = []
     for suite in ("x25519-aes128gcm", "x25519-chacha20poly1305"):
         private, ephemeral = private_seal(suite)["analyzer"], fixed(f"ephemeral {suite}", 32)
-        info = b"croupier/1 message"
+        info = b"croupier/2 message"
         public = SUITES[suite].public_of(private)
         whole = sealed_with(suite, public, b"\x01\x01", info, ephemeral)
         parts = {"private": private, "public": public, "ephemeral": ephemeral, "info": info, "ciphertext": whole}
@@ -244,7 +244,7 @@ def ticket() -> dict[str, Any]:
     """An issuer's ticket, as bytes and as the header that carries it."""
     key, name, expires = fixed("issuer sign", 32), fixed("ticket", 16), 1_900_000_000
     body = name + expires.to_bytes(8, "big")
-    whole = body + Ed25519PrivateKey.from_private_bytes(key).sign(b"croupier/1 ticket\0colours\0" + body)
+    whole = body + Ed25519PrivateKey.from_private_bytes(key).sign(b"croupier/2 ticket\0colours\0" + body)
     return {
         "private_sign": key.hex(),
         "experiment": "colours",

@@ -169,18 +169,11 @@ class Account:
         return min((turn.since(now) + self.period for turn in self._counted(now)), default=None)
 
     def trust(
-        self,
-        address: str,
-        configuration: Configuration,
-        statement: Statement,
-        pinned: dict[str, bytes] | None,
-        *,
-        pin: bool = False,
+        self, address: str, configuration: Configuration, statement: Statement, pinned: dict[str, bytes] | None
     ) -> None:
-        """Check a configuration's signatures and promise against what was pinned or first seen, and remember it.
+        """Check a configuration's keys, signatures and promise against what was pinned or first seen; remember it.
 
-        `address` is the experiment's, at its analyzer. The `pin` of a batch may be any earlier revision, and is not
-        remembered.
+        `address` is the experiment's, at its analyzer: another analyzer may have one of the same name.
         """
         known = self.trusted.get(address)
         expected = pinned or ({name: from_text("key", getattr(known, name)) for name in SERVERS} if known else None)
@@ -189,20 +182,16 @@ class Account:
         statement.check_both(configuration.verify_keys)
         if known is not None:
             configuration.check_promise(known.promise)
-        newest, found = known.revision if known else -1, configuration.revision
-        if pin:
-            if found > newest:
-                raise BadSignature(f"a batch is pinned to revision {found}, and {newest} is the newest that was joined")
-            return
-        if found < newest - 1:
-            # One revision back may still be offered; an older one is a replay.
-            raise BadSignature(f"revision {found} is stale: {newest} has been seen")
+            if configuration.revision < known.revision - 1:
+                # One revision back may still be offered; an older one is a replay.
+                raise BadSignature(f"revision {configuration.revision} is stale: {known.revision} has been seen")
+        revision = max(configuration.revision, known.revision if known else 0)
         keys = {name: to_text(key) for name, key in configuration.verify_keys.items()}
-        joined = Trusted(**keys, revision=max(found, newest), promise=configuration.promise)
-        period = max(self.period, configuration.privacy.period)
-        if joined != known or period != self.period:
-            with self._change:
-                self.trusted[address], self.period = joined, max(period, self.period)
+        found = Trusted(**keys, revision=revision, promise=configuration.promise)
+        with self._change:
+            period = max(self.period, configuration.privacy.period)
+            if found != known or period != self.period:
+                self.trusted[address], self.period = found, period
                 self._write()
 
     def check(self, epsilon: float, delta: float, address: str, batches: Mapping[int, bytes] | None = None) -> None:
@@ -252,9 +241,7 @@ class Account:
             if known.experiment == turn.experiment:
                 for number in known.batches.keys() & turn.batches.keys():
                     if known.batches[number] != turn.batches[number]:
-                        raise BrokenPromise(
-                            f"batch {number} of {turn.experiment} has another pin or mechanism than before"
-                        )
+                        raise BrokenPromise(f"batch {number} of {turn.experiment} has another pin than before")
 
     def _pay(self, counted: list[Paid], turn: Paid) -> None:
         *others, charge = _costs([*counted, turn])

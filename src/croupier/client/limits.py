@@ -84,7 +84,7 @@ class Limits:
     def _refusals(self, configuration: Configuration) -> Iterator[str]:
         yield from self._refused_promises(configuration)
         if configuration.suite not in self.suites:
-            yield f"the experiment is sealed by {configuration.suite}, and this device accepts {' or '.join(self.suites)}"
+            yield f"reports are sealed by {configuration.suite}, and this device accepts {' or '.join(self.suites)}"
         if not self.shared_keys:
             for kind in ("verify", "seal"):
                 if len({getattr(keys, kind) for keys in configuration.keys.values()}) < len(configuration.keys):

@@ -64,13 +64,20 @@ class Response:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """No answer that could be used, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Pause:
     """Wait so many seconds."""
 
     seconds: float
 
 
-Steps = Generator["Request | Pause", "Response | None", Any]
+Steps = Generator["Request | Pause", "Response | Lost | None", Any]
 
 
 @dataclass(frozen=True)
@@ -291,14 +298,16 @@ def _fetch(request: Request, taken: Callable[[Response], bool] | None = None) ->
     pause, last = FIRST_PAUSE, "no answer"
     for _ in range(ATTEMPTS):
         answer = yield request
-        if answer is not None and 200 <= answer.status < 300 and (taken is None or taken(answer)):
-            return answer
-        if answer is not None and answer.status >= 400:
+        if isinstance(answer, Response):
+            if 200 <= answer.status < 300 and (taken is None or taken(answer)):
+                return answer
             problem, named = _problem(answer)
-            if answer.status < 500 and answer.status not in PASSING and (named or taken is None):
+            if 400 <= answer.status < 500 and answer.status not in PASSING and (named or taken is None):
                 raise problem
             last = str(problem)
             pause = max(pause, problem.retry_after or 0.0)
+        elif answer is not None:
+            last = answer.why
         yield Pause(min(pause, LONGEST_PAUSE))
         pause *= 2
     raise Unreachable(f"{request.method} {request.url}: {last}")

@@ -18,7 +18,8 @@ from croupier.noise import secure
 from croupier.protocols import shuffled_laplace
 
 SUITE = "x25519-aes128gcm"
-MECHANISM = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.9, front_noise=True).plan(users=40)
+OURS = {"honest_fraction": 0.9, "front_noise": True}
+MECHANISM = shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40)
 
 
 @dataclass(frozen=True)

@@ -275,6 +275,34 @@ def test_the_bounds_of_all_times_hold_together(plan, seed: int) -> None:
     assert 0.0 < total <= failure
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_cumulant_behind_the_bound_is_that_of_the_noise_really_summed(seed: int) -> None:
+    """Never below the exact one, and above it by less than a hundredth but at the end of the table, where none is best."""
+    plan = tight(50, None)
+    left_out = some_of(plan.tree, 0.2, seed)
+    reading = Reading(plan, dict.fromkeys(set(nodes_of(plan.tree)) - left_out, 0.0))
+    for running in steps(plan, left_out, {}):
+        exact = [reading.cumulant(node, plan.chernoff.slopes) for node in finished_maximal(plan.tree, running.users)]
+        if running._noise is not None and exact:
+            kept = running._noise.cumulants.sum(axis=0)
+            assert np.all(kept >= sum(exact) * (1.0 - 1e-9) - 1e-12)
+            assert np.all((kept <= sum(exact) * 1.01)[100:])
+
+
+def test_a_prefix_keeps_its_share_of_the_failures() -> None:
+    """Where only the best slope counts, more noise adds what its cumulant has more than the planned one, over l."""
+    plan, odds = tight(), 20.0
+    chernoff = plan.chernoff
+    least = int(np.argmin(chernoff._exponents(odds) / chernoff.slopes))
+    none = np.zeros((plan.tree.levels, 2), dtype=np.int64)
+    for finished in range(plan.tree.nodes[0] + 1):
+        planned = sum(n * one for n, one in zip(plan.tree.siblings(finished), chernoff.nodes[:, least], strict=True))
+        cumulant = np.full_like(chernoff.slopes, np.inf)
+        cumulant[least] = planned + 1.5
+        found = chernoff.changed(odds, finished, cumulant, none)
+        assert found == pytest.approx(chernoff.deviation(odds) + 1.5 / chernoff.slopes[least])
+
+
 def test_the_bounds_hold_together_for_every_choice_of_nodes() -> None:
     """Whoever leaves nodes out may see all noise first: chances add up over all prefixes and all that may be shown."""
     plan, failure = tight(16, 2, low=4), 0.05

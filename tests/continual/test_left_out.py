@@ -277,7 +277,7 @@ def test_the_bounds_of_all_times_hold_together(plan, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_cumulant_behind_the_bound_is_that_of_the_noise_really_summed(seed: int) -> None:
-    """Never below the exact one, and above it by less than a hundredth but at the end of the table, where none is best."""
+    """Never below the exact one, and less than a hundredth above it, but at the table's end, where no slope is best."""
     plan = tight(50, None)
     left_out = some_of(plan.tree, 0.2, seed)
     reading = Reading(plan, dict.fromkeys(set(nodes_of(plan.tree)) - left_out, 0.0))

@@ -156,6 +156,11 @@ def test_a_counter_goes_on_without_a_batch_that_is_refused(seed):
     assert again.show() == shown
 
 
+def everybody(mechanism):
+    """What a batch decodes to when everybody reports a one and the noise is its mean."""
+    return round(mechanism.noise.mean + mechanism.users / mechanism.unit)
+
+
 def test_a_counter_says_of_how_many_users_nothing_is_known():
     running = program({"kind": "counter"} | COUNTER)
     planned = running.show()["bound"]
@@ -166,9 +171,9 @@ def test_a_counter_says_of_how_many_users_nothing_is_known():
     assert shown["bound"] == pytest.approx(planned + 16)
     for _ in range(upper.users // 32 - 2):
         ((number, mechanism), _) = running.wanted[0].batches
-        running.released(number, int(mechanism.noise.mean) + 32)
+        running.released(number, everybody(mechanism))
     assert running.show()["left_out"] == 32
-    running.released(high, int(upper.noise.mean) + upper.users)
+    running.released(high, everybody(upper))
     assert running.wanted == []
     running.expired(next(iter(running._due)))
     # The upper batch stands for all its users, also those whose lowest batch was left out.
@@ -205,9 +210,8 @@ def test_an_upper_batch_that_is_gone_early_is_left_out_when_its_users_have_come(
     for _ in range(upper.users // 32):
         assert running.wanted == whole.wanted
         ((number, mechanism), _) = running.wanted[0].batches
-        decoded = int(mechanism.noise.mean) + 30
-        running.released(number, decoded)
-        whole.released(number, decoded)
+        running.released(number, everybody(mechanism))
+        whole.released(number, everybody(mechanism))
     whole.expired(high)
     assert running.show() == whole.show()
     assert running.wanted == whole.wanted != []

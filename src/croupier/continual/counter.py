@@ -7,13 +7,14 @@ it with a number of its own stands for them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.continual.plan import CounterPlan
 from croupier.continual.shufflers import Abandoned, Arrived, Batch, ConcurrentShufflers, Event, Released
 
@@ -37,6 +38,7 @@ class Counter:
         self._unknown = [0] * plan.tree.levels
         self._waiting: dict[int, Any] = {}
         self._noise: _KeptNoise | None = None
+        self._planned: dict[float, float] = {}
         self._finished = 0
         self._activate()
 
@@ -97,13 +99,14 @@ class Counter:
         return estimate - bound, estimate + bound
 
     def _deviation(self, failure: float) -> float:
-        plan = self.plan
-        spare = plan.spare(failure)
-        if self._noise is None or spare <= 0.0:
-            return plan.deviation(failure, directions=plan.dimension)
-        lowest, noise = self._finished // plan.tree.low, self._noise
-        cumulant = noise.cumulants.sum(axis=0)
-        return plan.chernoff.changed(plan.dimension / spare, lowest, cumulant, noise.changes.sum(axis=0))
+        plan, failure = self.plan, float(between("failure", failure, 0, 1))
+        if failure not in self._planned:
+            self._planned[failure] = plan.deviation(failure, directions=plan.dimension)
+        if self._noise is None or math.isinf(self._planned[failure]):
+            return self._planned[failure]
+        lowest, cumulant = self._finished // plan.tree.low, self._noise.cumulants.sum(axis=0)
+        changes = self._noise.changes.sum(axis=0)
+        return plan.chernoff.changed(plan.dimension / plan.spare(failure), lowest, cumulant, changes)
 
     def arrive(self, users: int = 1) -> None:
         """Users came and took part in all open batches."""

@@ -78,8 +78,8 @@ class Counter:
         """How far the present estimate can be off. All that this ever says holds at once, but for this probability.
 
         While nothing was left out it is `plan.bound(failure)`. Else it is made of the noise that was really summed, and
-        of the users of whom nothing is known. That holds for nodes left out for any reason but the noise; should
-        somebody see all numbers first and choose by them, the probability is 1 % larger than `failure`.
+        of the users of whom nothing is known. That holds for nodes left out for any reason but the noise. Should
+        somebody see all noise first and choose by it, the probability is a tenth larger than `failure`.
         """
         unknown = max(self.plan.tree.low - 1, self.users - self._finished) + self.left_out
         return self._deviation(failure) + unknown * self.plan.unknown_error

@@ -30,7 +30,7 @@ async def garbage(attacker):
 
 
 def test_a_few_garbage_reports_do_not_end_a_counter(tmp_path):
-    both = Both(tmp_path, experiment=COUNTER, admission="everybody")
+    both = Both(tmp_path, experiment=COUNTER)
     shown, sure = [], []
 
     async def work():

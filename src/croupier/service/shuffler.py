@@ -358,7 +358,11 @@ class Shuffler:
         found = self.store.batch(name, number)
         assert found is not None
         batch = Batch(number, *found)
-        own = front_slots(batch.mechanism, self.store.source)
+        try:
+            own = front_slots(batch.mechanism, self.store.source)
+        finally:
+            # From here on no image of the memory tells this noise.
+            self.store.source.renew()
         return seal_slots(name, batch, self._configuration(name, batch.pin), own)
 
     def _overhead(self, name: str, batch: Batch) -> int:

@@ -1,7 +1,8 @@
 """What an app embeds: randomize on the device, seal, report, and keep a ledger of one's own."""
 
+from croupier.client.account import Spent
 from croupier.client.client import AsyncClient, Client
-from croupier.client.configuration import Batch, Configuration, NotCovered, Offer, Privacy
+from croupier.client.configuration import Batch, BrokenPromise, Configuration, NotCovered, Offer, Privacy
 from croupier.client.limits import BeyondLimits, Limits
 from croupier.client.residual import Residual, residual
 from croupier.client.signing import BadSignature, Statement
@@ -12,6 +13,7 @@ __all__ = [
     "BadSignature",
     "Batch",
     "BeyondLimits",
+    "BrokenPromise",
     "Client",
     "Configuration",
     "Joined",
@@ -21,6 +23,7 @@ __all__ = [
     "Privacy",
     "Refused",
     "Residual",
+    "Spent",
     "Statement",
     "Turn",
     "Unreachable",

@@ -17,7 +17,7 @@ from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement, to_text
 from croupier.client.steps import Device, Response
 from croupier.client.wire import REAL, front_slots, message_info, shape, slots
-from croupier.noise import secure, seeded
+from croupier.noise import Noise, secure, seeded
 from croupier.protocols import protocol
 from croupier.protocols.wire import RESIDUE
 from croupier.service import keys as key_files
@@ -25,6 +25,7 @@ from croupier.service.decoding import decode
 from croupier.service.experiment import Site, plan
 from croupier.service.opening import open_all
 from croupier.service.problems import Problem
+from croupier.service.receipts import BadRelease, check_decoded
 from croupier.service.shuffler import Rules
 from croupier.service.store import ShufflerStore
 from croupier.service.verifying import verify
@@ -318,3 +319,48 @@ def test_the_limits_of_a_device_are_safe_by_default():
     assert (limits.honest_fraction, limits.front_noise) == (0.9, True)
     assert not limits.shared_keys
     assert not limits.plain_http
+
+
+ABSURD = {
+    "a Laplace noise without end": ("shuffled-laplace", {"family": "PolyaDifference", "r": "1/36", "scale": 10**9}),
+    "bits of a million users each": ("shuffled-bits", {"family": "SparseBits", "slots": 4000, "rate": "1/2"}),
+    "more messages than fit on average": ("counted-messages", {"family": "Poisson", "rate": 5000}),
+    "counts with a tail without end": ("counted-messages", {"family": "Polya", "r": 1e-9, "scale": 10**12}),
+}
+
+
+@pytest.mark.parametrize("absurd", ABSURD)
+def test_noise_that_would_cost_time_or_memory_is_refused_before_any_table_is_made(absurd, monkeypatch):
+    name, share = ABSURD[absurd]
+    body = protocol(name, epsilon=1.0, honest_fraction=0.9, front_noise=True).plan(users=40).to_dict()
+    body |= {"share": share, "users": 10**6, "honest": 9 * 10**5, "front_shares": 9 * 10**5}
+    if name == "shuffled-laplace":
+        body["carrier"]["modulus"], body["carrier"]["pieces"] = 2**40, 99
+    batch = Batch(7, bytes(32), json.dumps(body))
+    text = Offer("colours", bytes(32), 7, 0, (batch,)).statement().text
+
+    def never(*_):
+        raise AssertionError("a table was made")
+
+    for family in (Noise, *Noise.__subclasses__()):
+        monkeypatch.setattr(family, "window", never)
+    with pytest.raises(CroupierError):
+        Offer.from_text(text)
+
+
+@pytest.mark.parametrize("name", ["shuffled-laplace", "shuffled-bits", "shuffled-levels", "counted-messages"])
+def test_a_number_that_no_batch_adds_up_to_is_refused_as_damage(name):
+    mechanism = protocol(name, epsilon=1.0, honest_fraction=0.9, front_noise=True).plan(users=40)
+    batch = Batch.of(7, bytes(32), mechanism)
+    low, high = mechanism.possible
+    for number in (low, high):
+        check_decoded(batch, number, 0)
+    for number in (low - 1, high + 1):
+        with pytest.raises(BadRelease, match="a batch of 40 users lies in"):
+            check_decoded(batch, number, 0)
+
+
+def test_84_of_40_binary_users_are_not_released():
+    mechanism = protocol("shuffled-laplace", epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40)
+    with pytest.raises(BadRelease, match="84 came out"):
+        check_decoded(Batch.of(7, bytes(32), mechanism), 84, 0)

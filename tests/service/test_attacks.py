@@ -98,9 +98,12 @@ async def too_many_messages(attacker):
     turn = await attacker.turn()
     (part,) = attacker.opened(turn).parts
     more = (*part.messages, attacker.sealed_slot(turn, bytes(turn.offer.batches[0].shape.length)))
-    for messages in (more, part.messages[:-1], (part.messages[0],) * len(part.messages)):
-        parts = (replace(part, messages=messages),)
-        await attacker.refused("wrong-shape", attacker.rebuilt(turn, parts=parts))
+    for token, messages in (
+        ("too-large", more),
+        ("wrong-shape", part.messages[:-1]),
+        ("wrong-shape", (part.messages[0],) * len(part.messages)),
+    ):
+        await attacker.refused(token, attacker.rebuilt(turn, parts=(replace(part, messages=messages),)))
 
 
 async def mixed_keys_outside(attacker):

@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
-from contextlib import contextmanager
+import zlib
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-CLIENT = Path(__file__).parents[2] / "examples" / "browser"
+CLIENT = Path(__file__).parents[2] / "clients" / "javascript"
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    """Serves the example's files, one empty page, and the module below."""
+class _Site(SimpleHTTPRequestHandler):
+    """Serves the client's files, one empty page, the module below, and servers that answer as no honest one does."""
 
     def do_GET(self) -> None:
         made = {"/empty.html": ("text/html", "<!doctype html><title>empty</title>"), "/checks.js": (JS, CHECKS)}
-        if self.path not in made:
-            return super().do_GET()
-        kind, text = made[self.path]
-        self.send_response(200)
-        self.send_header("content-type", kind)
+        if self.path.startswith("/hostile/"):
+            with suppress(ConnectionError):
+                HOSTILE[self.path.split("/")[2]](self)
+        elif self.path in made:
+            kind, text = made[self.path]
+            self._begin(200, {"content-type": kind})
+            self.wfile.write(text.encode())
+        else:
+            super().do_GET()
+
+    def _begin(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(text.encode())
-        return None
+
+    def endless(self) -> None:
+        """More than anybody can keep; it ends so that a client that reads on fails by what it read."""
+        self._begin(200, {})
+        for _ in range(64):
+            self.wfile.write(b" " * 2**20)
+        self.server.read_whole = True
+
+    def bomb(self) -> None:
+        """Little that unpacks to much."""
+        self._begin(200, {"content-encoding": "deflate"})
+        self.wfile.write(zlib.compress(b" " * 64 * 2**20))
+
+    def stalled(self) -> None:
+        """A head, and then nothing until the client has gone."""
+        self._begin(200, {"content-length": "2"})
+        self.rfile.read(1)
+
+    def elsewhere(self) -> None:
+        self._begin(307, {"location": "/hostile/moved"})
+
+    def moved(self) -> None:
+        self.server.was_followed = True
+        self._begin(200, {})
 
     def log_message(self, *_: object) -> None:
         pass
 
 
+HOSTILE = {name: getattr(_Site, name) for name in ("endless", "bomb", "stalled", "elsewhere", "moved")}
+
+
 @contextmanager
-def site():
-    """A web site that is neither server's: pages of it are clients of another origin."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(CLIENT)))
+def site(directory: Path):
+    """A web site that is neither server's, with the client's files: pages of it are clients of another origin."""
+    shutil.copytree(CLIENT, directory)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Site, directory=str(directory)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -41,6 +79,20 @@ def site():
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def write_demo(directory: Path, name: str, analyzer: str, shuffler: str, experiment: str, trust: dict[str, str]):
+    """A copy of the demo's page with its own settings, written into its files as its author would."""
+    shutil.copytree(CLIENT / "demo", directory / name)
+    settings = {"ANALYZER": analyzer, "EXPERIMENT": experiment, "TRUST": trust}
+    code = "".join(f"export const {name} = {json.dumps(value)};\n" for name, value in settings.items())
+    (directory / name / "settings.js").write_text(code)
+    page = directory / name / "index.html"
+    text = page.read_text()
+    for shipped, here in {"http://127.0.0.1:8400": analyzer, "http://127.0.0.1:8401": shuffler}.items():
+        assert text.count(shipped) == 1
+        text = text.replace(shipped, here)
+    page.write_text(text)
 
 
 JS = "text/javascript"
@@ -61,6 +113,7 @@ import { batchHash, fillSlots, messageInfo, packReport, packUpload, reportInfo, 
 const nameOf = (error) => error.reason ?? error.token ?? error.name;
 const outcome = (promise) => promise.then((value) => ({ value }), (error) => ({ refused: nameOf(error) }));
 export const limits = LIMITS;
+const trust = "first-seen";
 
 // WebCrypto takes a raw private key only inside PKCS #8, and tells its public half only as a JSON key.
 async function pairOf(privateHex) {
@@ -161,7 +214,7 @@ export async function ledger({ period, turns }) {
   const account = new Account(undefined, { clock: () => now });
   const privacy = { epsilon: 1, delta: 0, period };
   for (const experiment of new Set(turns.map((turn) => turn.experiment))) {
-    await account.trust({ experiment, revision: 0, privacy }, { analyzer: "a", shuffler: "s" }, null);
+    await account.trust(experiment, { revision: 0, privacy }, { analyzer: "a", shuffler: "s" }, null);
   }
   const charged = [];
   for (const [at, turn] of turns.entries()) {
@@ -194,7 +247,7 @@ export async function turn({ before, configuration, offer }) {
     if (url.endsWith("/assignments")) return turnWith(offer);
     return url.endsWith("/reports") ? answer(201, { status: "accepted" }) : answer(200, joining);
   };
-  const client = new Client("https://analyzer.example", { fetch });
+  const client = new Client("https://analyzer.example", { fetch, trust: "first-seen" });
   if (before) await client.join("colours");
   sent.length = 0;
   joining = configuration;
@@ -202,6 +255,25 @@ export async function turn({ before, configuration, offer }) {
   if (joined.refused) return { where: "configuration", why: joined.refused, sent };
   const played = await outcome(client.play("colours"));
   return { where: played.refused ? "offer" : null, why: played.refused ?? null, sent };
+}
+
+// What a client says of an answer that no honest server gives.
+export const hostile = (kind) =>
+  outcome(new Client(`${location.origin}/hostile/${kind}`, { trust, attempts: 1, timeout: 1 }).join("x"));
+
+// Signing keys that are none.
+export const mistrusted = (keys) =>
+  Promise.all(keys.map((trust) => outcome((async () => new Client("https://analyzer.example", { trust }))())));
+
+// Two analyzers that call an experiment by one name: each is believed by its own keys alone.
+export async function namesakes({ first, second }) {
+  const account = new Account();
+  const shown = { one: first, other: second };
+  const fetch = async (url) => answer(200, shown[new URL(url).host.split(".")[0]]);
+  const join = (host) => outcome(new Client(`https://${host}.example`, { account, fetch, trust }).join("colours"));
+  const found = [await join("one"), await join("other"), await join("one")];
+  shown.one = second;
+  return [...found, await join("one")].map(({ refused }) => refused ?? null);
 }
 
 // A turn while the shuffler moves: all addresses that were asked.
@@ -213,7 +285,7 @@ export async function moving({ joined, offered, offer }) {
     if (url.endsWith("/reports")) return answer(201, { status: "accepted" });
     return answer(200, url.includes("/configurations/") ? offered : joined);
   };
-  const client = new Client("https://analyzer.example", { fetch });
+  const client = new Client("https://analyzer.example", { fetch, trust: "first-seen" });
   await client.report(await client.play("colours"), 1);
   return asked;
 }
@@ -242,7 +314,7 @@ async function crowd({ analyzer, name, devices, values }) {
   const found = {};
   const add = (what) => (found[what] = (found[what] ?? 0) + 1);
   async function device(at) {
-    const client = new Client(analyzer, { account: new Account(undefined, { limits: own }) });
+    const client = new Client(analyzer, { account: new Account(undefined, { limits: own }), trust });
     const turn = await client.play(name, { patience: 60 });
     const value = turn.arm === null ? values[at % values.length] : values[turn.arm];
     await client.report(turn, value);
@@ -279,6 +351,23 @@ export function startCharges(times) {
 
 export const kept = () => new Kept().read();
 
+// How often the database was opened and the browser asked to keep it, while one account did several things.
+export async function openings() {
+  const counts = { opened: 0, asked: 0 };
+  const { open } = IDBFactory.prototype;
+  IDBFactory.prototype.open = function (...given) {
+    counts.opened += 1;
+    return open.apply(this, given);
+  };
+  StorageManager.prototype.persist = async () => (counts.asked += 1) > 0;
+  const account = new Account(new Kept());
+  const privacy = { epsilon: 1, delta: 0 };
+  await Promise.all([account.left(), account.pending(), account.charge({ experiment: "x", privacy }, { report: "r" })]);
+  await account.settle("r");
+  IDBFactory.prototype.open = open;
+  return counts;
+}
+
 export async function spoil(value) {
   await new Kept().change(() => value);
   return (await outcome(new Account(new Kept()).left())).refused;
@@ -297,7 +386,7 @@ export async function meet({ analyzer, name, own, forged }) {
     body.signatures[forged] = otherEnd(body.signatures[forged]);
     return answer(200, body);
   };
-  const client = new Client(analyzer, { account: new Account(undefined, { limits: own }), fetch });
+  const client = new Client(analyzer, { account: new Account(undefined, { limits: own }), fetch, trust });
   for (;;) {
     const { value, refused } = await outcome(client.play(name, { patience: 30 }));
     if (refused) return { refused, sent, left: (await client.account.left()).epsilon };
@@ -318,7 +407,7 @@ export async function loseAnswer({ analyzer, name }) {
     bodies.push(hex(options.body));
     throw new TypeError("the answer was lost");
   };
-  const client = new Client(analyzer, { account: new Account(new Kept()), fetch, attempts: 2 });
+  const client = new Client(analyzer, { account: new Account(new Kept()), trust, fetch, attempts: 2 });
   const { refused } = await outcome(client.report(await client.play(name, { patience: 30 }), 1));
   return { refused, bodies, ...(await standing(client)) };
 }
@@ -326,7 +415,7 @@ export async function loseAnswer({ analyzer, name }) {
 export async function resume({ analyzer }) {
   const bodies = [];
   const fetch = (url, options) => (bodies.push(hex(options.body)), globalThis.fetch(url, options));
-  const client = new Client(analyzer, { account: new Account(new Kept()), fetch });
+  const client = new Client(analyzer, { account: new Account(new Kept()), trust, fetch });
   const accepted = await client.resume();
   return { accepted, bodies, ...(await standing(client)) };
 }

@@ -1,8 +1,9 @@
-"""The client of `examples/browser` in a real Chromium: every vector, whole experiments, refusals, and its page."""
+"""The client of `clients/javascript` in a real Chromium: every vector, whole experiments, refusals, and its page."""
 
 import json
 import os
-from dataclasses import asdict
+import secrets
+from dataclasses import asdict, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -10,17 +11,20 @@ import httpx
 import numpy as np
 import pytest
 import vector_reports as making
-from browser_pages import site
+from browser_pages import HOSTILE, site, write_demo
 from browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.sync_api import sync_playwright
 from scipy import stats
 from service_processes import QUICK, home_of, transcript_of, written
 
 from croupier.client import Limits
 from croupier.client.configuration import Offer
+from croupier.client.signing import to_text
 from croupier.client.wire import shape
 from croupier.noise.serial import noise_from_dict
 from croupier.protocols import HistogramMechanism
+from croupier.service import keys
 from croupier.service.crowd import wait_finished
 from croupier.service.processes import both
 from croupier.service.verifying import verify
@@ -94,7 +98,7 @@ def world(tmp_path_factory):
     directory = tmp_path_factory.mktemp("browser-client")
     files = [written(directory, text, f"{name}.toml") for name, text in (PLAYED | OPEN).items()]
     home = home_of(directory)
-    with site() as origin:
+    with site(directory / "site") as origin:
         allowed = {server: {**settings, "origins": origin} for server, settings in QUICK.items()}
         with both(home, files, **allowed):
             yield home, origin
@@ -435,19 +439,64 @@ def test_an_account_that_cannot_be_read_is_not_taken_for_an_empty_one(kept, cont
     assert Asked(context, world[1])("spoil", kept) == "bad-account"
 
 
+def test_the_database_is_opened_once_and_the_browser_asked_to_keep_it(context, world):
+    assert Asked(context, world[1])("openings") == {"opened": 1, "asked": 1}
+
+
+def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
+    assert [ask("hostile", kind) for kind in HOSTILE] == [{"refused": "no-answer"}] * len(HOSTILE)
+
+
+def test_a_client_says_whom_it_trusts(ask):
+    key = "A" * 43
+    keys = [None, {}, {"analyzer": key}, {"analyzer": key, "shuffler": ""}, {"analyzer": key, "shuffler": "A"}]
+    assert ask("mistrusted", keys) == [{"refused": "malformed"}] * len(keys)
+
+
+def test_experiments_of_one_name_at_two_analyzers_are_two(ask):
+    mechanism = making.MECHANISMS["shuffled-laplace"][0]
+    first = making.configuration_of(mechanism)
+    stranger = Ed25519PrivateKey.generate()
+    verify_key = stranger.public_key().public_bytes_raw()
+    other = replace(first, keys={server: replace(one, verify=verify_key) for server, one in first.keys.items()})
+    statements = {"first": making.signed(first.statement()), "second": other.statement()}
+    for server in first.keys:
+        statements["second"] = statements["second"].signed(server, stranger)
+    found = ask("namesakes", {name: one.to_dict() for name, one in statements.items()})
+    assert found == [None, None, None, "bad-signature"]
+
+
+class Page:
+    """The demo's page, set up for an experiment and for keys, and everything about it that should not have happened."""
+
+    def __init__(self, context, world, experiment, **trust):
+        home, origin = world
+        servers = ("analyzer", "shuffler")
+        trust = trust or {server: to_text(keys.load(home.directory / server / "keys").verify) for server in servers}
+        name = f"demo-{secrets.token_hex(4)}"
+        write_demo(home.directory.parent / "site", name, home.analyzer_url, home.shuffler_url, experiment, trust)
+        self.address = f"{origin}/{name}/index.html"
+        self.page, self.wrong, self.asked = context.new_page(), [], []
+        self.page.set_default_timeout(20_000)
+        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def open(self, query=""):
+        self.page.goto(self.address + query)
+        return self.page
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, world, browser, tmp_path):
-    home, origin = world
+    home, _ = world
     shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
-    context, wrong = browser.new_context(**VIEWS[view]), []
+    context = browser.new_context(**VIEWS[view])
     context.add_init_script(NO_OTHER_CHANCE)
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    page.on("console", lambda said: said.type in ("error", "warning") and wrong.append(said.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
     before = _accepted(home)
-    page.goto(f"{origin}/index.html?" + urlencode({"analyzer": home.analyzer_url, "experiment": "open"}))
+    shown = Page(context, world, "open")
+    page = shown.open()
     page.wait_for_selector("h1:has-text('Which colour do people press?')")
     assert "ε = 1" in page.locator("#promise").inner_text()
     page.get_by_text("Take a turn").click()
@@ -460,16 +509,13 @@ def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, wor
     _check_looks(page, view, shots / f"browser-client-sent-{view}.png")
     assert _accepted(home) == before + 1
     context.close()
-    assert wrong == []
+    assert shown.wrong == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])
 def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, context):
-    home, origin = world
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    page.goto(f"{origin}/index.html?" + urlencode({"analyzer": home.analyzer_url, "experiment": name}))
+    page = Page(context, world, name).open()
     page.get_by_text("Take a turn").click()
     if name == "liked":
         page.locator("select").select_option(answer)
@@ -480,7 +526,51 @@ def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, contex
         page.locator("input").fill(answer)
     page.get_by_text("Send").click()
     page.wait_for_selector("#done h2")
-    assert _accepted(home, name) == 1
+    assert _accepted(world[0], name) == 1
+
+
+def test_a_link_does_not_decide_whom_the_page_trusts(world, context):
+    home, origin = world
+    stranger = {"analyzer": "A" * 43, "shuffler": "A" * 42 + "E"}
+    link = {"analyzer": f"{origin}/hostile/moved", "experiment": "liked", "analyzer-key": "A" * 43} | stranger
+    shown = Page(context, world, "open")
+    page = shown.open("?" + urlencode(link))
+    page.wait_for_selector("h1:has-text('Which colour do people press?')")
+    assert [url for url in shown.asked if "/experiments/" in url] == [f"{home.analyzer_url}/experiments/open"]
+    page = Page(context, world, "open", **stranger).open()
+    page.wait_for_selector("#status:has-text('not signed by the two servers that this device trusts')")
+    page = Page(context, world, "open", analyzer="", shuffler="").open()
+    page.wait_for_selector("#promise:has-text('This page trusts nobody yet')")
+
+
+def test_nothing_that_gets_into_the_page_can_run_there_or_reach_anybody_else(world, context):
+    page = Page(context, world, "open").open()
+    page.wait_for_selector("h1:has-text('Which colour do people press?')")
+    assert page.evaluate(INTRUDER, [f"{world[1]}/empty.html", f"{world[0].analyzer_url}/experiments/open"]) == {
+        "elsewhere": "TypeError",
+        "analyzer": "200",
+        "markup": "TypeError",
+        "inline": None,
+        "attribute": None,
+        "code": "EvalError",
+    }
+
+
+INTRUDER = """async ([elsewhere, analyzer]) => {
+  const reached = (url) => fetch(url).then((answer) => String(answer.status), (error) => error.name);
+  const thrown = (step) => { try { return String(step()); } catch (error) { return error.name; } };
+  const script = document.createElement("script");
+  try { script.textContent = "window.inline = 1"; } catch { script.append("window.inline = 1"); }
+  const button = document.createElement("button");
+  try { button.setAttribute("onclick", "window.attribute = 1"); } catch { }
+  document.body.append(script, button);
+  button.click();
+  return {
+    elsewhere: await reached(elsewhere), analyzer: await reached(analyzer),
+    markup: thrown(() => document.body.insertAdjacentHTML("beforeend", "<b>")),
+    inline: window.inline ?? null, attribute: window.attribute ?? null, code: thrown(() => (0, eval)("1")),
+  };
+}"""
 
 
 def _check_looks(page, view, shot):

@@ -43,8 +43,9 @@ export class Account {
     this.#charged(this.#current(await this.store.read()), turn);
   }
 
-  // Believes the keys that are pinned, or those first seen, and no revision older than the one before the newest seen.
-  trust({ experiment, revision, privacy }, keys, pinned) {
+  // Believes the keys that are pinned, or those first seen of the experiment at this address, and no revision older than
+  // the one before the newest seen.
+  trust(experiment, { revision, privacy }, keys, pinned) {
     return this.#change((state) => {
       const known = Object.hasOwn(state.trusted, experiment) ? state.trusted[experiment] : null;
       const expected = pinned ?? known ?? keys;

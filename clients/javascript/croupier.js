@@ -6,6 +6,7 @@
 //   await client.report(turn, show(turn.armName) ? 1 : 0);
 
 import { Account } from "./account.js";
+import { ask } from "./answers.js";
 import { base64, fromBase64, random } from "./bytes.js";
 import { checkName, checkOffer, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
 import { LIMITS, checkPromise, checkUsers } from "./limits.js";
@@ -18,24 +19,31 @@ import { sealReport } from "./wire.js";
 export { Account, Kept, LIMITS, Problem, Refused };
 
 const REPORT = "application/vnd.croupier.report";
-const TIMEOUT = 30_000; // milliseconds
 const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_HOLD] = [0.1, 5, 10]; // seconds
 
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
 const numbersOf = (offer) => offer.batches.map((batch) => batch.number);
-const addressOf = (server, name) => `${server.replace(/\/$/, "")}/experiments/${name}`;
+const addressOf = (server, name) => `${server.replace(/\/+$/, "")}/experiments/${name}`;
+
+function checkedKeys(trust) {
+  const isKey = (server) => typeof trust?.[server] === "string" && fromBase64(trust[server]).length === 32;
+  demand(SERVERS.every(isKey), "malformed", 'trust: the signing keys of both servers, or "first-seen"');
+  return trust;
+}
 
 export class Client {
   #joined = new Map();
 
-  // `trust`: {analyzer, shuffler}, the servers' signing keys in base64; without it those seen first are kept.
-  constructor(analyzer, { account = new Account(), trust = null, attempts = 8, fetch } = {}) {
+  // `trust`: {analyzer, shuffler}, the signing keys of the servers in base64, as their operators tell them; or
+  // "first-seen", to believe those that the analyzer shows first. `timeout`: seconds for one answer.
+  constructor(analyzer, { trust, account = new Account(), attempts = 8, timeout = 30, fetch } = {}) {
     demand(globalThis.crypto?.subtle, "unsupported", "WebCrypto needs a page that came by https or from localhost");
     demand(/^https?:\/\//.test(analyzer), "malformed", `the analyzer's address ${analyzer}`);
-    this.analyzer = analyzer;
+    this.analyzer = analyzer.replace(/\/+$/, "");
     this.account = account;
-    this.trust = trust;
+    this.trust = trust === "first-seen" ? null : checkedKeys(trust);
     this.attempts = attempts;
+    this.timeout = timeout;
     this.fetch = fetch ?? ((...request) => globalThis.fetch(...request));
   }
 
@@ -52,7 +60,8 @@ export class Client {
     const joined = this.#joined.get(name) ?? (await this.join(name));
     checkPromise(joined.configuration, this.account.limits);
     const { privacy } = joined.configuration;
-    await this.account.check({ experiment: name, privacy }); // a turn that cannot be reported is better not taken
+    const experiment = addressOf(this.analyzer, name); // names are each analyzer's own
+    await this.account.check({ experiment, privacy }); // a turn that cannot be reported is better not taken
     const shuffler = addressOf(joined.configuration.urls.shuffler, name);
     const answer = await this.#assignment(`${shuffler}/assignments`, patience, ticket);
     // Before it is read: what a mechanism's text makes a device compute must be the servers' own.
@@ -61,7 +70,7 @@ export class Client {
     const own = await this.#offered(name, joined, offer.configuration, shuffler);
     checkOffer(offer, own.configuration);
     for (const { plan } of offer.batches) checkUsers(plan.users, this.account.limits);
-    await this.account.check({ experiment: name, privacy, batches: numbersOf(offer) });
+    await this.account.check({ experiment, privacy, batches: numbersOf(offer) });
     const token = fromBase64(answer.token);
     demand(token.length === 56 && Number.isSafeInteger(answer.expires), "malformed", "the token");
     const armName = offer.arm === null ? "" : own.configuration.arms[offer.arm];
@@ -72,13 +81,14 @@ export class Client {
   async report(turn, value) {
     demand(!turn.reported, "already-reported", "a turn is reported once; resume() sends it again");
     turn.reported = true; // before anything is awaited: two calls at once would seal two reports
-    const { experiment, privacy } = turn.configuration;
+    const { experiment: name, privacy } = turn.configuration;
+    const experiment = addressOf(this.analyzer, name);
     // Where the shuffler is now, whatever address the batch was begun under.
-    const { urls } = (this.#joined.get(experiment) ?? turn).configuration;
+    const { urls } = (this.#joined.get(name) ?? turn).configuration;
     let pending;
     let cost;
     try {
-      const url = `${addressOf(urls.shuffler, experiment)}/reports`;
+      const url = `${addressOf(urls.shuffler, name)}/reports`;
       pending = { experiment, url, ...(await sealReport(turn, value)), expires: turn.expires };
       cost = await this.account.charge({ experiment, privacy, batches: numbersOf(turn.offer) }, pending);
     } catch (error) {
@@ -124,7 +134,7 @@ export class Client {
     const keys = verifyKeys(configuration);
     await checkSigned("configuration", statement, keys);
     for (const server of SERVERS) await checkPublic(fromBase64(configuration.keys[server].seal));
-    await this.account.trust(configuration, keys, this.trust);
+    await this.account.trust(addressOf(this.analyzer, name), configuration, keys, this.trust);
     return { configuration, hash: await hashOf("configuration", statement) };
   }
 
@@ -170,18 +180,10 @@ export class Client {
     }
   }
 
-  // A redirection is some network's, never the servers' own: it must not be followed with a report in hand.
   async #once(url, options, meant) {
-    const common = { redirect: "manual", cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" };
-    let response;
-    try {
-      response = await this.fetch(url, { ...common, signal: AbortSignal.timeout(TIMEOUT), ...options });
-    } catch (error) {
-      throw new Problem("no-answer", 0, String(error));
-    }
-    if (!response.ok) throw await problemOf(response);
-    const body = await response.json().catch(() => null);
-    if (!meant(body)) throw new Problem("no-answer", response.status, "an answer that is not the server's");
-    return body;
+    const answer = await ask(this.fetch, url, options, this.timeout);
+    if (answer.status < 200 || answer.status > 299) throw problemOf(answer);
+    if (!meant(answer.body)) throw new Problem("no-answer", answer.status, "an answer that is not the server's");
+    return answer.body;
   }
 }

@@ -1,14 +1,8 @@
 // A participant's page: shows an arm, asks what came of it, reports that, and says what was sent and what it cost.
-//
-//   index.html?analyzer=https://analyzer.example&experiment=onboarding
-//
-// With &analyzer-key=KEY&shuffler-key=KEY only these signing keys are believed. A real app has them in its code.
 
-import { Account, Client, Kept, Problem, Refused } from "./croupier.js";
+import { Account, Client, Kept, Problem, Refused } from "../croupier.js";
+import { ANALYZER, EXPERIMENT, TRUST } from "./settings.js";
 
-const asked = new URLSearchParams(location.search);
-const experiment = asked.get("experiment") ?? "";
-const pinned = { analyzer: asked.get("analyzer-key"), shuffler: asked.get("shuffler-key") };
 const at = (id) => document.getElementById(id);
 const PATIENCE = 20; // seconds
 
@@ -89,7 +83,7 @@ async function showLeft() {
 async function take() {
   at("done").hidden = true;
   say("Waiting for a turn …");
-  const turn = await client.play(experiment, { patience: PATIENCE });
+  const turn = await client.play(EXPERIMENT, { patience: PATIENCE });
   const { fields, read } = question(turn.offer.batches[0].plan);
   at("shown").replaceChildren(turn.armName ? "You see: " : "Your turn.", element("strong", {}, turn.armName));
   at("answer").replaceChildren(...fields);
@@ -131,16 +125,12 @@ async function act(step) {
 let client;
 
 async function begin() {
-  if (!asked.get("analyzer") || !experiment) {
-    at("promise").textContent = "The address of this page must say where to take part:";
-    say("?analyzer=https://analyzer.example&experiment=NAME");
+  if (!TRUST.analyzer || !TRUST.shuffler) {
+    at("promise").textContent = "This page trusts nobody yet: the signing keys of both servers are due in settings.js.";
     return;
   }
-  client = new Client(asked.get("analyzer") ?? "", {
-    account: new Account(new Kept()),
-    trust: pinned.analyzer || pinned.shuffler ? pinned : null, // one of them alone is believed by nobody
-  });
-  const { configuration } = await client.join(experiment);
+  client = new Client(ANALYZER, { account: new Account(new Kept()), trust: TRUST });
+  const { configuration } = await client.join(EXPERIMENT);
   const { privacy, recipe } = configuration;
   at("title").textContent = configuration.title;
   at("promise").textContent =

@@ -8,11 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from vector_reports import (
-    DRAWN,
-    LEVELS,
-    MECHANISMS,
-)
+from vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
 
 from croupier.client.account import Account, Pending
 from croupier.client.configuration import Batch, Offer
@@ -64,17 +60,24 @@ def laws() -> list[dict[str, Any]]:
 
 
 def caps() -> list[dict[str, Any]]:
-    """The limit on the noise count of one user: by Poisson and by Pólya noise, and for rates far above a hundred."""
-    buckets = histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9)).plan(users=100)
-    wide = histogram(epsilon=0.25, delta=1e-6, universe=Buckets(6), side="under").plan(users=32)
-    mechanisms = [one for one, _, _ in (MECHANISMS | DRAWN).values() if shape(one).cap is not None] + [buckets, wide]
+    """Limits on noise counts, of a user and of the front: Poisson and Pólya, rates far above a hundred, no front."""
+    buckets = histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9), **OURS).plan(users=100)
+    wide = histogram(epsilon=0.25, delta=1e-6, universe=Buckets(6), side="under", **OURS).plan(users=32)
+    alone = counted_messages(epsilon=1.0, delta=1e-6).plan(users=100)
+    mechanisms = [one for one, _, _ in (MECHANISMS | DRAWN).values() if shape(one).cap is not None]
+    mechanisms += [buckets, wide, alone]
     found = []
     for mechanism in mechanisms:
         histogrammed = isinstance(mechanism, HistogramMechanism)
         noise = mechanism.tally.share.times(mechanism.size) if histogrammed else mechanism.share
-        cap = shape(mechanism).cap
-        above = {"above": float(noise.tail(cap)), "above_one_less": float(noise.tail(cap - 1))}
-        found.append({"mechanism": mechanism.to_json(), "cap": cap, "slots": shape(mechanism).slots} | above)
+        form = shape(mechanism)
+        above = {"above": float(noise.tail(form.cap)), "above_one_less": float(noise.tail(form.cap - 1))}
+        limits = {"cap": form.cap, "slots": form.slots, "front": form.front}
+        if form.front:
+            whole = noise.times(mechanism.front_shares)
+            above |= {"front_above": float(whole.tail(form.front))}
+            above |= {"front_above_one_less": float(whole.tail(form.front - 1))}
+        found.append({"mechanism": mechanism.to_json()} | limits | above)
     return found
 
 
@@ -114,17 +117,19 @@ def noise_delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
 def deltas() -> list[dict[str, Any]]:
     """What turns cost: δ of the noise, the distance of carriers and limits, and the δ that the reference reports."""
     laplace, counted = MECHANISMS["shuffled-laplace"][0], MECHANISMS["counted-messages"][0]
-    published = counted_messages(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
-    bits = shuffled_bits(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
-    uneven = replace(bits, share=Binomial(1, 0.2))
+    published = counted_messages(epsilon=0.9, delta=1e-6, constants="published", **OURS).plan(users=400)
+    bits = shuffled_bits(epsilon=0.9, delta=1e-6, constants="published", **OURS).plan(users=400)
+    uneven = replace(bits, share=Binomial(1, 0.25))
     turns = [((one,), one.guarantee.epsilon) for one, _, _ in (MECHANISMS | DRAWN).values() if one != bits]
     turns += [((uneven,), 0.9), ((published,), 0.9), ((laplace,), 0.5), ((counted,), 0.5)]
     turns += [(LEVELS, 1.0), ((counted, counted), 2.0), ((laplace, laplace), 1.5), ((laplace, laplace), 2.0)]
-    levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published")
+    levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published", **OURS)
     turns.append((levels.mechanisms, 1.0))
     found = []
     for mechanisms, epsilon in turns:
-        offer = Offer("colours", bytes(32), 0, None, tuple(Batch.of(i, one) for i, one in enumerate(mechanisms)))
+        offer = Offer(
+            "colours", bytes(32), 0, None, tuple(Batch.of(i, bytes(32), one) for i, one in enumerate(mechanisms))
+        )
         # One number is compared exactly; a histogram's two counts and several batches are composed on a grid.
         exact = offer.loss.single is not None or offer.loss.ideal.delta(epsilon) == 0.0
         found.append(

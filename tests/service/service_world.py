@@ -15,7 +15,7 @@ from croupier.client.signing import Statement, from_text
 from croupier.client.steps import Device, Joined, Turn
 from croupier.noise import secure
 from croupier.service import keys as key_files
-from croupier.service.experiment import Plan, plan
+from croupier.service.experiment import Plan, Site, plan
 from croupier.service.keys import Keys
 from croupier.service.live import Live
 from croupier.service.problems import Problem
@@ -70,11 +70,12 @@ class World:
 
     def configuration(self, revision: int = 0) -> Configuration:
         keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "shuffler")}
-        return self.plan.configuration(revision, self.plan.arms, SUITE, keys, URLS)
+        site = Site(SUITE, keys, URLS, self.shuffler.rules.admission)
+        return self.plan.configuration(revision, self.plan.arms, site)
 
     def offers(self) -> list[Offer]:
         """What the program wants at first."""
-        live = type("Begun", (), {"configured": self.signed, "name": self.plan.name})
+        live = type("Begun", (), {"configured": self.signed, "name": self.plan.name, "open": {}})
         return [Live.offer_of(live, turn) for turn in self.plan.program().wanted]  # type: ignore[arg-type]
 
     def open(self, deadline: float | None = None) -> list[Offer]:

@@ -74,12 +74,12 @@ def sent(both, monkeypatch, users=6, **more):
 
 def test_users_with_tickets_are_admitted_where_others_are_not(tmp_path, monkeypatch):
     issuer = key_files.make(tmp_path / "issuer")
-    both = Both(tmp_path, admission=to_text(issuer.verify))
+    both = Both(tmp_path, admission="tickets", issuer=to_text(issuer.verify))
     assert sent(both, monkeypatch) == {"not-admitted": 6}
-    both = Both(tmp_path, admission=to_text(issuer.verify))
+    both = Both(tmp_path, admission="tickets", issuer=to_text(issuer.verify))
     assert sent(both, monkeypatch, issuer=str(tmp_path / "issuer")) == {"accepted": 6}
     key_files.make(tmp_path / "other")
-    both = Both(tmp_path, admission=to_text(issuer.verify))
+    both = Both(tmp_path, admission="tickets", issuer=to_text(issuer.verify))
     assert sent(both, monkeypatch, issuer=str(tmp_path / "other")) == {"not-admitted": 6}
 
 

@@ -271,7 +271,7 @@ def test_every_outcome_of_the_store_is_a_problem_or_a_success(world):
 
 def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
     issuer, stranger = keys_of("issuer").sign, keys_of("thief").sign
-    rules = Rules(issuer=issuer.public_key().public_bytes_raw(), remember=1000)
+    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=1000)
     world = World(ShufflerStore(sqlite_url, secure(), bytes(32)), rules)
     world.open()
     later = int(world.clock.now) + 500
@@ -300,7 +300,7 @@ def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
 def test_a_ticket_holder_has_one_turn_at_a_time_however_often_he_asks(sqlite_url):
     """Else one person could take every turn, and no batch would ever fill."""
     issuer = keys_of("issuer").sign
-    rules = Rules(issuer=issuer.public_key().public_bytes_raw(), remember=1000)
+    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=1000)
     world = World(ShufflerStore(sqlite_url, secure(), bytes(32)), rules)
     world.open()
     later = int(world.clock.now) + 500

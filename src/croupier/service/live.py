@@ -159,9 +159,12 @@ class Live:
         self.record("operated", **body)
 
     def offer_of(self, turn: Wanted) -> Offer:
-        """A wanted turn as an offer under the current configuration."""
+        """A wanted turn as an offer under the current configuration; a batch that is open stays as it was opened."""
         assert self.configured is not None
-        batches = tuple(Batch.of(number, mechanism) for number, mechanism in turn.batches)
+        batches = tuple(
+            self.open[number] if number in self.open else Batch.of(number, self.configured.hash, mechanism)
+            for number, mechanism in turn.batches
+        )
         return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches)
 
     @property

@@ -28,7 +28,7 @@ from croupier.service.grouping import Groups
 from croupier.service.openapi import JSON, MESSAGES_TYPE
 from croupier.service.pool import Pool
 from croupier.service.problems import Problem, kind_of
-from croupier.service.settings import ShufflerSettings, origins_of, store_url
+from croupier.service.settings import ShufflerSettings, admission_of, origins_of, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
 from croupier.service.web import (
@@ -125,7 +125,7 @@ class ShufflerApp:
             asyncio.create_task(work) for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep())
         ]
         log.info("started", extra={"fields": {"server": "shuffler"}})
-        if self.shuffler.rules.issuer is None:
+        if self.shuffler.rules.admission.issuer is None:
             log.warning("everybody is admitted", extra={"fields": {"setting": "admission"}})
         try:
             yield
@@ -211,7 +211,8 @@ class ShufflerApp:
     async def keys(self, _: Request) -> Response:
         keys = self.shuffler.keys
         sealing = {key.suite: to_text(key.public) for key in keys.sealing}
-        return JSONResponse({"verify": to_text(keys.verify), "seal": sealing})
+        admission = self.shuffler.rules.admission.to_dict()
+        return JSONResponse({"verify": to_text(keys.verify), "seal": sealing, "admission": admission})
 
     async def metrics(self, _: Request) -> Response:
         return PlainTextResponse(self.meters.text({}))
@@ -323,7 +324,7 @@ def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: So
         settings.due_within,
         settings.report_within,
         settings.remember,
-        key_files.public_key("admission", settings.admission) if settings.admission else None,
+        admission_of(settings),
         settings.largest_epsilon,
         settings.smallest_batch,
         settings.public_url,

@@ -7,7 +7,7 @@ const LARGEST = 4 * 2 ** 20; // bytes after unpacking: a statement has a text of
 // A redirection is some network's, never the servers' own: it must not be followed with a report in hand.
 const COMMON = { redirect: "error", cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" };
 
-// {status, body, retryAfter}, where a body that is no JSON is null; "no-answer" when there was none, or too large a one.
+// {status, body, retryAfter}, where a body that is no JSON is null; "no-answer" when there was none, or one too large.
 // The time holds for all of it: the head, and every byte of the body.
 export async function ask(fetch, url, options, seconds) {
   const abort = new AbortController();

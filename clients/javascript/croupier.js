@@ -8,13 +8,13 @@
 import { Account } from "./account.js";
 import { ask } from "./answers.js";
 import { base64, fromBase64, random } from "./bytes.js";
-import { checkName, checkOffer, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
-import { LIMITS, checkPromise, checkUsers } from "./limits.js";
+import { checkName, checkOffer, promiseOf, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
+import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
 import { Problem, Refused, demand, problemOf } from "./problems.js";
 import { checkPublic } from "./sealing.js";
 import { SERVERS, checkSigned, hashOf, textOf } from "./statements.js";
 import { Kept } from "./storage.js";
-import { sealReport } from "./wire.js";
+import { batchHash, sealReport } from "./wire.js";
 
 export { Account, Kept, LIMITS, Problem, Refused };
 
@@ -22,7 +22,12 @@ const REPORT = "application/vnd.croupier.report";
 const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_HOLD] = [0.1, 5, 10]; // seconds
 
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-const numbersOf = (offer) => offer.batches.map((batch) => batch.number);
+
+async function hashesOf({ batches }) {
+  const entries = batches.map(async (batch) => [batch.number, base64(await batchHash(batch))]);
+  return Object.fromEntries(await Promise.all(entries));
+}
+
 const addressOf = (server, name) => `${server.replace(/\/+$/, "")}/experiments/${name}`;
 
 function checkedKeys(trust) {
@@ -38,7 +43,7 @@ export class Client {
   // "first-seen", to believe those that the analyzer shows first. `timeout`: seconds for one answer.
   constructor(analyzer, { trust, account = new Account(), attempts = 8, timeout = 30, fetch } = {}) {
     demand(globalThis.crypto?.subtle, "unsupported", "WebCrypto needs a page that came by https or from localhost");
-    demand(/^https?:\/\//.test(analyzer), "malformed", `the analyzer's address ${analyzer}`);
+    checkAddress(analyzer, account.limits);
     this.analyzer = analyzer.replace(/\/+$/, "");
     this.account = account;
     this.trust = trust === "first-seen" ? null : checkedKeys(trust);
@@ -58,7 +63,7 @@ export class Client {
   // Takes a turn, waiting for one at most `patience` seconds: {armName, arm, offer, expires, configuration, ...}.
   async play(name, { patience = 0, ticket } = {}) {
     const joined = this.#joined.get(name) ?? (await this.join(name));
-    checkPromise(joined.configuration, this.account.limits);
+    checkLimits(joined.configuration, this.account.limits);
     const { privacy } = joined.configuration;
     const experiment = addressOf(this.analyzer, name); // names are each analyzer's own
     await this.account.check({ experiment, privacy }); // a turn that cannot be reported is better not taken
@@ -70,11 +75,12 @@ export class Client {
     const own = await this.#offered(name, joined, offer.configuration, shuffler);
     checkOffer(offer, own.configuration);
     for (const { plan } of offer.batches) checkUsers(plan.users, this.account.limits);
-    await this.account.check({ experiment, privacy, batches: numbersOf(offer) });
+    const pinned = await this.#pinned(own, offer);
+    await this.account.check({ experiment, privacy, batches: await hashesOf(offer) });
     const token = fromBase64(answer.token);
     demand(token.length === 56 && Number.isSafeInteger(answer.expires), "malformed", "the token");
     const armName = offer.arm === null ? "" : own.configuration.arms[offer.arm];
-    return { ...own, offer, token, expires: answer.expires, arm: offer.arm, armName, reported: false };
+    return { ...own, pinned, offer, token, expires: answer.expires, arm: offer.arm, armName, reported: false };
   }
 
   // Randomizes, seals, charges, keeps, sends: in this order. What was sent and charged: {bytes, epsilon, delta}.
@@ -90,7 +96,7 @@ export class Client {
     try {
       const url = `${addressOf(urls.shuffler, name)}/reports`;
       pending = { experiment, url, ...(await sealReport(turn, value)), expires: turn.expires };
-      cost = await this.account.charge({ experiment, privacy, batches: numbersOf(turn.offer) }, pending);
+      cost = await this.account.charge({ experiment, privacy, batches: await hashesOf(turn.offer) }, pending);
     } catch (error) {
       turn.reported = false; // nothing was charged or sent: a value outside the range can be mended
       throw error;
@@ -130,21 +136,50 @@ export class Client {
   async #believe(name, statement) {
     const configuration = readConfiguration(textOf("configuration", statement));
     demand(configuration.experiment === name, "malformed", `${configuration.experiment} instead of ${name}`);
-    checkPromise(configuration, this.account.limits);
+    checkLimits(configuration, this.account.limits);
     const keys = verifyKeys(configuration);
     await checkSigned("configuration", statement, keys);
     for (const server of SERVERS) await checkPublic(fromBase64(configuration.keys[server].seal));
-    await this.account.trust(addressOf(this.analyzer, name), configuration, keys, this.trust);
+    const experiment = addressOf(this.analyzer, name);
+    await this.account.trust(experiment, configuration, keys, promiseOf(configuration), this.trust);
     return { configuration, hash: await hashOf("configuration", statement) };
   }
 
   // The configuration that an offer belongs to: another one than that joined while keys or addresses change.
   async #offered(name, joined, wanted, shuffler) {
     if (wanted === base64(joined.hash)) return joined;
-    const found = await this.#believe(name, await this.#request(`${shuffler}/configurations/${wanted}`));
-    demand(wanted === base64(found.hash), "not-covered", "another configuration than the offer's");
+    const found = await this.#believe(name, await this.#byHash(shuffler, wanted));
     if (found.configuration.revision > joined.configuration.revision) this.#joined.set(name, found);
     return found;
+  }
+
+  // The configurations that an offer's batches were first opened under, by hash: its own one, or earlier ones of the same
+  // servers with the same promise.
+  async #pinned({ configuration, hash }, offer) {
+    const { experiment, revision, urls } = configuration;
+    const pinned = new Map([[base64(hash), configuration]]);
+    for (const { pin } of offer.batches) {
+      if (pinned.has(pin)) continue;
+      const statement = await this.#byHash(addressOf(urls.shuffler, experiment), pin);
+      await checkSigned("configuration", statement, verifyKeys(configuration));
+      const found = readConfiguration(textOf("configuration", statement));
+      const earlier = found.experiment === experiment && found.revision < revision;
+      demand(earlier, "not-covered", `a batch is pinned to revision ${found.revision} of ${found.experiment}`);
+      const same = promiseOf(found) === promiseOf(configuration);
+      demand(same, "broken-promise", "a batch was opened under another promise");
+      checkLimits(found, this.account.limits);
+      await checkPublic(fromBase64(found.keys.analyzer.seal));
+      pinned.set(pin, found);
+    }
+    return pinned;
+  }
+
+  // A configuration as the shuffler keeps it.
+  async #byHash(shuffler, wanted) {
+    const statement = await this.#request(`${shuffler}/configurations/${wanted}`);
+    const same = wanted === base64(await hashOf("configuration", statement));
+    demand(same, "not-covered", "another configuration than the one offered");
+    return statement;
   }
 
   async #assignment(url, patience, ticket) {

@@ -43,9 +43,9 @@ function polya(r, beta) {
   return tabulate(mode, (k) => (beta * (r + k)) / (k + 1), Infinity, beta);
 }
 
-// The noise of all honest users in one count.
-export function counted({ family, rate, r, beta, scale }, honest) {
-  const all = (parameter) => toDouble(times(fraction(parameter), honest));
+// The noise of so many parties in one count.
+export function counted({ family, rate, r, beta, scale }, parties) {
+  const all = (parameter) => toDouble(times(fraction(parameter), parties));
   if (family === "Poisson") return poisson(all(rate));
   return polya(all(r), scale === undefined ? toDouble(fraction(beta)) : Math.exp(-1 / toDouble(fraction(scale))));
 }
@@ -110,8 +110,9 @@ function pureLoss(plans) {
   return plans.map((plan) => divide(fraction(plan.precision), fraction(plan.share.scale))).reduce(plus);
 }
 
-// How far what is really sent is from the ideal: residues in pieces, and noise that has a limit.
-const distanceOf = (plan) => (plan.way === "pieces" ? 2 ** -plan.carrier.security : plan.users * plan.excess);
+// How far what is really sent is from the ideal: residues in pieces, and noise that has a limit, of users and front.
+const distanceOf = (plan) =>
+  plan.way === "pieces" ? 2 ** -plan.carrier.security : plan.users * plan.excess + plan.frontExcess;
 
 // The δ of a turn. All batches get the same value and err to the same side, so a neighbour moves all of them up or all
 // of them down; a distance costs (1 + e^ε) times itself.

@@ -138,9 +138,9 @@ export async function report(vector) {
   for (const [at, batch] of offer.batches.entries()) {
     const given = vector.batches?.[at] ?? vector;
     const { plan } = batch;
-    const info = messageInfo("colours", hash, await batchHash(batch));
+    const info = messageInfo("colours", batch.pin, await batchHash(batch));
     const found = { batch_hash: base64(await batchHash(batch)), slots: plan.slots, slot_length: plan.length + 1 };
-    Object.assign(found, { cap: plan.cap, message_info: hex(info), messages: given.messages });
+    Object.assign(found, { cap: plan.cap, front: plan.front, message_info: hex(info), messages: given.messages });
     const opened = given.messages.map((message) => open(keys.analyzer, info, fromHex(message)));
     found.opened = (await Promise.all(opened)).map(hex);
     if (given.drawn) {
@@ -164,7 +164,8 @@ export async function report(vector) {
   const upload = hex(await packUpload(sealKey, hash, sealed));
   const opened = hex(await open(keys.shuffler, info, fromHex(vector.upload).slice(42)));
   const whole = { configuration_hash: base64(hash), report: hex(packed), report_info: hex(info), upload };
-  const turn = { configuration, hash, offer, token: fromHex(vector.token) };
+  const pinned = new Map([[base64(hash), configuration]]);
+  const turn = { configuration, pinned, hash, offer, token: fromHex(vector.token) };
   const sent = await Promise.all([1, 2].map(async () => fromBase64((await sealReport(turn, vector.value)).body)));
   const own = await Promise.all(sent.map(async (body) => hex(await open(keys.shuffler, info, body.slice(42)))));
   return { whole, opened, batches, own, lengths: sent.map((body) => body.length) };
@@ -194,8 +195,8 @@ export function laws({ share, parties, terms }) {
 }
 
 export const plan = (text) => {
-  const { cap, slots, excess } = readMechanism(text);
-  return { cap, slots, excess };
+  const { cap, slots, excess, front, frontExcess } = readMechanism(text);
+  return { cap, slots, excess, front, frontExcess };
 };
 export const delta = ({ mechanisms, epsilon }) => turnDelta(mechanisms.map(readMechanism), epsilon);
 export const honest = ([share, users]) => mostHonest(share, users);
@@ -214,15 +215,18 @@ export async function ledger({ period, turns }) {
   const account = new Account(undefined, { clock: () => now });
   const privacy = { epsilon: 1, delta: 0, period };
   for (const experiment of new Set(turns.map((turn) => turn.experiment))) {
-    await account.trust(experiment, { revision: 0, privacy }, { analyzer: "a", shuffler: "s" }, null);
+    await account.trust(experiment, { revision: 0, privacy }, { analyzer: "a", shuffler: "s" }, "promise", null);
   }
   const charged = [];
   for (const [at, turn] of turns.entries()) {
     now = turn.at;
     const before = await account.left();
-    const { refused } = await outcome(account.charge({ ...turn, privacy: turn }, { report: String(at) }));
+    const batches = Object.fromEntries(turn.batches.map((number) => [number, `${turn.experiment} ${number}`]));
+    const paid = account.charge({ ...turn, privacy: turn, batches }, { report: String(at) });
+    const { refused, value } = await outcome(paid);
     const after = await account.left();
-    charged.push(refused ?? [before.epsilon - after.epsilon, before.delta - after.delta]);
+    const taken = refused ? null : before.epsilon - after.epsilon - value.epsilon;
+    charged.push(refused ?? [value.epsilon, value.delta, taken]);
   }
   return charged;
 }
@@ -239,12 +243,13 @@ const answer = (status, body) => new Response(JSON.stringify(body), { status });
 const turnWith = (offer) => answer(201, { offer, token: base64(new Uint8Array(56)), expires: 2 ** 33 });
 
 // A turn against servers that answer with what a vector holds: what was refused, why, and all that was sent.
-export async function turn({ before, configuration, offer }) {
+export async function turn({ before, configuration, offer, kept }) {
   const sent = [];
   let joining = before ?? configuration;
   const fetch = async (url, { method = "GET" } = {}) => {
     sent.push(`${method} ${new URL(url).pathname.split("/").at(-1)}`);
     if (url.endsWith("/assignments")) return turnWith(offer);
+    if (url.includes("/configurations/")) return answer(200, kept[url.split("/").at(-1)]);
     return url.endsWith("/reports") ? answer(201, { status: "accepted" }) : answer(200, joining);
   };
   const client = new Client("https://analyzer.example", { fetch, trust: "first-seen" });
@@ -276,18 +281,48 @@ export async function namesakes({ first, second }) {
   return [...found, await join("one")].map(({ refused }) => refused ?? null);
 }
 
-// A turn while the shuffler moves: all addresses that were asked.
+// What a device with limits of its own says of configurations, one after another.
+export async function joins({ statements, own }) {
+  const shown = [...statements];
+  const fetch = async () => answer(200, shown.shift());
+  const account = new Account(undefined, { limits: own });
+  const client = new Client("https://analyzer.example", { account, fetch, trust });
+  const found = [];
+  for (const _ of statements) found.push((await outcome(client.join("colours"))).refused ?? null);
+  return found;
+}
+
+// A turn whose offer or batches belong to another configuration than was joined: all addresses that were asked, and
+// the report.
 export async function moving({ joined, offered, offer }) {
   const asked = [];
-  const fetch = async (url, { method = "GET" } = {}) => {
+  let upload;
+  const fetch = async (url, { method = "GET", body } = {}) => {
     asked.push(`${method} ${new URL(url).host} ${new URL(url).pathname.split("/")[3] ?? ""}`);
     if (url.endsWith("/assignments")) return turnWith(offer);
-    if (url.endsWith("/reports")) return answer(201, { status: "accepted" });
+    if (url.endsWith("/reports")) return (upload = hex(body), answer(201, { status: "accepted" }));
     return answer(200, url.includes("/configurations/") ? offered : joined);
   };
-  const client = new Client("https://analyzer.example", { fetch, trust: "first-seen" });
+  const client = new Client("https://analyzer.example", { fetch, trust });
   await client.report(await client.play("colours"), 1);
-  return asked;
+  return { asked, upload };
+}
+
+// An account whose clock shows these times: {join} with a period, or {epsilon} to be charged, at each.
+export async function history({ events, ...limits }) {
+  let now = 0;
+  const account = new Account(undefined, { limits, clock: () => now });
+  const found = [];
+  for (const [report, { at, join, epsilon, batches }] of events.entries()) {
+    now = at;
+    const keys = { analyzer: "a", shuffler: "s" };
+    const experiment = join ? `period ${join}` : "x";
+    const done = join
+      ? account.trust(experiment, { revision: 0, privacy: { period: join } }, keys, "promise", null)
+      : account.charge({ experiment, privacy: { epsilon, delta: 0 }, batches }, { report });
+    found.push((await outcome(done)).refused ?? null);
+  }
+  return found;
 }
 
 // How many messages reports have whose noise may be one at most, though it is often more.
@@ -310,7 +345,7 @@ export function draws({ share, parties, times, size }) {
 
 // Devices, each with an account of its own, until the experiment ends: how often each outcome came with each value.
 async function crowd({ analyzer, name, devices, values }) {
-  const own = { epsilon: 100, users: 2, epsilonPerPeriod: 100 };
+  const own = { epsilon: 100, users: 2, epsilonPerPeriod: 100, honestFraction: 1 };
   const found = {};
   const add = (what) => (found[what] = (found[what] ?? 0) + 1);
   async function device(at) {

@@ -16,7 +16,13 @@ const PROBLEMS = {
 const REFUSALS = {
   "budget-spent": "You have given all that this device allows for now, so it takes no further turn.",
   "beyond-limits": "This experiment asks for more than this device gives, so it takes no part.",
+  "broken-promise": "This experiment promises something else than it did before, so this device takes no part.",
   "bad-signature": "This is not signed by the two servers that this device trusts, so it takes no part.",
+};
+
+const ADMITTED = {
+  everybody: "Everybody may take part. Both servers signed this.",
+  tickets: "Who takes part needs a ticket. Both servers signed this.",
 };
 
 function say(text) {
@@ -131,12 +137,13 @@ async function begin() {
   }
   client = new Client(ANALYZER, { account: new Account(new Kept()), trust: TRUST });
   const { configuration } = await client.join(EXPERIMENT);
-  const { privacy, recipe } = configuration;
+  const { privacy, recipe, admission } = configuration;
   at("title").textContent = configuration.title;
   at("promise").textContent =
-    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, in groups of ${recipe.smallest} ` +
-    `people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest, for ${privacy.unit}. Both servers ` +
-    "signed this.";
+    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}, in groups of ` +
+    `${recipe.smallest} people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest. ` +
+    (recipe.front_noise ? "The first server adds as much noise again, in case they are not. " : "") +
+    ADMITTED[admission.kind];
   at("play").hidden = false;
   at("play").onclick = () => act(take);
   await client.resume();

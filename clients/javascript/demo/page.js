@@ -81,9 +81,9 @@ async function showSent(turn, { bytes, epsilon, delta }) {
 
 async function showLeft() {
   const { epsilon, renews } = await client.account.left();
-  const until = renews === null ? "" : ` until ${new Date(1000 * renews).toLocaleString("en")}`;
+  const more = renews === null ? "" : `, and more from ${new Date(1000 * renews).toLocaleString("en")}`;
   at("left").textContent =
-    `Of your ε = ${few(client.account.limits.epsilonPerPeriod)} you have ${few(epsilon)} left${until}.`;
+    `Of your ε = ${few(client.account.limits.epsilonPerPeriod)} you have ${few(epsilon)} left${more}.`;
 }
 
 async function take() {

@@ -19,7 +19,7 @@ from croupier.privacy import Loss
 from croupier.protocols import HistogramMechanism, Mechanism
 from croupier.protocols.carriers import ShuffledMessages, SplitAndMix, TamperedMessage
 from croupier.protocols.labelled import LabelledMessages
-from croupier.protocols.wire import MOST_MESSAGES, message_bytes, pack, pack_noise
+from croupier.protocols.wire import message_bytes, pack, pack_noise
 
 Reporting = Mechanism | HistogramMechanism
 """What can be reported on: a sum, or a histogram."""
@@ -36,7 +36,7 @@ LONGEST_UPLOAD = 2**20
 MOST_SLOTS = 4096
 """A report of more messages than this is not worth sending."""
 
-MOST_FRONT = MOST_MESSAGES
+MOST_FRONT = 2**22
 """Nor is a front's own noise of more messages than this, where they are counted."""
 
 _HEADER = struct.Struct(f">BB{KEY_ID}s{HASH}s")
@@ -149,7 +149,8 @@ def front_slots(mechanism: Reporting, source: Source) -> tuple[bytes, ...]:
 def _front_messages(mechanism: Reporting, source: Source) -> tuple[bytes, ...]:
     if isinstance(mechanism, HistogramMechanism):
         assert isinstance(mechanism.ballot, LabelledMessages)
-        return mechanism.pack(mechanism.ballot.front_labels(source))
+        width = shape(mechanism).length - len(REAL)
+        return tuple(label.to_bytes(width, "big") for label in mechanism.ballot.front_labels(source).tolist())
     return pack_noise(mechanism, mechanism.front_report(source))
 
 

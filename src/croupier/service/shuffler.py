@@ -82,10 +82,6 @@ class Shuffler:
     def register(self, name: str, statement: Statement) -> Statement:
         """Check an analyzer's configuration, sign it too, and serve it. Again is the same."""
         configuration = Configuration.from_text(statement.text)
-        known = self._known(name)
-        if known is not None:
-            # Before anything else is believed: a name belongs to the analyzer that used it first.
-            _signed(statement, "analyzer", known)
         if configuration.experiment != name:
             raise Problem("bad-request", f"the configuration is of {configuration.experiment!r}")
         _signed(statement, "analyzer", configuration)
@@ -93,31 +89,41 @@ class Shuffler:
         key = self.keys.by_id(key_id(own.seal))
         if own.verify != self.keys.verify or key is None or key.suite != configuration.suite:
             raise Problem("bad-signature", "the configuration names other keys than this shuffler's")
-        if configuration.privacy.epsilon > self.rules.largest_epsilon:
-            raise Problem(
-                "beyond-policy", f"ε = {configuration.privacy.epsilon:g} is above {self.rules.largest_epsilon:g}"
-            )
-        if configuration.recipe["smallest"] < self.rules.smallest_batch:
-            raise Problem("beyond-policy", f"batches below {self.rules.smallest_batch} users are not served")
-        named = configuration.urls["shuffler"].rstrip("/")
-        if self.rules.url and named != self.rules.url:
-            raise Problem(
-                "beyond-policy", f"this shuffler's url is {self.rules.url}, and the configuration names {named}"
-            )
-        if configuration.admission != self.rules.admission:
-            raise Problem("beyond-policy", f"this shuffler admits {_words(self.rules.admission)}")
-        if configuration.admission.kind == "everybody" and not configuration.recipe["front_noise"]:
-            raise Problem("beyond-policy", "where everybody is admitted, only noise of the shuffler hides one user")
-        if known is not None:
-            try:
-                configuration.check_promise(known.promise)
-            except BrokenPromise as error:
-                raise Problem("broken-promise", str(error)) from None
+        self._check_rules(configuration)
+        self._check_known(configuration)
         signed = statement.signed("shuffler", self.keys.sign)
         envelope = json.dumps(signed.to_dict())
         if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope):
             raise Problem("configuration-conflict")
         return signed
+
+    def _check_rules(self, configuration: Configuration) -> None:
+        """Refuse what this shuffler does not lend itself to."""
+        rules, epsilon = self.rules, configuration.privacy.epsilon
+        if epsilon > rules.largest_epsilon:
+            raise Problem("beyond-policy", f"ε = {epsilon:g} is above {rules.largest_epsilon:g}")
+        if configuration.recipe["smallest"] < rules.smallest_batch:
+            raise Problem("beyond-policy", f"batches below {rules.smallest_batch} users are not served")
+        named = configuration.urls["shuffler"].rstrip("/")
+        if rules.url and named != rules.url:
+            raise Problem("beyond-policy", f"this shuffler's url is {rules.url}, and the configuration names {named}")
+        if configuration.admission != rules.admission:
+            raise Problem("beyond-policy", f"this shuffler admits {_words(rules.admission)}")
+        if configuration.admission.kind == "everybody" and not configuration.recipe["front_noise"]:
+            raise Problem("beyond-policy", "where everybody is admitted, only noise of the shuffler hides one user")
+
+    def _check_known(self, configuration: Configuration) -> None:
+        """A name belongs to the analyzer that used it first, and what was promised under it stays."""
+        envelope = self.store.configuration(configuration.experiment)
+        if envelope is None:
+            return
+        known = Configuration.from_text(json.loads(envelope)["body"])
+        if configuration.keys["analyzer"].verify != known.keys["analyzer"].verify:
+            raise Problem("configuration-conflict", "this name belongs to another analyzer")
+        try:
+            configuration.check_promise(known.promise)
+        except BrokenPromise as error:
+            raise Problem("broken-promise", str(error)) from None
 
     def configuration(self, name: str, digest: bytes | None = None) -> dict[str, Any]:
         """The configuration that is served, or one by its hash: an envelope with both signatures."""
@@ -357,11 +363,6 @@ class Shuffler:
 
     def _overhead(self, name: str, batch: Batch) -> int:
         return SUITES[self._configuration(name, batch.pin).suite].overhead
-
-    def _known(self, name: str) -> Configuration | None:
-        """The configuration that is served now."""
-        envelope = self.store.configuration(name)
-        return None if envelope is None else Configuration.from_text(json.loads(envelope)["body"])
 
     def _receipt(self, closing: Closing) -> str:
         body = {

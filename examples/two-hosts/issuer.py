@@ -86,10 +86,8 @@ def application(
 def read_people(path: str) -> dict[str, str]:
     """Names by the SHA-256 of their tokens, from lines of a name and 64 hexadecimal digits."""
     try:
-        lines = [
-            line.rsplit(maxsplit=1) for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()
-        ]
-        return {digest.lower(): name for name, digest in lines}
+        lines = filter(str.strip, Path(path).read_text(encoding="utf-8").splitlines())
+        return {digest.lower(): name for name, digest in (line.rsplit(maxsplit=1) for line in lines)}
     except (OSError, ValueError) as error:
         raise InvalidParameter("people", path, f"a file of names and hashes ({error})") from None
 

@@ -17,7 +17,7 @@ export async function ask(fetch, url, options, seconds) {
     const body = parsed(await bounded(response));
     return { status: response.status, body, retryAfter: response.headers.get("retry-after") };
   } catch (error) {
-    throw new Problem("no-answer", 0, String(error));
+    throw new Problem("no-answer", 0, (abort.signal.reason ?? error).message);
   } finally {
     clearTimeout(timer);
     abort.abort(); // what was not read is not wanted

@@ -28,6 +28,7 @@ async function hashesOf({ batches }) {
   return Object.fromEntries(await Promise.all(entries));
 }
 
+const unanswered = ({ status, message }) => new Problem("no-answer", status, message);
 const addressOf = (server, name) => `${server.replace(/\/+$/, "")}/experiments/${name}`;
 
 function checkedKeys(trust) {
@@ -208,7 +209,7 @@ export class Client {
       } catch (problem) {
         const again = problem instanceof Problem && (problem.passing || (taken && !problem.named));
         if (!again) throw problem;
-        if (attempt >= this.attempts) throw new Problem("no-answer", problem.status, problem.message);
+        if (attempt >= this.attempts) throw problem.token === "no-answer" ? problem : unanswered(problem);
         const spread = 1 + random(1)[0] / 256;
         await sleep(Math.min(Math.max(pause, problem.retryAfter ?? 0) * spread, LONGEST_PAUSE));
       }

@@ -36,11 +36,11 @@ class _Site(SimpleHTTPRequestHandler):
         self.end_headers()
 
     def endless(self) -> None:
-        """More than anybody can keep; it ends so that a client that reads on fails by what it read."""
+        """More than a device needs; it does end, for a client that would read on."""
         self._begin(200, {})
-        for _ in range(64):
+        for _ in range(256):
             self.wfile.write(b" " * 2**20)
-        self.server.read_whole = True
+        REACHED.add("endless")
 
     def bomb(self) -> None:
         """Little that unpacks to much."""
@@ -56,7 +56,7 @@ class _Site(SimpleHTTPRequestHandler):
         self._begin(307, {"location": "/hostile/moved"})
 
     def moved(self) -> None:
-        self.server.was_followed = True
+        REACHED.add("moved")
         self._begin(200, {})
 
     def log_message(self, *_: object) -> None:
@@ -64,6 +64,8 @@ class _Site(SimpleHTTPRequestHandler):
 
 
 HOSTILE = {name: getattr(_Site, name) for name in ("endless", "bomb", "stalled", "elsewhere", "moved")}
+REACHED: set[str] = set()
+"""Where no client should get: the end of what is endless, and where a redirection leads."""
 
 
 @contextmanager
@@ -210,16 +212,15 @@ export function encoding({ values, precision, value }) {
   }
 }
 
-export async function ledger({ period, turns }) {
+// What each turn is charged; whatever the experiment, it is joined first, so that its period counts.
+export async function ledger({ turns }) {
   let now = 0;
   const account = new Account(undefined, { clock: () => now });
-  const privacy = { epsilon: 1, delta: 0, period };
-  for (const experiment of new Set(turns.map((turn) => turn.experiment))) {
-    await account.trust(experiment, { revision: 0, privacy }, { analyzer: "a", shuffler: "s" }, "promise", null);
-  }
+  const keys = { analyzer: "a", shuffler: "s" };
   const charged = [];
   for (const [at, turn] of turns.entries()) {
     now = turn.at;
+    await account.trust(turn.experiment, { revision: 0, privacy: turn }, keys, "promise", null);
     const before = await account.left();
     const batches = Object.fromEntries(turn.batches.map((number) => [number, `${turn.experiment} ${number}`]));
     const paid = account.charge({ ...turn, privacy: turn, batches }, { report: String(at) });
@@ -263,8 +264,10 @@ export async function turn({ before, configuration, offer, kept }) {
 }
 
 // What a client says of an answer that no honest server gives.
-export const hostile = (kind) =>
-  outcome(new Client(`${location.origin}/hostile/${kind}`, { trust, attempts: 1, timeout: 1 }).join("x"));
+export const hostile = (kind) => {
+  const client = new Client(`${location.origin}/hostile/${kind}`, { trust, attempts: 1, timeout: 2 });
+  return client.join("x").then(() => "joined", (error) => error.message);
+};
 
 // Signing keys that are none.
 export const mistrusted = (keys) =>

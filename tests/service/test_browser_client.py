@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 import vector_reports as making
-from browser_pages import HOSTILE, site, write_demo
+from browser_pages import REACHED, site, write_demo
 from browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.sync_api import sync_playwright
@@ -555,7 +555,12 @@ def test_the_database_is_opened_once_and_the_browser_asked_to_keep_it(context, w
 
 
 def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
-    assert [ask("hostile", kind) for kind in HOSTILE] == [{"refused": "no-answer"}] * len(HOSTILE)
+    said = {kind: ask("hostile", kind) for kind in ("endless", "bomb", "stalled", "elsewhere")}
+    assert all(one.startswith("no-answer") for one in said.values()), said
+    assert "more than 4194304 bytes" in said["bomb"]
+    assert "more than 4194304 bytes" in said["endless"]
+    assert "no answer in 2 seconds" in said["stalled"]
+    assert set() == REACHED
 
 
 def test_a_client_says_whom_it_trusts(ask):

@@ -399,8 +399,8 @@ def test_every_window_of_a_period_holds_the_budget_once_and_a_longer_one_counts_
     # A ledger that renewed a day after its first turn would pay for four more at once.
     again = [{"at": DAY + 1, "epsilon": 1.0}, {"at": DAY + 2, "epsilon": 1.0}, {"at": DAY + 11, "epsilon": 1.0}]
     assert ask("history", {"events": [*spend, *again]}) == [None] * 5 + ["budget-spent", None]
-    daily = [{"at": day * DAY, "epsilon": 4.0} for day in range(3)]
-    longer = [{"at": 3 * DAY, "join": 7 * DAY}, {"at": 3 * DAY, "epsilon": 1.0}, {"at": 9 * DAY, "epsilon": 4.0}]
+    daily = [{"at": 0, "epsilon": 4.0}, {"at": DAY, "epsilon": 1.0}, {"at": 2 * DAY, "epsilon": 1.0}]
+    longer = [{"at": 3 * DAY, "join": 7 * DAY}, {"at": 3 * DAY, "epsilon": 1.0}, {"at": 7 * DAY, "epsilon": 1.0}]
     assert ask("history", {"events": [*daily, *longer]}) == [None] * 4 + ["budget-spent", None]
     # A clock that was ahead: what was spent counts from when that shows.
     back = [{"at": 100 * DAY, "epsilon": 4.0}, {"at": DAY, "join": DAY}, {"at": DAY + 1, "epsilon": 1.0}]

@@ -17,7 +17,7 @@ from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement, to_text
 from croupier.client.steps import Device, Response
 from croupier.client.wire import REAL, front_slots, message_info, shape, slots
-from croupier.noise import secure, seeded
+from croupier.noise import Noise, secure, seeded
 from croupier.protocols import protocol
 from croupier.protocols.wire import RESIDUE
 from croupier.service import keys as key_files
@@ -25,16 +25,18 @@ from croupier.service.decoding import decode
 from croupier.service.experiment import Site, plan
 from croupier.service.opening import open_all
 from croupier.service.problems import Problem
+from croupier.service.receipts import BadRelease, check_decoded
 from croupier.service.shuffler import Rules
 from croupier.service.store import ShufflerStore
-from croupier.service.verifying import BadTranscript, verify
+from croupier.service.verifying import verify
 
 COUNTER = {
     "name": "colours",
-    "program": {"kind": "counter", "users": 96, "shufflers": 2},
+    "program": {"kind": "counter", "users": 192, "shufflers": 2},
     "reward": {"protocol": "shuffled-bits"},
-    "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    "privacy": {"epsilon": 4.0, "honest_fraction": 0.9},
 }
+"""Batches of 32, and of 96 above them."""
 
 
 def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_path, monkeypatch):
@@ -63,14 +65,14 @@ def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_p
         async with again.running():
             await again.until(lambda: len([r for r in again.live.records if r["event"] == "configured"]) == 2)
             assert set(await again.users(64)) == {"accepted"}
-            await again.until(lambda: again.live.program.finished)
+            await again.until(lambda: again.live.program.counter.summed == 96)
+            assert verify(again.live.transcript()).released == 4
 
     asyncio.run(end())
     offers = list(again.live.offers.values())
     configurations = {offer.configuration for offer in offers}
     assert len(configurations) == 2
-    spanning = {b.number: b for o in offers for b in o.batches if b.mechanism.users == 64}
-    ((number, batch),) = spanning.items()
+    number, batch = next((b.number, b) for b in offers[0].batches if b.mechanism.users == 96)
     assert {o.configuration for o in offers if batch in o.batches} == configurations
     payload = b"".join(seen[number])
     length = shape(batch.mechanism).length + SUITES[SUITE].overhead
@@ -88,7 +90,6 @@ def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_p
         for pin in configurations
     }
     assert opened == {(1, True): len(cut), (1, False): 0, (2, True): 0, (2, False): 0}
-    assert verify(again.live.transcript()).finished
 
 
 @pytest.fixture
@@ -202,8 +203,8 @@ def test_a_front_that_admits_everybody_signs_nothing_without_noise_of_its_own(tm
     known = Rules(admission=Admission("tickets", bytes(32)))
     configured = World(store, known, found=bare).configured
     # A device wants the noise all the same, unless its app says otherwise.
-    generous = replace(GENEROUS, plain_http=True)
-    with pytest.raises(BeyondLimits, match="noise of its own"):
+    generous = replace(GENEROUS, plain_http=True, front_noise=True)
+    with pytest.raises(BeyondLimits, match="no noise of its own"):
         generous.check(configured)
     replace(generous, front_noise=False).check(configured)
     store.close()
@@ -214,7 +215,7 @@ def test_a_front_that_admits_everybody_signs_nothing_without_noise_of_its_own(tm
     [
         ("privacy", {"epsilon": 3.0}),
         ("privacy", {"delta": 0.1}),
-        ("privacy", {"honest_fraction": 1.0}),
+        ("privacy", {"honest_fraction": 0.5}),
         ("privacy", {"unit": "one turn"}),
         ("privacy", {"period": 1}),
         ("recipe", {"smallest": 2}),
@@ -276,7 +277,6 @@ def test_a_device_does_not_report_to_a_batch_it_knows_under_another_pin(world):
     next(report)
     with pytest.raises(StopIteration):
         report.send(Response(201, {}, b'{"status": "accepted"}'))
-    newer = world.configuration(1).statement()
     newer = replace(world.configuration(1), title="mended").statement().signed("analyzer", SIGN())
     newer = newer.signed("shuffler", keys_of("shuffler").sign)
     (batch,) = turn.offer.batches
@@ -319,4 +319,48 @@ def test_the_limits_of_a_device_are_safe_by_default():
     assert (limits.honest_fraction, limits.front_noise) == (0.9, True)
     assert not limits.shared_keys
     assert not limits.plain_http
-    assert BadTranscript is not None
+
+
+ABSURD = {
+    "a Laplace noise without end": ("shuffled-laplace", {"family": "PolyaDifference", "r": "1/36", "scale": 10**9}),
+    "bits of a million users each": ("shuffled-bits", {"family": "SparseBits", "slots": 4000, "rate": "1/2"}),
+    "more messages than fit on average": ("counted-messages", {"family": "Poisson", "rate": 5000}),
+    "counts with a tail without end": ("counted-messages", {"family": "Polya", "r": 1e-9, "scale": 10**12}),
+}
+
+
+@pytest.mark.parametrize("absurd", ABSURD)
+def test_noise_that_would_cost_time_or_memory_is_refused_before_any_table_is_made(absurd, monkeypatch):
+    name, share = ABSURD[absurd]
+    body = protocol(name, epsilon=1.0, honest_fraction=0.9, front_noise=True).plan(users=40).to_dict()
+    body |= {"share": share, "users": 10**6, "honest": 9 * 10**5, "front_shares": 9 * 10**5}
+    if name == "shuffled-laplace":
+        body["carrier"]["modulus"], body["carrier"]["pieces"] = 2**40, 99
+    batch = Batch(7, bytes(32), json.dumps(body))
+    text = Offer("colours", bytes(32), 7, 0, (batch,)).statement().text
+
+    def never(*_):
+        raise AssertionError("a table was made")
+
+    for family in (Noise, *Noise.__subclasses__()):
+        monkeypatch.setattr(family, "window", never)
+    with pytest.raises(CroupierError):
+        Offer.from_text(text)
+
+
+@pytest.mark.parametrize("name", ["shuffled-laplace", "shuffled-bits", "shuffled-levels", "counted-messages"])
+def test_a_number_that_no_batch_adds_up_to_is_refused_as_damage(name):
+    mechanism = protocol(name, epsilon=1.0, honest_fraction=0.9, front_noise=True).plan(users=40)
+    batch = Batch.of(7, bytes(32), mechanism)
+    low, high = mechanism.possible
+    for number in (low, high):
+        check_decoded(batch, number, 0)
+    for number in (low - 1, high + 1):
+        with pytest.raises(BadRelease, match="a batch of 40 users lies in"):
+            check_decoded(batch, number, 0)
+
+
+def test_84_of_40_binary_users_are_not_released():
+    mechanism = protocol("shuffled-laplace", epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40)
+    with pytest.raises(BadRelease, match="84 came out"):
+        check_decoded(Batch.of(7, bytes(32), mechanism), 84, 0)

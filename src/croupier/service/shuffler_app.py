@@ -51,6 +51,7 @@ log = logging.getLogger("croupier")
 
 SWEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
+CLAIM_SECONDS = 5.0
 LONGEST_HOLD = 10.0
 MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
@@ -336,6 +337,7 @@ def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: So
         settings.largest_epsilon,
         settings.smallest_batch,
         settings.public_url,
+        CLAIM_SECONDS if settings.workers > 1 else 0.0,
     )
     return Shuffler(store, keys, rules, clock)
 

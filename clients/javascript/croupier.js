@@ -154,8 +154,8 @@ export class Client {
     return found;
   }
 
-  // The configurations that an offer's batches were first opened under, by hash: its own one, or earlier ones of the same
-  // servers with the same promise.
+  // The configurations that an offer's batches were first opened under, by hash: its own one, or earlier ones of the
+  // same servers with the same promise.
   async #pinned({ configuration, hash }, offer) {
     const { experiment, revision, urls } = configuration;
     const pinned = new Map([[base64(hash), configuration]]);

@@ -7,6 +7,7 @@ import { Refused, demand } from "./problems.js";
 
 export const LONGEST_TEXT = 2 ** 20;
 const MOST_SLOTS = 4096;
+const MOST_USERS = 10 ** 12;
 const MOST_FRONT = 100_000; // messages of the front's own noise, where they are counted
 const LEAST_MIXED = 19; // honest users, for split-and-mix
 const CAP_SHARE = 0.01; // of δ, that the limit on the noise may cost
@@ -38,7 +39,7 @@ const plans = new Map(); // the same few mechanisms come again and again, and th
 
 // {mechanism, way, users, honest, share, slots, length, cap, excess, frontShares, front, frontExcess}, where a report
 // has so many slots of so many bytes besides the one that tells a message from a dummy, and P(noise > cap) = excess. The
-// front adds the noise of `frontShares` further parties in `front` slots, too few of them with probability frontExcess.
+// front adds the noise of `frontShares` further parties in `front` slots, too few with probability frontExcess.
 export function readMechanism(text) {
   if (!plans.has(text)) {
     if (plans.size >= 256) plans.clear();
@@ -61,8 +62,7 @@ function readSum(mechanism) {
   demand(mechanism.version === 1, "unsupported", `version ${mechanism.version} of mechanisms`);
   // Noise that somebody else is to add would leave the value bare.
   demand(source === "batch", "unsupported", `noise from the ${source}`);
-  demand(isWhole(users, 1) && isWhole(honest, 1, users), "malformed", `${honest} honest users of ${users}`);
-  checkFront(frontShares, honest);
+  checkUsers(users, honest, frontShares);
   demand(isWhole(precision, 1), "malformed", `precision ${precision}`);
   checkValues(values);
   checkNoise(share);
@@ -73,8 +73,11 @@ function readSum(mechanism) {
 }
 
 // The front adds a whole noise of its own, that of as many parties as are counted on, or none.
-function checkFront(shares, honest) {
-  demand(shares === 0 || shares === honest, "malformed", `front_shares ${shares} where ${honest} are honest`);
+function checkUsers(users, honest, frontShares) {
+  const known = isWhole(users, 1, MOST_USERS) && isWhole(honest, 1, users);
+  demand(known, "malformed", `${honest} honest users of ${users}`);
+  const whole = frontShares === 0 || frontShares === honest;
+  demand(whole, "malformed", `front_shares ${frontShares} where ${honest} are honest`);
 }
 
 function checkValues(values) {
@@ -199,8 +202,7 @@ function readHistogram(mechanism) {
   const { size, users, counted_on: honest, share, side, front_shares: frontShares = 0 } = ballot;
   demand(Object.hasOwn(UNIVERSES, universe?.kind), "unsupported", `a universe of ${universe?.kind}`);
   demand(isWhole(size, 2, 2 ** 26) && UNIVERSES[universe.kind](universe) === size, "malformed", `${size} items`);
-  demand(isWhole(users, 1) && isWhole(honest, 1, users), "malformed", `${honest} honest users of ${users}`);
-  checkFront(frontShares, honest);
+  checkUsers(users, honest, frontShares);
   demand(side === "over" || side === "under", "malformed", `side ${side}`);
   checkNoise(share);
   demand(share.family === "Poisson" || share.family === "Polya", "malformed", `${share.family} as labelled messages`);

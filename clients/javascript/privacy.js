@@ -11,14 +11,21 @@ import { demand } from "./problems.js";
 const ROUNDING = 8e-16; // of one step of a table: three operations, and a parameter that was rounded
 const NEGLIGIBLE = 1e-25; // a mass this small is left out, and all beyond it
 const MOST_LEVELS = 2 ** 16;
+const MOST_TERMS = 2 ** 20; // of one table: what a page computes in a moment, whoever named the parameters
+const MOST_PAIRS = 2 ** 22; // of a mixture of tables
+const affordable = (size, most) => demand(size <= most, "unsupported", "noise that takes too long to compute with");
 
 // A law with one peak, from there outwards and divided by its sum: {first, table, cut, error}. `growth(k)` is
 // P(k + 1)/P(k); it falls beyond the peak, or rises towards `limit`.
 function tabulate(mode, growth, last = Infinity, limit = 0) {
   const up = [1];
-  for (let k = mode; k < last && up.at(-1) > NEGLIGIBLE; k += 1) up.push(up.at(-1) * growth(k));
   const down = [1];
-  for (let k = mode; k > 0 && down.at(-1) > NEGLIGIBLE; k -= 1) down.push(down.at(-1) / growth(k - 1));
+  for (let k = mode; k < last && up.at(-1) > NEGLIGIBLE; k += 1) {
+    affordable(up.push(up.at(-1) * growth(k)), MOST_TERMS);
+  }
+  for (let k = mode; k > 0 && down.at(-1) > NEGLIGIBLE; k -= 1) {
+    affordable(down.push(down.at(-1) / growth(k - 1)), MOST_TERMS);
+  }
   const end = mode + up.length - 1;
   const ratio = end < last ? Math.max(growth(end), limit) : 0;
   const first = mode - down.length + 1;
@@ -75,6 +82,7 @@ function laplacePairs({ share, honest, precision }) {
 // The number of fair bits among the noise is public, so the pairs are a mixture over it.
 function sparsePairs({ share, honest, precision }) {
   const sent = binomial(share.slots * honest, toDouble(fraction(share.rate)));
+  affordable(sent.table.length * binomial(sent.first + sent.table.length, 0.5).table.length, MOST_PAIRS);
   const rows = sent.table.map((weight, at) => [weight, shifted(binomial(sent.first + at, 0.5), precision)]);
   const pairs = rows.flatMap(([weight, row]) => row.pairs.map(([p, q]) => [weight * p, weight * q]));
   const cut = sent.cut + rows.reduce((sum, [weight, row]) => sum + weight * row.cut, 0);

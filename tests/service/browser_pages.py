@@ -201,6 +201,7 @@ export const plan = (text) => {
   return { cap, slots, excess, front, frontExcess };
 };
 export const delta = ({ mechanisms, epsilon }) => turnDelta(mechanisms.map(readMechanism), epsilon);
+export const priced = (vectors) => Promise.all(vectors.map((vector) => outcome((async () => delta(vector))())));
 export const honest = ([share, users]) => mostHonest(share, users);
 export const pieces = ({ modulus, honest, security }) => leastPieces(modulus, honest, security);
 

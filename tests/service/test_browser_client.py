@@ -222,6 +222,27 @@ def test_three_batches_together_cost_what_adding_over_all_outcomes_says(ask):
 
 
 @pytest.mark.slow
+def test_noise_that_would_keep_a_page_busy_is_refused_before_a_table_is_made(ask):
+    """Each is signed by both servers, and would take hours or all of the memory."""
+    counted, bits = (json.loads(making.MECHANISMS[name][0].to_json()) for name in ("counted-messages", "shuffled-bits"))
+    labelled = json.loads(making.MECHANISMS["histogram"][0].to_json())
+    many = {"users": 10**12, "honest": 10**12, "front_shares": 10**12}
+    hostile = [
+        bits | many | {"share": {"family": "Binomial", "trials": 4000, "p": 0.5}},
+        bits | many | {"share": {"family": "SparseBits", "slots": 4000, "rate": 0.5}},
+        bits | many | {"users": 10**12 + 1},
+        counted | many,
+        counted | {"share": {"family": "Poisson", "rate": 10**9}},
+        counted | {"share": {"family": "Polya", "r": 1e-3, "scale": 2**32}},
+        counted | {"share": {"family": "Polya", "r": "1/1000000000", "scale": 10**6}},
+        labelled | {"ballot": labelled["ballot"] | {"share": {"family": "Poisson", "rate": 2000}}},
+    ]
+    vectors = [{"mechanisms": [json.dumps(one)], "epsilon": 1.0} for one in hostile]
+    refused = {one["refused"] for one in ask("priced", vectors)}
+    assert refused == {"unsupported", "malformed", "too-many-messages"}
+
+
+@pytest.mark.slow
 def test_noise_beyond_its_limit_is_drawn_again_whatever_the_value(ask):
     labelled = making.MECHANISMS["histogram"][0].to_json()
     assert set(ask("limited", {"mechanism": labelled, "value": "red", "times": 50})) == {1, 2}

@@ -140,8 +140,8 @@ async function begin() {
   const { privacy, recipe, admission } = configuration;
   at("title").textContent = configuration.title;
   at("promise").textContent =
-    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}, in groups of ` +
-    `${recipe.smallest} people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest. ` +
+    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}, in groups ` +
+    `of ${recipe.smallest} people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest. ` +
     (recipe.front_noise ? "The first server adds as much noise again, in case they are not. " : "") +
     ADMITTED[admission.kind];
   at("play").hidden = false;

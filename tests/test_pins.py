@@ -1,6 +1,7 @@
 """Everything that a set-up installs is pinned: one version, known by hashes, from no registry in particular."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,11 @@ def test_nothing_is_installed_but_what_is_pinned():
     ways = ("--require-hashes -r $<", "--no-build-isolation --no-deps -e .")
     assert [line.split("install ")[1] for line in installs] == list(ways)
     assert "hatchling" in pins("run")
+
+
+def test_whatever_the_project_asks_for_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(one for name, asked in extras.items() if name != "ray" for one in asked)]
+    names = {re.match(r"[\w.-]+", one)[0].lower().replace("_", "-") for one in wanted} - {"croupier"}
+    assert names <= {*pins("bench")}

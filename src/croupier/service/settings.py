@@ -78,7 +78,8 @@ class ShufflerSettings:
         integer("queue", self.queue, 1)
         between("group_seconds", self.group_seconds, 0, 1, "[]")
         positive("largest_epsilon", self.largest_epsilon)
-        integer("remember", self.remember, self.report_within)
+        # Tickets end with a day, so a shorter memory would refuse good ones.
+        integer("remember", self.remember, max(self.report_within, 86_400 if self.admission == "tickets" else 1))
         _secret("analyzer", self.analyzer)
         _web_address("url", self.url)
         admission_of(self)

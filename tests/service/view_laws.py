@@ -3,7 +3,7 @@
 The analyzer opens a batch's slots in a uniformly random order, so its view is how many there are of each kind. Their
 total is fixed, so the dummies say nothing more. A law is an array: its entry at (a, b, ...) is the probability that a
 messages of the first kind came, b of the second, and so on. Of the code that is checked nothing is used here but the
-parameters of a mechanism. An adversary subtracts what he knows, so a view is a law of the parties whom he does not know.
+parameters of a mechanism. An adversary subtracts what he knows, so a view is a law of the parties he does not know.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from croupier.protocols import HistogramMechanism, Mechanism
 
 Law = NDArray[np.float64]
 
-TINY = 1e-18
-"""Laws without an end are tabulated until less than this is left, and it is charged to δ."""
-
 
 def counts(noise: Noise, parties: float, most: int) -> Law:
     """P(0), ..., P(most) of the noise of so many parties."""
@@ -38,7 +35,9 @@ def counts(noise: Noise, parties: float, most: int) -> Law:
     assert isinstance(noise, Polya)
     beta = float(noise.beta) if noise.beta is not None else math.exp(-1.0 / float(noise.scale))  # type: ignore[arg-type]
     r = float(noise.r) * parties
-    return np.asarray(np.exp(gammaln(x + r) - gammaln(x + 1.0) - gammaln(r) + x * math.log(beta) + r * math.log1p(-beta)))
+    return np.asarray(
+        np.exp(gammaln(x + r) - gammaln(x + 1.0) - gammaln(r) + x * math.log(beta) + r * math.log1p(-beta))
+    )
 
 
 def _binomial(trials: int, p: float) -> Law:
@@ -81,7 +80,8 @@ def together(laws: Iterable[Law]) -> Law:
     """How many messages independent parties send together."""
     first, *others = laws
     for law in others:
-        first = np.maximum(convolve(first, law, method="direct"), 0.0)
+        # Transforms err by some 1e-16 a cell, which only large arrays are worth.
+        first = np.maximum(convolve(first, law, method="direct" if law.ndim == 1 else "fft"), 0.0)
     return first
 
 
@@ -92,11 +92,16 @@ def moved(law: Law, by: Sequence[int]) -> Law:
     return found
 
 
+def alike(laws: Sequence[Law]) -> list[Law]:
+    """The same laws as arrays of one shape."""
+    size = tuple(max(sizes) for sizes in zip(*(law.shape for law in laws), strict=True))
+    return [np.pad(law, [(0, n - m) for n, m in zip(size, law.shape, strict=True)]) for law in laws]
+
+
 def excess(one: Law, other: Law, epsilon: float) -> float:
     """Σ max(0, P - e^ε Q): the least δ of this direction."""
-    size = tuple(max(sizes) for sizes in zip(one.shape, other.shape, strict=True))
-    p, q = (np.pad(law, [(0, n - m) for n, m in zip(size, law.shape, strict=True)]) for law in (one, other))
-    return math.fsum(np.maximum(p - math.exp(epsilon) * q, 0.0).ravel())
+    p, q = alike([one, other])
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
 
 
 def delta(laws: Iterable[Law], epsilon: float, cut: float = 0.0) -> float:

@@ -55,7 +55,7 @@ def configuration(
         admission=EVERYBODY,
         suite=analyzer.suite,
         keys={"analyzer": analyzer.public, "shuffler": shuffler.public},
-        urls={"analyzer": "http://analyzer.test", "shuffler": "http://shuffler.test"},
+        urls={"analyzer": "https://analyzer.test", "shuffler": "https://shuffler.test"},
     )
     return replace(found, **changes)
 
@@ -73,7 +73,7 @@ def offer(signed: Statement, *mechanisms: Reporting, number: int = 0, arm: int |
 def device(limits: Limits | None = None, **options: Any) -> Device:
     """A device whose account is in memory."""
     limits = limits or Limits()
-    return Device("http://analyzer.test", Account(None, limits), limits, secure(), **options)
+    return Device("https://analyzer.test", Account(None, limits), limits, secure(), **options)
 
 
 def turn(signed: Statement, found: Offer, token: bytes = bytes(56)) -> Turn:

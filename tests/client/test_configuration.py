@@ -7,7 +7,7 @@ import pytest
 from client_cases import MECHANISM, OURS, Server, both_signed, configuration, offer
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client import BadSignature, BeyondLimits, Configuration, Limits, NotCovered, Offer, Privacy, Statement
+from croupier.client import BadSignature, Configuration, NotCovered, Offer, Privacy, Statement
 from croupier.client.configuration import recipe_of
 from croupier.client.signing import from_text, to_text
 from croupier.client.wire import shape
@@ -128,21 +128,6 @@ def test_a_mechanism_without_the_devices_own_noise_is_refused_whoever_signed_it(
     signed = configuration(ANALYZER, SHUFFLER, recipe=recipe_of(trusting) | {"smallest": 40})
     with pytest.raises(CroupierError, match="has its noise from the analyzer"):
         signed.check(offer(signed.statement(), trusting))
-
-
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (Limits(epsilon=0.5), "ε = 1 is above this device's 0.5"),
-        (Limits(delta=1e-15), "δ"),
-        (Limits(users=41), "batches of 40 users are smaller than this device's 41"),
-        (Limits(honest_fraction=0.8), "rests on a share of 0.9 honest users"),
-    ],
-)
-def test_a_device_has_limits_of_its_own(limits, reason):
-    with pytest.raises(BeyondLimits, match=reason):
-        limits.check(FOUND)
-    Limits().check(FOUND)
 
 
 def test_privacy_that_makes_no_sense_is_refused():

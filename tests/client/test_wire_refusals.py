@@ -127,26 +127,40 @@ def test_every_offer_is_well_signed_so_that_only_its_contents_can_be_refused():
 
 
 @pytest.mark.parametrize("history", VECTORS["ledger"], ids=lambda one: one["turns"][-1]["experiment"])
-def test_the_ledger_adds_up_turns_and_more_for_those_that_share_a_batch(history):
-    limits, started, spent, groups = Limits(), None, [], []
+def test_the_ledger_adds_up_the_turns_of_a_window_and_more_for_those_that_share_a_batch(history):
+    limits, period, paid = Limits(), Limits().shortest_period, []
     for turn in history["turns"]:
-        if started is not None and turn["at"] >= started + history["period"]:
-            started, spent, groups = None, [], []
-        linked = [one for one in groups if one[0] == turn["experiment"] and one[1] & {*turn["batches"]}]
-        group = (
-            turn["experiment"],
-            {*turn["batches"]}.union(*(one[1] for one in linked)),
-            1 + sum(o[2] for o in linked),
-        )
-        paid, due = (sum(_steps(turn["epsilon"], one[2]) for one in some) for some in (linked, [group]))
-        cost = (turn["epsilon"], turn["delta"] * (due - paid))
-        totals = [sum(one) for one in zip(*spent, cost, strict=True)]
-        if totals[0] > limits.epsilon_per_period * 1.000001 or totals[1] > limits.delta_per_period * 1.000001:
+        now, period = turn["at"], max(period, turn["period"])
+        for one in paid:
+            # A turn of the future counts from when it was noticed to be one.
+            one["since"] = one["at"] if one["at"] <= now else min(now, one["since"] if one["noticed"] else now)
+            one["noticed"] |= one["at"] > now
+        window = [one for one in paid if one["since"] > now - period]
+        before, after = _together(window), _together([*window, turn])
+        if after[0] > limits.epsilon_per_period * 1.000001 or after[1] > limits.delta_per_period * 1.000001:
             assert turn["charged"] is None
             continue
-        assert turn["charged"] == pytest.approx(cost, rel=1e-12)
-        started = turn["at"] if started is None else started
-        spent, groups = [*spent, cost], [*(one for one in groups if one not in linked), group]
+        assert turn["charged"] == pytest.approx([after[0] - before[0], after[1] - before[1]], rel=1e-9, abs=1e-16)
+        paid.append(turn | {"noticed": False})
+
+
+def _together(turns):
+    """(ε, δ) of turns: those that share batches, directly or through others, are steps from neighbour to neighbour."""
+    left, epsilon, delta = list(turns), 0.0, 0.0
+    while left:
+        group = [left.pop()]
+        for one in group:
+            near = [
+                other
+                for other in left
+                if other["experiment"] == one["experiment"] and {*other["batches"]} & {*one["batches"]}
+            ]
+            for other in near:
+                left.remove(other)
+                group.append(other)
+        epsilon += sum(one["epsilon"] for one in group)
+        delta += group[0]["delta"] * _steps(group[0]["epsilon"], len(group))
+    return epsilon, delta
 
 
 def _steps(epsilon, turns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from dataclasses import replace
@@ -188,36 +189,62 @@ def pieces() -> list[dict[str, int]]:
 def ledger() -> list[dict[str, Any]]:
     """Turns on devices with the default limits, and what each is charged; None where the ledger refuses it."""
     day = 86_400
-    histories: list[tuple[int, list[tuple[int, str, float, float, list[int]]]]] = [
-        (day, [(i, "colours", 1.0, 1e-6, [i]) for i in range(5)] + [(day, "colours", 1.0, 1e-6, [5])]),
-        (
-            2 * day,
-            [(0, "colours", 2.0, 1e-6, [1]), (day, "sounds", 2.0, 1e-6, [1]), (day + 1, "sounds", 2.0, 1e-6, [2])],
-        ),
-        (day, [(0, "colours", 0.5, 1e-6, [1, 2]), (1, "colours", 0.5, 1e-6, [2, 3]), (2, "colours", 0.5, 1e-6, [4])]),
-        (
-            day,
-            [
-                (0, "a", 0.5, 1e-6, [1]),
-                (1, "a", 0.5, 1e-6, [2]),
-                (2, "a", 0.5, 1e-6, [1, 2]),
-                (3, "a", 0.5, 9.5e-5, [3]),
-            ],
-        ),
-        (day, [(0, "a", 2.0, 1e-5, [1]), (1, "a", 2.0, 1e-5, [1]), (2, "b", 2.0, 1e-5, [1])]),
+    histories: list[list[tuple[int, str, int, float, float, list[int]]]] = [
+        [(i, "colours", day, 1.0, 1e-6, [i]) for i in range(5)] + [(day, "colours", day, 1.0, 1e-6, [5])],
+        # Every window: half of the budget comes back when the first turn is a period old, and not all at once.
+        [(i * day // 2, "colours", day, 2.0, 1e-6, [i]) for i in range(4)]
+        + [(2 * day - 1, "colours", day, 2.0, 1e-6, [9])],
+        [
+            (0, "colours", 2 * day, 2.0, 1e-6, [1]),
+            (day, "sounds", 60, 2.0, 1e-6, [1]),
+            (day + 1, "sounds", 60, 2.0, 1e-6, [2]),
+            (2 * day, "sounds", 60, 2.0, 1e-6, [2]),
+        ],
+        # A longer period that is joined later counts what was spent before.
+        [(i * day, "colours", day, 4.0, 1e-6, [i]) for i in range(4)]
+        + [(5 * day, "sounds", 3 * day, 1.0, 1e-6, [1]), (6 * day, "sounds", 3 * day, 1.0, 1e-6, [2])],
+        # Turns that share a batch.
+        [
+            (0, "colours", day, 0.5, 1e-6, [1, 2]),
+            (1, "colours", day, 0.5, 1e-6, [2, 3]),
+            (2, "colours", day, 0.5, 1e-6, [4]),
+            (day, "colours", day, 0.5, 1e-6, [3]),
+        ],
+        [
+            (0, "a", day, 0.5, 1e-6, [1]),
+            (1, "a", day, 0.5, 1e-6, [2]),
+            (2, "a", day, 0.5, 1e-6, [1, 2]),
+            (3, "a", day, 0.5, 9.5e-5, [3]),
+        ],
+        [(0, "a", day, 2.0, 1e-5, [1]), (1, "a", day, 2.0, 1e-5, [1]), (2, "b", day, 2.0, 1e-5, [1])],
+        # A clock that was ahead, and then one that was behind for a while.
+        [
+            (9 * day, "a", day, 3.0, 0.0, [1]),
+            (0, "a", day, 2.0, 0.0, [2]),
+            (day - 1, "a", day, 2.0, 0.0, [2]),
+            (day, "a", day, 2.0, 0.0, [2]),
+            (9 * day + 1, "a", day, 2.0, 0.0, [3]),
+        ],
     ]
     found = []
-    for period, turns in histories:
-        now = [0.0]
-        account, listed = Account(None, Limits(), lambda now=now: now[0], period), []
-        for number, (at, experiment, epsilon, delta, batches) in enumerate(turns):
-            now[0] = float(at)
-            try:
-                account.charge(epsilon, delta, Pending(experiment, "", str(number), "", 0), batches)
-                charged = [account.ledger.charges[-1].cost, account.ledger.charges[-1].delta]
-            except BudgetExceeded:
-                charged = None
-            names = ("at", "experiment", "epsilon", "delta", "batches", "charged")
-            listed.append(dict(zip(names, (at, experiment, epsilon, delta, batches, charged), strict=True)))
-        found.append({"period": period, "turns": listed})
+    for turns in histories:
+        clock = [0.0]
+        account = Account(None, Limits(), lambda clock=clock: clock[0])
+        found.append({"turns": [_turn(account, clock, one) for one in turns]})
     return found
+
+
+def _turn(account: Account, clock: list[float], turn: tuple[int, str, int, float, float, list[int]]) -> dict[str, Any]:
+    """One turn: its experiment is joined, with its period, and then charged."""
+    at, experiment, period, epsilon, delta, numbers = turn
+    clock[0] = float(at)
+    account.period = max(account.period, period)
+    batches = {number: hashlib.sha256(f"{experiment} {number}".encode()).digest() for number in numbers}
+    try:
+        account.charge(epsilon, delta, Pending(experiment, "", str(len(account.turns)), "", 0), batches)
+        charge = account.ledger.charges[-1]
+        charged = [charge.cost, charge.delta]
+    except BudgetExceeded:
+        charged = None
+    names = ("at", "experiment", "period", "epsilon", "delta", "batches", "charged")
+    return dict(zip(names, (at, experiment, period, epsilon, delta, numbers, charged), strict=True))

@@ -24,7 +24,16 @@ from croupier.service.store import ShufflerStore
 
 URLS = {"analyzer": "http://analyzer.test", "shuffler": "http://shuffler.test"}
 SUITE = "x25519-aes128gcm"
-GENEROUS = Limits(epsilon=500.0, delta=0.5, users=2, epsilon_per_period=1e6, delta_per_period=0.99)
+GENEROUS = Limits(
+    epsilon=500.0,
+    delta=0.5,
+    users=2,
+    honest_fraction=1.0,
+    epsilon_per_period=1e6,
+    delta_per_period=0.99,
+    front_noise=False,
+    plain_http=True,
+)
 
 
 class Clock:

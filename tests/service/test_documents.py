@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import math
 import re
 import shlex
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 import service_stores
+from scipy import optimize, stats
 from service_tls import make_certificate
 from service_world import Clock
 
@@ -79,6 +81,18 @@ def test_the_residual_epsilons_of_the_promises_are_those_of_the_code():
             found = residual(ROWS[name](users, 1.0))
             epsilon = "∞" if found.hides_nothing else f"{found.epsilon:.2f}"
             assert cell == f"{epsilon} ({found.advantage:.3f})", (name, users)
+
+
+def test_the_chance_of_a_larger_ratio_in_the_promises_is_what_gaussian_noise_gives():
+    said = re.search(r"it is (\d+) δ at ε = 1, and (\d+) δ at ε = 0.1", (ROOT / "docs/promises.md").read_text())
+    for epsilon, times in zip((1.0, 0.1), said.groups(), strict=True):
+
+        def excess(sigma, epsilon=epsilon):
+            above = stats.norm.sf(epsilon * sigma - 1 / (2 * sigma))
+            return above - math.exp(epsilon) * stats.norm.sf(epsilon * sigma + 1 / (2 * sigma)) - 1e-6
+
+        sigma = optimize.brentq(excess, 0.3, 200.0)
+        assert times == f"{stats.norm.sf(epsilon * sigma - 1 / (2 * sigma)) / 1e-6:.0f}"
 
 
 def test_the_bias_of_missing_noise_in_the_promises_is_that_of_the_code():

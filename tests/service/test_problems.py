@@ -8,7 +8,7 @@ from service_attacker import ADDRESS, BASE, EXACT, USERS, Attacker
 from sqlalchemy import text
 from test_apps import Both, check_problem
 
-from croupier.client.configuration import Batch, Offer
+from croupier.client.configuration import Admission, Batch, Offer
 from croupier.client.steps import REPORT_TYPE
 from croupier.protocols import shuffled_bits
 from croupier.service.problems import PROBLEMS
@@ -81,9 +81,9 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, 
             both.clock.now = late.expires
             async for token, request in _provoked(both, attacker, body):
                 await due(token, request)
-            issuer = attacker.configuration.keys["analyzer"].verify
+            issuer = bytes(32)
             rules = both.shuffler.shuffler.rules
-            both.shuffler.shuffler.rules = replace(rules, issuer=issuer)
+            both.shuffler.shuffler.rules = replace(rules, admission=Admission("tickets", issuer))
             await due("not-admitted", http.post(f"{BASE}/assignments"))
             both.shuffler.shuffler.rules = rules
             monkeypatch.setitem(body_of.__globals__, "BODY_SECONDS", 0.05)

@@ -1,17 +1,19 @@
 """What an app embeds: randomize on the device, seal, report, and keep a ledger of one's own."""
 
 from croupier.client.client import AsyncClient, Client
-from croupier.client.configuration import Batch, Configuration, NotCovered, Offer, Privacy
+from croupier.client.configuration import Admission, Batch, BrokenPromise, Configuration, NotCovered, Offer, Privacy
 from croupier.client.limits import BeyondLimits, Limits
 from croupier.client.residual import Residual, residual
 from croupier.client.signing import BadSignature, Statement
 from croupier.client.steps import Joined, Refused, Turn, Unreachable
 
 __all__ = [
+    "Admission",
     "AsyncClient",
     "BadSignature",
     "Batch",
     "BeyondLimits",
+    "BrokenPromise",
     "Client",
     "Configuration",
     "Joined",

@@ -64,13 +64,20 @@ class Response:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """No answer that could be used, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Pause:
     """Wait so many seconds."""
 
     seconds: float
 
 
-Steps = Generator["Request | Pause", "Response | None", Any]
+Steps = Generator["Request | Pause", "Response | Lost | None", Any]
 
 
 @dataclass(frozen=True)
@@ -127,8 +134,7 @@ class Device:
 
     def join(self, experiment: str) -> Steps:
         """Fetch the experiment, check its signatures and this device's limits, and remember whom it trusts."""
-        address = f"{self.analyzer}/experiments/{quote(check_name(experiment))}"
-        answer = yield from _fetch(Request("GET", address))
+        answer = yield from _fetch(Request("GET", self._address(check_name(experiment))))
         joined = self._checked(experiment, Statement.from_dict("configuration", _json(answer)))
         self.joined[experiment] = joined
         return joined
@@ -141,7 +147,7 @@ class Device:
         self.limits.check(joined.configuration)
         # A turn that cannot be reported is better not taken: somebody else waits for it.
         privacy = joined.configuration.privacy
-        self.account.check(privacy.epsilon, privacy.delta, experiment)
+        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment))
         waited = 0.0
         address = f"{joined.configuration.urls['shuffler']}/experiments/{quote(experiment)}/assignments"
         while True:
@@ -170,7 +176,7 @@ class Device:
         pinned = {}
         for pin in {batch.pin for batch in offer.batches} - {offer.configuration}:
             pinned[pin] = yield from self._pinned(joined, pin)
-        self.account.check(privacy.epsilon, privacy.delta, experiment, _numbers(offer))
+        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment), _hashes(offer))
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
@@ -180,7 +186,7 @@ class Device:
         """Randomize, seal, charge, keep, send: in this order. Returns the report's id."""
         pending = self.sealed(turn, value)
         privacy = turn.joined.configuration.privacy
-        self.account.charge(privacy.epsilon, privacy.delta, pending, _numbers(turn.offer))
+        self.account.charge(privacy.epsilon, privacy.delta, pending, _hashes(turn.offer))
         yield from self._send(pending)
         return pending.report
 
@@ -202,12 +208,16 @@ class Device:
             raise unreachable
         return accepted
 
+    def _address(self, experiment: str) -> str:
+        """What names an experiment in the account: where its analyzer has it."""
+        return f"{self.analyzer}/experiments/{quote(experiment)}"
+
     def _checked(self, experiment: str, statement: Statement) -> Joined:
         configuration = Configuration.from_text(statement.text)
         if configuration.experiment != experiment:
             raise InvalidParameter("experiment", configuration.experiment, f"{experiment!r}, which was asked for")
         self.limits.check(configuration)
-        self.account.trust(configuration, statement, self.trust)
+        self.account.trust(self._address(experiment), configuration, statement, self.trust)
         return Joined(configuration, statement)
 
     def _pinned(self, joined: Joined, pin: bytes) -> Steps:
@@ -242,16 +252,20 @@ class Device:
         name, report = configuration.experiment, os.urandom(16)
         shuffler = configuration.keys["shuffler"].seal
         parts = []
-        for batch in offer.batches:
-            messages = seal_slots(name, batch, turn.opened_under(batch), slots(batch.mechanism, value, self.source))
-            parts.append(Part(batch.number, messages))
+        try:
+            for batch in offer.batches:
+                opened = slots(batch.mechanism, value, self.source)
+                parts.append(Part(batch.number, seal_slots(name, batch, turn.opened_under(batch), opened)))
+        finally:
+            # From here on no image of the memory tells this report's noise.
+            self.source.renew()
         bundle = Report(report, turn.token, offer.number, tuple(parts)).to_bytes()
         sealed = seal(configuration.suite, shuffler, bundle, report_info(name, offer.configuration))
         body = Envelope(SUITES[configuration.suite].number, key_id(shuffler), offer.configuration, sealed).to_bytes()
         # Where the shuffler is now, whatever address the batch was begun under.
         newest = self.joined.get(name, turn.joined).configuration
         url = f"{newest.urls['shuffler']}/experiments/{quote(name)}/reports"
-        return Pending(name, url, to_text(report), to_text(body), turn.expires)
+        return Pending(self._address(name), url, to_text(report), to_text(body), turn.expires)
 
     def _send(self, pending: Pending) -> Steps:
         body = from_text("body", pending.body)
@@ -263,8 +277,8 @@ class Device:
         self.account.settle(pending.report)
 
 
-def _numbers(offer: Offer) -> list[int]:
-    return [batch.number for batch in offer.batches]
+def _hashes(offer: Offer) -> dict[int, bytes]:
+    return {batch.number: batch.hash for batch in offer.batches}
 
 
 def _taken(answer: Response) -> bool:
@@ -284,14 +298,16 @@ def _fetch(request: Request, taken: Callable[[Response], bool] | None = None) ->
     pause, last = FIRST_PAUSE, "no answer"
     for _ in range(ATTEMPTS):
         answer = yield request
-        if answer is not None and 200 <= answer.status < 300 and (taken is None or taken(answer)):
-            return answer
-        if answer is not None and answer.status >= 400:
+        if isinstance(answer, Response):
+            if 200 <= answer.status < 300 and (taken is None or taken(answer)):
+                return answer
             problem, named = _problem(answer)
-            if answer.status < 500 and answer.status not in PASSING and (named or taken is None):
+            if 400 <= answer.status < 500 and answer.status not in PASSING and (named or taken is None):
                 raise problem
             last = str(problem)
             pause = max(pause, problem.retry_after or 0.0)
+        elif answer is not None:
+            last = answer.why
         yield Pause(min(pause, LONGEST_PAUSE))
         pause *= 2
     raise Unreachable(f"{request.method} {request.url}: {last}")

@@ -11,8 +11,11 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Number
 
-from croupier.checks import CroupierError
+import numpy as np
+
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.sealing import KEY_ID
 from croupier.noise import Noise, Poisson, Polya, Source, SparseBits
 from croupier.privacy import Loss
@@ -166,6 +169,9 @@ def _messages(mechanism: Reporting, value: object, source: Source, form: Shape) 
         while len(labels) > form.slots:
             labels = mechanism.randomize(value, source)
         return mechanism.pack(labels)
+    if not isinstance(value, Number | np.bool_):
+        # A list would be taken for many users' values.
+        raise InvalidParameter("value", value, "a number")
     report = mechanism.randomize(value, source)  # type: ignore[arg-type]
     if form.cap is not None:
         # A counted value is zero or one, so the noise is what is left of it.

@@ -138,7 +138,7 @@ SHUFFLER = (
         STATEMENT,
         STATEMENT,
         True,
-        (*_WRITES, "bad-signature", "configuration-conflict", "beyond-policy"),
+        (*_WRITES, "bad-signature", "broken-promise", "configuration-conflict", "beyond-policy"),
     ),
     _get(
         _BASE + "/configurations/{hash}",

@@ -56,6 +56,8 @@ class Rules:
     smallest_batch: int = 2
     url: str = ""
     """The only address of itself that it signs; empty for any. An analyzer could name its own, and sit in between."""
+    claim: float = 0.0
+    """Seconds that a batch is left to the worker that began to close it; 0 where there is one worker."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +275,9 @@ class Shuffler:
         closed, failure = 0, None
         for name, number in self.store.full():
             try:
+                now = self.clock()
+                if self.rules.claim and not self.store.claim(name, number, now, now + self.rules.claim):
+                    continue
                 # Drawn and sealed before the store is locked; whoever closes the batch first uses his own.
                 closed += self.store.close_batch(name, number, self._receipt, self._noise(name, number))
             except Exception as error:
@@ -358,7 +363,11 @@ class Shuffler:
         found = self.store.batch(name, number)
         assert found is not None
         batch = Batch(number, *found)
-        own = front_slots(batch.mechanism, self.store.source)
+        try:
+            own = front_slots(batch.mechanism, self.store.source)
+        finally:
+            # From here on no image of the memory tells this noise.
+            self.store.source.renew()
         return seal_slots(name, batch, self._configuration(name, batch.pin), own)
 
     def _overhead(self, name: str, batch: Batch) -> int:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -51,6 +51,7 @@ log = logging.getLogger("croupier")
 
 SWEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
+CLAIM_SECONDS = 5.0
 LONGEST_HOLD = 10.0
 MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
@@ -71,6 +72,8 @@ class ShufflerApp:
         self.shuffler = _shuffler(settings, clock, source or secure())
         # Turns and uploads are worked on in processes: this one is left to answer.
         self.pool = Pool(settings.openers, _prepare, settings) if settings.openers else None
+        # Closing seals as many messages as many users do: it has a process to itself, and nobody waits for it.
+        self.closer = Pool(1, _prepare, settings) if settings.openers else None
         self.meters = Meters()
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
@@ -119,8 +122,8 @@ class ShufflerApp:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        if self.pool is not None:
-            await self.pool.warm()
+        pools = [pool for pool in (self.pool, self.closer) if pool is not None]
+        await asyncio.gather(*(pool.warm() for pool in pools))
         tasks = [
             asyncio.create_task(work) for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep())
         ]
@@ -133,8 +136,8 @@ class ShufflerApp:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if self.pool is not None:
-                self.pool.close()
+            for pool in pools:
+                pool.close()
             self.shuffler.store.close()
             log.info("stopped", extra={"fields": {"server": "shuffler"}})
 
@@ -290,17 +293,23 @@ class ShufflerApp:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._full.wait(), SWEEP_SECONDS)
             self._full.clear()
-            await self._safely("close", self.shuffler.close_full)
+            await self._safely("close", self._close_full)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            await self._safely("expire", self.shuffler.sweep)
+            await self._safely("expire", partial(asyncio.to_thread, self.shuffler.sweep))
 
-    async def _safely(self, what: str, work: Callable[[], int]) -> None:
+    async def _close_full(self) -> int:
+        if self.closer is None:
+            return await asyncio.to_thread(self.shuffler.close_full)
+        # Asked first, which costs little: a process is bothered only when there is something to close.
+        return await self.closer.run(_close_here) if await asyncio.to_thread(self.shuffler.store.full) else 0
+
+    async def _safely(self, what: str, work: Callable[[], Awaitable[int]]) -> None:
         """Background work must outlive one bad moment of the store."""
         try:
-            done = await asyncio.to_thread(work)
+            done = await work()
             if done:
                 log.info(what, extra={"fields": {"batches": done}})
                 self.meters.add("batches", what, done)
@@ -328,6 +337,7 @@ def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: So
         settings.largest_epsilon,
         settings.smallest_batch,
         settings.public_url,
+        CLAIM_SECONDS if settings.workers > 1 else 0.0,
     )
     return Shuffler(store, keys, rules, clock)
 
@@ -342,6 +352,10 @@ def _prepare(settings: ShufflerSettings) -> None:
 
 def _assign_here(wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
     return _here[0].assign(wishes)
+
+
+def _close_here() -> int:
+    return _here[0].close_full()
 
 
 def _take_here(uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:

@@ -65,6 +65,7 @@ BATCHES = Table(
     Column("received", BigInteger, nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("expires", Float),
+    Column("claimed", Float, nullable=False, server_default="0"),
     Column("receipt", Text),
 )
 ISSUED = Table(

@@ -281,6 +281,13 @@ class ShufflerStore:
             found = connection.execute(query.where(*where)).first()
         return None if found is None else (found.configuration, found.mechanism)
 
+    def claim(self, experiment: str, number: int, now: float, until: float) -> bool:
+        """Whether this worker may close a full batch; others leave it alone until then."""
+        this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+        free = (BATCHES.c.state == "closed", BATCHES.c.claimed <= now)
+        with self.database.write() as connection:
+            return connection.execute(update(BATCHES).where(*this, *free).values(claimed=until)).rowcount == 1
+
     def close_batch(
         self, experiment: str, number: int, receipt: Callable[[Closing], str], own: Sequence[bytes] = ()
     ) -> bool:

@@ -203,7 +203,7 @@ def test_a_limit_on_all_messages_instead_of_the_noise_is_noticed(monkeypatch, de
     monkeypatch.setattr(wire, "_messages", messages)
     assert form.cap is not None
     with pytest.raises(AssertionError):
-        check_user_law(mechanism, 1)
+        check_user_law(mechanism, 1, 4 * DRAWS)
 
 
 @pytest.mark.parametrize("kind", SMALL)

@@ -15,6 +15,7 @@ import service_stores
 from scipy import optimize, stats
 from service_tls import make_certificate
 from service_world import Clock
+from two_hosts import issuer
 
 from croupier import protocols
 from croupier.cli import main, parser
@@ -23,6 +24,7 @@ from croupier.client import AsyncClient, Limits, Refused, residual
 from croupier.client.wire import shape, upload_bytes
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.experiment import plan, read_plan
+from croupier.service.keys import bearer_hash, load
 from croupier.service.settings import AnalyzerSettings, ShufflerSettings, read
 from croupier.service.shuffler_app import ShufflerApp
 
@@ -170,13 +172,15 @@ def example(tmp_path, monkeypatch):
         for arguments in [one for one in commands() if one[1] == "keys"]:
             assert main(arguments) == 0
     known = re.search(r"^analyzer/keys/bearer: (sha256:[0-9a-f]{64})$", printed.getvalue(), re.MULTILINE)
-    return {"CROUPIER_SHUFFLER_ANALYZER": known[1]}
+    issuer = re.search(r"^issuer/keys: signing key ([\w-]+),", printed.getvalue(), re.MULTILINE)
+    return {"CROUPIER_SHUFFLER_ANALYZER": known[1], "CROUPIER_SHUFFLER_ISSUER": issuer[1]}
 
 
 def test_the_settings_of_the_example_are_valid_and_its_files_hold_no_secret(example):
     shuffler, _ = settings("shuffler", example)
     analyzer, experiments = settings("analyzer", example)
     assert (shuffler.workers, shuffler.report_within, shuffler.largest_epsilon) == (4, 900, 2.0)
+    assert shuffler.admission == "tickets"
     assert shuffler.store.startswith("postgresql://")
     assert analyzer.store.startswith("postgresql://")
     assert analyzer.public_url.startswith("https://")
@@ -196,7 +200,10 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
     shuffler = ShufflerApp(settings("shuffler", example)[0], clock=clock)
     found, experiments = settings("analyzer", example)
     analyzer = AnalyzerApp(found, [read_plan(path) for path in experiments], clock=clock, http=http)
-    hosts.apps = {"shuffler.example": shuffler.app, "analyzer.example": analyzer.app}
+    issued = issuer.Issued(str(tmp_path / "issued.db"))
+    people = {bearer_hash("secret"): "ada"}
+    tickets = issuer.application(load(Path("issuer/keys")).sign, ["onboarding"], people, issued, clock)
+    hosts.apps = {"shuffler.example": shuffler.app, "analyzer.example": analyzer.app, "issuer.example": tickets}
     trust = {"analyzer": analyzer.analyzer.keys.verify, "shuffler": shuffler.shuffler.keys.verify}
 
     async def get(server, path):
@@ -221,7 +228,11 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
 
             await until(ready)
             client = AsyncClient(found.public_url, http=http, limits=Limits(epsilon=1.0), trust=trust)
-            await client.report(await client.play("onboarding", patience=5.0), 1.0)
+            with pytest.raises(Refused, match="not-admitted"):
+                await client.play("onboarding")
+            login = {"Authorization": "Bearer secret"}
+            ticket = await http.post("https://issuer.example:8402/tickets/onboarding", headers=login)
+            await client.report(await client.play("onboarding", patience=5.0, ticket=ticket.content), 1.0)
             with pytest.raises(Refused):
                 await client.play("nothing")
             assert (await get("shuffler", "/nowhere")).status_code == 404

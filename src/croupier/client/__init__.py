@@ -1,5 +1,6 @@
 """What an app embeds: randomize on the device, seal, report, and keep a ledger of one's own."""
 
+from croupier.client.account import Spent
 from croupier.client.client import AsyncClient, Client
 from croupier.client.configuration import Admission, Batch, BrokenPromise, Configuration, NotCovered, Offer, Privacy
 from croupier.client.limits import BeyondLimits, Limits
@@ -23,6 +24,7 @@ __all__ = [
     "Privacy",
     "Refused",
     "Residual",
+    "Spent",
     "Statement",
     "Turn",
     "Unreachable",

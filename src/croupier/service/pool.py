@@ -13,6 +13,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
+from croupier.service import logs
+
 R = TypeVar("R")
 
 
@@ -73,5 +75,7 @@ def _begin(parent: int, prepare: Callable[..., None] | None, given: tuple[Any, .
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
+    logs.set_up()
+    logs.catch_all()
     if prepare is not None:
         prepare(*given)

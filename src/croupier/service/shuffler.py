@@ -29,6 +29,7 @@ from croupier.client.signing import BadSignature, Statement, to_text
 from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, front_slots, report_info, upload_bytes
 from croupier.service import tickets, tokens
 from croupier.service.keys import Keys
+from croupier.service.openapi import MOST_BATCHES
 from croupier.service.opening import Job, open_all
 from croupier.service.problems import Problem
 from croupier.service.store import Arrival, Closing, NewBatch, ShufflerStore, Standing
@@ -159,7 +160,7 @@ class Shuffler:
         if length > LONGEST_UPLOAD:
             raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
         signed = statement.signed("shuffler", self.keys.sign)
-        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches):
+        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches, length):
             raise Problem("offer-conflict")
         return signed
 
@@ -286,14 +287,14 @@ class Shuffler:
             raise failure
         return closed
 
-    def standings(self, name: str, since: int = 0) -> dict[str, Any]:
-        """The public counts of an experiment: batches from a number on, the turns given out, the reports accepted."""
+    def standings(self, name: str, since: int = 0, most: int = MOST_BATCHES) -> dict[str, Any]:
+        """The public counts of an experiment: the next batches from a number on, the turns given out, the reports."""
         finished = self.store.finished(name)
         if finished is None:
             raise Problem("unknown-experiment")
         assigned, accepted = self.store.plays(name)
-        batches = [_standing(one) for one in self.store.standings(name, since)]
         assigned, accepted = (total // COARSE * COARSE for total in (assigned, accepted))
+        batches = [_standing(one) for one in self.store.standings(name, since, most)]
         return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
 
     def receipt(self, name: str, number: int) -> dict[str, Any]:

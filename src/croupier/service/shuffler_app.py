@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from croupier.checks import between
@@ -25,15 +25,16 @@ from croupier.noise import Source, secure
 from croupier.service import keys as key_files
 from croupier.service import openapi
 from croupier.service.grouping import Groups
+from croupier.service.meters import Meters
 from croupier.service.openapi import JSON, MESSAGES_TYPE
 from croupier.service.pool import Pool
 from croupier.service.problems import Problem, kind_of
 from croupier.service.settings import ShufflerSettings, origins_of, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
+from croupier.service.waits import LATE_SECONDS, Waits, watch
 from croupier.service.web import (
     BASE,
-    Meters,
     Room,
     add_handlers,
     admit_pages,
@@ -55,6 +56,8 @@ LONGEST_HOLD = 10.0
 MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
 LONGEST_DEADLINE = 2.0**53
+WORK_SECONDS = 60.0
+"""A process that has not finished a group by then stands still: for other writers it waits half as long."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -70,7 +73,9 @@ class ShufflerApp:
         self.known_bearer = known_bearer(settings.analyzer)
         self.shuffler = _shuffler(settings, clock, source or secure())
         # Turns and uploads are worked on in processes: this one is left to answer.
-        self.pool = Pool(settings.openers, _prepare, settings) if settings.openers else None
+        self.waits = Waits("store", "workers")
+        waiting = partial(self.waits.on, "workers")
+        self.pool = Pool(settings.openers, WORK_SECONDS, waiting, _prepare, settings) if settings.openers else None
         self.meters = Meters()
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
@@ -105,6 +110,8 @@ class ShufflerApp:
             Route(base, self.register, methods=["PUT"]),
             Route(base + "/configurations/{hash}", self.configuration),
             Route(base + "/offers/{offer}", self.offer, methods=["PUT"]),
+            Route(base + "/head", self.head),
+            Route(base + "/head", self.countersign, methods=["PUT"]),
             Route(base + "/finish", self.finish, methods=["POST"]),
             Route(base + "/batches", self.batches),
             Route(batch, self.cancel, methods=["DELETE"]),
@@ -122,7 +129,8 @@ class ShufflerApp:
         if self.pool is not None:
             await self.pool.warm()
         tasks = [
-            asyncio.create_task(work) for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep())
+            asyncio.create_task(work)
+            for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep(), watch(self._trouble))
         ]
         log.info("started", extra={"fields": {"server": "shuffler"}})
         if self.shuffler.rules.issuer is None:
@@ -140,11 +148,15 @@ class ShufflerApp:
 
     async def _trouble(self) -> str:
         """Why nothing can be taken in. Writing is tried only where it has failed, since anyone may ask this."""
+        if self.waits.trouble:
+            return self.waits.trouble
         try:
-            await asyncio.to_thread(self.shuffler.store.standings, "")
-            if self._failed:
-                await asyncio.to_thread(self.shuffler.store.touch)
-                self._failed = False
+            with self.waits.on("store"):
+                async with asyncio.timeout(LATE_SECONDS):
+                    await asyncio.to_thread(self.shuffler.store.standings, "")
+                    if self._failed:
+                        await asyncio.to_thread(self.shuffler.store.touch)
+                        self._failed = False
         except Exception as error:
             return f"the store: {kind_of(error)}"
         return ""
@@ -208,13 +220,18 @@ class ShufflerApp:
         found = await asyncio.to_thread(self.shuffler.standings, request.path_params["name"], int(since))
         return JSONResponse(found)
 
+    async def head(self, request: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(self.shuffler.head, request.path_params["name"]))
+
     async def keys(self, _: Request) -> Response:
         keys = self.shuffler.keys
         sealing = {key.suite: to_text(key.public) for key in keys.sealing}
         return JSONResponse({"verify": to_text(keys.verify), "seal": sealing})
 
     async def metrics(self, _: Request) -> Response:
-        return PlainTextResponse(self.meters.text({}))
+        self.meters.show("waiting_seconds", self.waits.ages)
+        self.meters.show("ready", {"shuffler": not await self._trouble()})
+        return self.meters.answer()
 
     # For the analyzer
 
@@ -236,6 +253,12 @@ class ShufflerApp:
         self._opened.set()
         self._opened = asyncio.Event()
         log.info("offer opened", extra={"fields": {"experiment": name, "offer": number}})
+        return JSONResponse(signed.to_dict())
+
+    async def countersign(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        statement = Statement.from_dict("head", await json_of(request))
+        signed = await asyncio.to_thread(self.shuffler.countersign, request.path_params["name"], statement)
         return JSONResponse(signed.to_dict())
 
     async def finish(self, request: Request) -> Response:
@@ -279,7 +302,8 @@ class ShufflerApp:
         try:
             if self.pool is not None:
                 return await self.pool.run(there, given)
-            return await asyncio.to_thread(here, given)
+            with self.waits.on("workers"):
+                return await asyncio.to_thread(here, given)
         except Exception:
             self._failed = True
             raise
@@ -299,7 +323,8 @@ class ShufflerApp:
     async def _safely(self, what: str, work: Callable[[], int]) -> None:
         """Background work must outlive one bad moment of the store."""
         try:
-            done = await asyncio.to_thread(work)
+            with self.waits.on("store"):
+                done = await asyncio.to_thread(work)
             if done:
                 log.info(what, extra={"fields": {"batches": done}})
                 self.meters.add("batches", what, done)

@@ -110,6 +110,14 @@ HOLDERS = Table(
     Column("due", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+HEADS = Table(
+    "heads",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("envelope", Text, nullable=False),
+)
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
 
 
@@ -134,7 +142,8 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
         META.create_all(connection)
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
 
-    return META.create_all, hide_messages_and_marks, keep_the_keys_mark
+    # The last one makes the table of heads where there was none.
+    return META.create_all, hide_messages_and_marks, keep_the_keys_mark, META.create_all
 
 
 def pool_place(key: bytes) -> bytes:

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     given = {server: getattr(options, server) for server in SERVERS}
     trust = {server: public_key(server, key) for server, key in given.items() if key is not None}
     head = None if options.head is None else public_key("head", options.head)
-    with limited(positive("patience", options.patience)) as pace, _opened(options.transcript) as file:
+    with limited(float(positive("patience", options.patience))) as pace, _opened(options.transcript) as file:
         verdict = verify(pace.of(lines_of(file)), trust)
     if head is not None:
         verdict.place_of(head)
@@ -95,37 +95,32 @@ def _countersigned(verdict: Verdict, url: str) -> int:
 def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | None = None) -> None:
     """What was checked, who has signed it, and what nobody can check."""
     print(f"{verdict.experiment}: every line follows; the run is {'finished' if verdict.finished else 'not finished'}")
-    print(
-        f"  log          {verdict.records} records, each with the hash of the one before and the analyzer's signature"
-    )
+    print(f"  log          {verdict.records} records, each signed by the analyzer and with the hash of the one before")
     print(f"  head         {verdict.head} (record {verdict.records - 1})")
     print(f"               the shuffler has countersigned {_part(verdict.countersigned, verdict.records)}")
     if shown is None:
-        print(
-            f"               is more cut off? --front URL compares with the shuffler's /experiments/{verdict.experiment}/head"
-        )
+        print("               is more cut off? --front URL asks the shuffler for the newest head that it countersigned")
     else:
         print(f"               the newest head that the shuffler shows is that of record {shown}")
     for server, key in verdict.signers.items():
         compared = "as you gave it" if server in trusted else f"not compared: --{server} KEY says whom you trust"
         print(f"  {server:<12} {key} ({compared})")
+    print(f"  configured   {verdict.configurations} time(s), signed by both servers")
+    print(f"  decisions    {verdict.offers} offers are those that the program wants")
     print(
-        f"  decisions    both servers signed {verdict.configurations} configuration(s); {verdict.offers} offers are those that the program wants"
-    )
-    print(
-        f"  batches      the shuffler signed {verdict.released} releases, each with exactly its users "
+        f"  batches      {verdict.released} releases signed by the shuffler, each with exactly its users "
         f"({verdict.reports:,} in all batches together, smallest batch {verdict.smallest})"
     )
     print(
         f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {verdict.claimed_delta:.3g}) claimed for a turn; "
         f"recomputed δ = {verdict.worst_delta:.3g} at that ε"
     )
+    print("  not shown    that the released numbers are what the messages said: only the analyzer saw those.")
     print(
-        f"  its word     only the analyzer says what the released numbers are, that {verdict.damaged} messages were "
-        f"damaged,\n               that {verdict.expired} batches expired and {verdict.refused} had to be refused, "
-        f"and that {verdict.operations} operations were asked for"
+        f"               Its word alone: {verdict.damaged} damaged messages, {verdict.expired} batches expired, "
+        f"{verdict.refused} refused, {verdict.operations} operations"
     )
 
 
 def _part(some: int, of: int) -> str:
-    return f"records 0 to {some - 1}; {of - some} after that are the analyzer's alone" if some else "none of it yet"
+    return f"records 0 to {some - 1}; the {of - some} after that are the analyzer's alone" if some else "none of it yet"

@@ -24,6 +24,9 @@ from croupier.service.records import LONGEST_LINE, Head
 
 LARGEST = 2**63 - 1
 MOST_RECORDS = 10**7
+NO_RECORD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+"""What comes of reading something else as a record."""
+
 EVENTS = ("configured", "opened", "released", "expired", "refused", "operated")
 
 
@@ -239,15 +242,7 @@ def verify(transcript: str | Iterable[bytes], trust: Mapping[str, bytes] | None 
             check.read(line.decode())
         except CroupierError as error:
             raise BadTranscript(_cut(f"line {number} does not follow: {error}")) from None
-        except (
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-            MemoryError,
-        ) as error:
+        except NO_RECORD as error:
             raise BadTranscript(f"line {number} is no record of a transcript ({type(error).__name__})") from None
     if check.program is None:
         raise BadTranscript("the transcript is empty")

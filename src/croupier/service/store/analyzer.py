@@ -19,7 +19,7 @@ _lines = Table(
     Column("number", BigInteger, primary_key=True),
     Column("line", Text, nullable=False),
 )
-_pulse = Table("pulse", META, Column("beats", Integer, primary_key=True))
+_pulse = Table("pulse", META, Column("number", Integer, primary_key=True))
 
 PAGE_RECORDS, PAGE_CHARACTERS = 64, 2**18
 """A log is read in pieces of at most so many records, and of few more characters than this."""
@@ -28,7 +28,7 @@ READERS = 4
 
 
 def _begin_pulse(connection: Connection) -> None:
-    connection.execute(insert(_pulse).values(beats=0))
+    connection.execute(insert(_pulse).values(number=0))
 
 
 STEPS = (META.create_all, _begin_pulse)
@@ -95,4 +95,4 @@ class AnalyzerStore:
     def touch(self) -> None:
         """Write something, to see whether one can."""
         with self.database.write() as connection:
-            connection.execute(_pulse.update().values(beats=(_pulse.c.beats + 1) % 2))
+            connection.execute(_pulse.update().values(number=_pulse.c.number))

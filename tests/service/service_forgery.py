@@ -11,7 +11,7 @@ def parsed(transcript):
 
 
 def resigned(changed, key, head=None):
-    """A transcript of these records with new numbers, hashes and signatures, as the holder of the key would write it."""
+    """A transcript of these records with new numbers, hashes and signatures by the holder of the key."""
     head, lines = head or Head(), []
     for record in changed:
         lines.append(records.make(head, {name: record[name] for name in record if name not in FIXED}, key))

@@ -5,7 +5,7 @@ import os
 import signal
 from contextlib import nullcontext
 
-from croupier.service.pool import Pool, Stuck
+from croupier.service.pool import Pool
 
 
 def alive(pid):

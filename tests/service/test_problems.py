@@ -50,7 +50,8 @@ async def _provoked(both, attacker, late):
     yield "not-released", http.get(f"{BASE}/batches/0/receipt")
     yield "configuration-conflict", http.put(BASE, json=sign(changed.statement()), **trusted)
     yield "offer-conflict", http.put(f"{BASE}/offers/0", json={"offer": sign(other.statement())}, **trusted)
-    heads = [http.put(f"{BASE}/head", json=sign(Head(n).statement("colours")), **trusted) for n in (9, 8)]
+    heads = [Head(0, bytes(32)), Head(0, bytes(31) + b"x")]
+    heads = [http.put(f"{BASE}/head", json=sign(head.statement("colours")), **trusted) for head in heads]
     assert (await heads[0]).status_code == 200
     yield "head-conflict", heads[1]
     yield "not-covered", http.put(f"{BASE}/offers/50", json={"offer": sign(weak.statement())}, **trusted)

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.service import keys as key_files
-from croupier.service import openapi
+from croupier.service import meters, openapi
 from croupier.service.analyzer import Analyzer
 from croupier.service.experiment import Plan, check_length
 from croupier.service.link import ShufflerLink
@@ -91,7 +91,7 @@ class AnalyzerApp:
         )
         self.shown = {name: Shown(live) for name, live in self.analyzer.live.items()}
         self._disk = ""
-        self.meters = Meters()
+        self.meters = Meters(meters.ANALYZER)
         self.app = self._app()
 
     def _app(self) -> Starlette:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
@@ -34,6 +34,9 @@ GAUGES = {
     "ready": ("server", "1 while the server can do its work, as /readyz says"),
     "waiting_seconds": ("what", "For how long the oldest of what is waited for has been"),
 }
+SHUFFLER = ("assignments", "reports", "batches", "problems", "ready", "waiting_seconds")
+ANALYZER = ("problems", *GAUGES)
+"""What each server has of these."""
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -41,7 +44,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 class Meters:
     """Counters by outcome, and gauges by one label each."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         self._directory = os.environ.get(SHARED)
         self._registry = CollectorRegistry()
         # Workers' values are in files: a registry of their own would show them twice.
@@ -49,10 +52,12 @@ class Meters:
         self._counters = {
             name: Counter(f"croupier_{name}", text, labels, registry=registry)
             for name, (labels, text) in COUNTERS.items()
+            if name in names
         }
         self._gauges = {
             name: Gauge(f"croupier_{name}", text, [label], registry=registry, multiprocess_mode="livemax")
             for name, (label, text) in GAUGES.items()
+            if name in names
         }
         if self._directory:
             MultiProcessCollector(self._registry, self._directory)  # type: ignore[no-untyped-call]

@@ -23,7 +23,7 @@ from croupier.client.steps import REPORT_TYPE
 from croupier.client.wire import LONGEST_UPLOAD
 from croupier.noise import Source, secure
 from croupier.service import keys as key_files
-from croupier.service import openapi
+from croupier.service import meters, openapi
 from croupier.service.grouping import Groups
 from croupier.service.meters import Meters
 from croupier.service.openapi import JSON, MESSAGES_TYPE
@@ -76,7 +76,7 @@ class ShufflerApp:
         self.waits = Waits("store", "workers")
         waiting = partial(self.waits.on, "workers")
         self.pool = Pool(settings.openers, WORK_SECONDS, waiting, _prepare, settings) if settings.openers else None
-        self.meters = Meters()
+        self.meters = Meters(meters.SHUFFLER)
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
         self._waiting = 0

@@ -59,8 +59,8 @@ def test_a_device_joins_plays_and_reports():
     own = device()
     found, requests = drive(own.play("colours"), JOINED, ASSIGNED)
     assert [(r.method, r.url) for r in requests] == [
-        ("GET", "http://analyzer.test/experiments/colours"),
-        ("POST", "http://shuffler.test/experiments/colours/assignments"),
+        ("GET", "https://analyzer.test/experiments/colours"),
+        ("POST", "https://shuffler.test/experiments/colours/assignments"),
     ]
     assert (found.arm, found.arm_name) == (0, "red")
     report, requests = drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
@@ -107,11 +107,11 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_bytes():
 
 def test_after_a_crash_the_kept_report_is_sent_again_and_nothing_is_charged_twice(tmp_path):
     path = tmp_path / "account.json"
-    own = Device("http://analyzer.test", Account(path, Limits()), Limits(), secure())
+    own = Device("https://analyzer.test", Account(path, Limits()), Limits(), secure())
     steps = own.report(turn(SIGNED, offer(SIGNED)), 1.0)
     first = steps.send(None)  # the request is out, and the device dies
     own.account.close()
-    again = Device("http://analyzer.test", Account(path, Limits()), Limits(), secure())
+    again = Device("https://analyzer.test", Account(path, Limits()), Limits(), secure())
     accepted, requests = drive(again.resume(), answer(200, {"status": "repeated"}))
     assert accepted == 1
     assert requests[0].content == first.content
@@ -203,13 +203,13 @@ def test_an_offer_under_another_revision_fetches_that_one():
 
 
 def test_a_report_goes_where_the_shuffler_is_now_even_if_its_batch_was_begun_elsewhere():
-    moved = {"analyzer": "http://analyzer.test", "shuffler": "http://moved.test"}
+    moved = {"analyzer": "https://analyzer.test", "shuffler": "https://moved.test"}
     newer = both_signed(configuration(ANALYZER, SHUFFLER, revision=1, urls=moved).statement(), ANALYZER, SHUFFLER)
     own = device()
     found, requests = drive(own.play("colours"), answer(200, newer.to_dict()), ASSIGNED, JOINED)
-    assert requests[1].url == "http://moved.test/experiments/colours/assignments"
+    assert requests[1].url == "https://moved.test/experiments/colours/assignments"
     _, requests = drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
-    assert requests[0].url == "http://moved.test/experiments/colours/reports"
+    assert requests[0].url == "https://moved.test/experiments/colours/reports"
 
 
 def test_a_device_waits_for_a_turn_as_long_as_it_is_patient():

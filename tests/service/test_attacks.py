@@ -138,7 +138,7 @@ async def an_unsigned_configuration(attacker):
 
 async def an_offer_beyond_the_promise(attacker):
     weak = shuffled_laplace(epsilon=21.0, binary=True).plan(users=USERS)
-    offer = Offer("colours", attacker.configured.hash, 50, 0, (Batch.of(50, weak),))
+    offer = Offer("colours", attacker.configured.hash, 50, 0, (Batch.of(50, attacker.configured.hash, weak),))
     await attacker.put("not-covered", "/offers/50", {"offer": attacker.signed(offer.statement())})
 
 

@@ -97,7 +97,7 @@ def test_the_arithmetic_of_operations_gives_what_is_printed_there():
     assert blocks(text, "text") == [printed.getvalue()]
     form = shape(ROWS["`shuffled-laplace`, binary"](1_000, 0.9))
     assert (names["messages"], names["sealed"]) == (form.slots, form.length + 48)
-    assert names["upload"] == upload_bytes((form,), 48)
+    assert names["upload"] == upload_bytes([(form.slots, form.length + 48)], 48)
 
 
 def test_links_between_the_documents_lead_somewhere():

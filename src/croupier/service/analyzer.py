@@ -9,39 +9,29 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Batch, Configuration, ServerKeys
+from croupier.client.configuration import Admission, Batch, Configuration, ServerKeys
 from croupier.client.sealing import key_id
 from croupier.client.signing import BadSignature, Statement, from_text
 from croupier.client.wire import message_info
 from croupier.protocols.carriers import TamperedMessage
 from croupier.service.decoding import Decoded, decode
-from croupier.service.experiment import Plan
+from croupier.service.experiment import Plan, Site
 from croupier.service.keys import Keys
 from croupier.service.link import ShufflerAway, ShufflerLink
 from croupier.service.live import Live
 from croupier.service.opening import Opener
 from croupier.service.problems import Problem, kind_of
 from croupier.service.programs import Wanted
-from croupier.service.receipts import BadRelease, check_damage, check_receipt
+from croupier.service.receipts import BadRelease, check_decoded, check_receipt
 from croupier.service.records import Head
 from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
 
 log = logging.getLogger("croupier")
-
-
-@dataclass(frozen=True)
-class Site:
-    """What an experiment's configuration says of the servers: the suite, their keys and their addresses."""
-
-    suite: str
-    keys: dict[str, ServerKeys]
-    urls: dict[str, str]
 
 
 class Analyzer:
@@ -158,22 +148,19 @@ class Analyzer:
             if self.suite not in found["seal"]:
                 raise CroupierError(f"the shuffler has no key for {self.suite}")
             shuffler = ServerKeys.from_dict({"seal": found["seal"][self.suite], "verify": found["verify"]})
-            self._site = Site(self.suite, {"analyzer": self.keys.public(self.suite), "shuffler": shuffler}, self.urls)
+            keys = {"analyzer": self.keys.public(self.suite), "shuffler": shuffler}
+            self._site = Site(self.suite, keys, self.urls, Admission.from_dict(found["admission"]))
             for one in self.live.values():
                 one.registered = False
         if live.registered and (not live.held or live.behind):
             return
         known = None if live.configured is None else Configuration.from_text(live.configured.text)
-        wanted = live.plan.configuration(
-            0 if known is None else known.revision, live.arms, self._site.suite, self._site.keys, self._site.urls
-        )
+        wanted = live.plan.configuration(0 if known is None else known.revision, live.arms, self._site)
         live.held = known is not None and wanted != known and live.behind
         if known is not None and live.held:
             wanted = known
         elif known is not None and wanted != known:
-            wanted = live.plan.configuration(
-                known.revision + 1, live.arms, self._site.suite, self._site.keys, self._site.urls
-            )
+            wanted = live.plan.configuration(known.revision + 1, live.arms, self._site)
         signed = await self.link.register(live.name, wanted.statement().signed("analyzer", self.keys.sign))
         signed.check_both(wanted.verify_keys)
         if wanted != known:
@@ -227,10 +214,9 @@ class Analyzer:
         return signed
 
     async def _decoded(self, live: Live, batch: Batch) -> tuple[Statement, Decoded]:
-        # A counter's upper batches belong to several offers, and those may be of several revisions.
-        digests = live.run.digests[batch.number]
+        pinned = self._configuration(live, batch.pin)
         receipt = await self.link.receipt(live.name, batch.number)
-        body = check_receipt(receipt, self._configuration(live, digests[0]), digests[0], batch)
+        body = check_receipt(receipt, pinned, batch)
         hashed, messages = hashlib.sha256(), []
         for part in range(body["parts"]):
             payload = await self.link.messages(live.name, batch.number, part)
@@ -244,23 +230,14 @@ class Analyzer:
             raise BadRelease(f"{len(messages)} messages came where {body['messages']} were announced")
         if len(set(messages)) != len(messages):
             raise BadRelease("a message came twice")
-        opened: list[bytes | None] = [None] * len(messages)
-        for digest in digests:
-            left = [index for index, plain in enumerate(opened) if plain is None]
-            found = await self._opened(live, batch, digest, [messages[index] for index in left])
-            for index, plain in zip(left, found, strict=True):
-                opened[index] = plain
-        decoded = decode(batch.mechanism, opened)
-        check_damage(batch, decoded.damaged)
-        return receipt, decoded
-
-    async def _opened(self, live: Live, batch: Batch, digest: bytes, messages: list[bytes]) -> list[bytes | None]:
-        """Decrypt what was sealed under this configuration."""
-        key = self.keys.by_id(key_id(self._configuration(live, digest).keys["analyzer"].seal))
+        key = self.keys.by_id(key_id(pinned.keys["analyzer"].seal))
         if key is None:
-            raise CroupierError("the key that this batch was sealed to is missing here")
-        info = message_info(live.name, digest, batch.hash)
-        return await self.opener.open([(key.suite, key.private, info, message) for message in messages])
+            raise CroupierError(f"the key that batch {batch.number} is sealed to is missing here")
+        info = message_info(live.name, batch.pin, batch.hash)
+        opened = await self.opener.open([(key.suite, key.private, info, message) for message in messages])
+        decoded = decode(batch.mechanism, opened)
+        check_decoded(batch, decoded.decoded, decoded.damaged)
+        return receipt, decoded
 
     def _configuration(self, live: Live, digest: bytes) -> Configuration:
         return Configuration.from_text(live.run.configuration(digest).text)

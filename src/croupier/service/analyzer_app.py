@@ -31,7 +31,7 @@ from croupier.service.schemas import LONGEST_ARM
 from croupier.service.settings import AnalyzerSettings, origins_of, store_url
 from croupier.service.showing import Shown
 from croupier.service.store import AnalyzerStore
-from croupier.service.waits import Waits, watch
+from croupier.service.waits import LATE_SECONDS, Waits, watch
 from croupier.service.web import (
     BASE,
     add_handlers,
@@ -82,7 +82,7 @@ class AnalyzerApp:
         self.known_admin = known_bearer(settings.admin)
         self.store = AnalyzerStore(store_url(settings.store))
         own = settings.shuffler_internal or settings.shuffler
-        self.waits = Waits("store", "shuffler", "decryption")
+        self.waits = Waits(store=LATE_SECONDS, shuffler=LATE_SECONDS, decryption=LATE_SECONDS)
         self.link = ShufflerLink(own, key_files.bearer(Path(settings.bearer)), self.waits, http)
         self.opener = Opener(settings.openers, self.waits)
         urls = {"analyzer": settings.public_url, "shuffler": settings.shuffler.rstrip("/")}

@@ -47,7 +47,6 @@ class Run:
         self.latest: Offer | None = None
         self.signed: dict[int, Statement] = {}
         self.open: dict[int, Batch] = {}
-        self.digests: dict[int, list[bytes]] = {}
         self.done: set[int] = set()
         self.newest = 0
         """The largest number of a batch so far."""
@@ -104,9 +103,6 @@ class Run:
         for batch in offer.batches:
             if batch.number not in self.done:
                 self.open.setdefault(batch.number, batch)
-                digests = self.digests.setdefault(batch.number, [])
-                if offer.configuration not in digests:
-                    digests.append(offer.configuration)
             self.newest = max(self.newest, batch.number)
 
     def _end(self) -> None:
@@ -118,7 +114,7 @@ class Run:
         """A batch is over, and so are the turns that would go to it."""
         if batch not in self.open:
             raise InvalidParameter("batch", batch, f"an open batch: {sorted(self.open)}")
-        del self.open[batch], self.digests[batch]
+        del self.open[batch]
         self.done.add(batch)
         for number, offer in list(self.offers.items()):
             if any(one.number == batch for one in offer.batches):
@@ -286,9 +282,12 @@ class Live:
         log.info(event, extra={"fields": fields})
 
     def offer_of(self, turn: Wanted) -> Offer:
-        """A wanted turn as an offer under the current configuration."""
+        """A wanted turn as an offer under the current configuration; a batch that is open stays as it was opened."""
         assert self.configured is not None
-        batches = tuple(Batch.of(number, mechanism) for number, mechanism in turn.batches)
+        batches = tuple(
+            self.open[number] if number in self.open else Batch.of(number, self.configured.hash, mechanism)
+            for number, mechanism in turn.batches
+        )
         return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches)
 
     @property

@@ -10,6 +10,7 @@ import glob
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
@@ -55,7 +56,7 @@ class Meters:
             if name in names
         }
         self._gauges = {
-            name: Gauge(f"croupier_{name}", text, [label], registry=registry, multiprocess_mode="livemax")
+            name: Gauge(f"croupier_{name}", text, [label], registry=registry, multiprocess_mode=_worst(name))
             for name, (label, text) in GAUGES.items()
             if name in names
         }
@@ -76,6 +77,11 @@ class Meters:
         if self._directory:
             _forget_the_dead(self._directory)
         return Response(generate_latest(self._registry), media_type=TEXT_TYPE)
+
+
+def _worst(name: str) -> Literal["livemin", "livemax"]:
+    """What several workers show as one: the worst of them."""
+    return "livemin" if name == "ready" else "livemax"
 
 
 def _forget_the_dead(directory: str) -> None:

@@ -10,6 +10,7 @@ from croupier.client.configuration import NAME
 from croupier.client.steps import REPORT_TYPE
 from croupier.service.problems import PROBLEMS, URN
 from croupier.service.schemas import (
+    ADMISSION,
     ANY,
     BASE64,
     COUNT,
@@ -128,7 +129,7 @@ _COMMON = (
 
 SHUFFLER = (
     *_COMMON,
-    _get("/keys", "The shuffler's public keys", fields(verify=BASE64, seal=SUITE_KEYS)),
+    _get("/keys", "The shuffler's public keys", fields(verify=BASE64, seal=SUITE_KEYS, admission=ADMISSION)),
     _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN),
     Operation(
         "put",

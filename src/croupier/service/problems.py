@@ -50,6 +50,7 @@ PROBLEMS: dict[str, Kind] = {
     "wrong-batch": Kind(422, "The report names other batches than its offer"),
     "not-covered": Kind(422, "The offer goes beyond what the signed configuration promises"),
     "bad-signature": Kind(422, "A signature is missing or does not fit"),
+    "broken-promise": Kind(409, "A later revision would change what was promised"),
     "beyond-policy": Kind(422, "This shuffler does not serve experiments with this privacy"),
     "too-busy": Kind(429, "Too many requests at once; try again later"),
     "internal": Kind(500, "Something went wrong here"),

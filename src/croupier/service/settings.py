@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
+from croupier.client.configuration import ADMISSIONS, Admission
 from croupier.client.sealing import DEFAULT_SUITE, SUITES
 from croupier.service.keys import public_key
 
@@ -28,9 +29,10 @@ class ShufflerSettings:
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
     turns as a batch has users are given out, and `spare` more; a turn that is not reported `due_within` seconds is
-    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` is empty when
-    everybody is admitted, or the public key of an issuer of tickets, as base64; spent tokens are remembered `remember`
-    seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this shuffler lends
+    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` has no
+    default: `everybody`, or `tickets` of the holder of the public key `issuer`, who must not be the analyzer. Spent
+    tokens are remembered `remember` seconds, and no ticket may be valid for longer.
+    `largest_epsilon` and `smallest_batch` are what this shuffler lends
     itself to, and `url` the one address of it that it signs. Uploads are written in groups of up to `group_size`, or
     what came in `group_seconds`; `openers` processes open, check and write them, for each worker (0: the worker itself
     does). No more than `queue` requests wait. Pages of the web sites in `origins` may be clients.
@@ -39,6 +41,8 @@ class ShufflerSettings:
     keys: str
     store: str
     analyzer: str
+    admission: str
+    issuer: str = ""
     listen: str = "127.0.0.1:8401"
     url: str = ""
     workers: int = 1
@@ -47,7 +51,6 @@ class ShufflerSettings:
     spare: int = 2
     due_within: int = 30
     report_within: int = 600
-    admission: str = ""
     remember: int = 7 * 86_400
     largest_epsilon: float = 10.0
     smallest_batch: int = 2
@@ -74,8 +77,7 @@ class ShufflerSettings:
         integer("remember", self.remember, self.report_within)
         _secret("analyzer", self.analyzer)
         _web_address("url", self.url)
-        if self.admission:
-            public_key("admission", self.admission)
+        admission_of(self)
         one_of("suite", self.suite, tuple(SUITES))
         if finite("ahead", self.ahead) < 1:
             raise InvalidParameter("ahead", self.ahead, "a number >= 1")
@@ -193,6 +195,12 @@ def origins_of(text: str) -> list[str]:
         if one != "*" and not re.fullmatch(r"https?://[^\s/@?#*]+", one):
             raise InvalidParameter("origins", one, "* or addresses without a path, as https://shop.example")
     return found
+
+
+def admission_of(settings: ShufflerSettings) -> Admission:
+    """Who may take part, as it is signed."""
+    one_of("admission", settings.admission, ADMISSIONS)
+    return Admission(settings.admission, public_key("issuer", settings.issuer) if settings.issuer else None)
 
 
 def _typed(name: str, text: str, kind: type) -> Any:

@@ -141,7 +141,7 @@ def participation(live: Live) -> dict[str, Any]:
         return body
     overhead = SUITES[Configuration.from_text(live.configured.text).suite].overhead
     for offer in offers:
-        shapes = tuple(batch.shape for batch in offer.batches)
+        sealed = ((batch.shape.slots, batch.shape.length + overhead) for batch in offer.batches)
         batches: list[dict[str, Any]] = []
         for batch in offer.batches:
             local = residual(batch.mechanism)
@@ -161,7 +161,7 @@ def participation(live: Live) -> dict[str, Any]:
                 }
             )
         whole = {
-            "upload_bytes": upload_bytes(shapes, overhead),
+            "upload_bytes": upload_bytes(sealed, overhead),
             "sample_upload": _sample_upload(live, offer),
             # A turn shows the same value to all its batches, so what they cost adds up.
             "residual_epsilon": sum(batch["residual_epsilon"] for batch in batches),

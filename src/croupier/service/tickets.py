@@ -45,4 +45,4 @@ def check(issuer: bytes, ticket: bytes, experiment: str, now: float, longest: fl
 
 
 def _said(experiment: str, name: bytes, expires: int) -> bytes:
-    return b"croupier/1 ticket\0" + experiment.encode() + b"\0" + name + expires.to_bytes(8, "big")
+    return b"croupier/2 ticket\0" + experiment.encode() + b"\0" + name + expires.to_bytes(8, "big")

@@ -19,7 +19,7 @@ from croupier.client.configuration import Batch, Configuration, Offer
 from croupier.client.signing import Statement, from_text, to_text
 from croupier.service import records
 from croupier.service.programs import Program, program
-from croupier.service.receipts import check_damage, check_receipt
+from croupier.service.receipts import check_decoded, check_receipt
 from croupier.service.records import LONGEST_LINE, Head
 
 LARGEST = 2**63 - 1
@@ -100,7 +100,9 @@ class _Check:
     configuration: Configuration | None = None
     configurations: dict[bytes, Configuration] = field(default_factory=dict)
     offers: set[int] = field(default_factory=set)
-    batches: dict[int, tuple[Batch, bytes]] = field(default_factory=dict)
+    batches: dict[int, Batch] = field(default_factory=dict)
+    known: dict[int, bytes] = field(default_factory=dict)
+    """Every batch that was ever opened, by number, and its hash."""
     arms: tuple[str, ...] = ()
     head: Head = field(default_factory=Head)
     _signer: Ed25519PublicKey | None = None
@@ -140,9 +142,9 @@ class _Check:
             self.program, self.arms = program(found.program), found.arms
         else:
             before = self.configuration
-            same = (found.experiment, found.program, found.privacy, found.recipe)
-            if same != (before.experiment, before.program, before.privacy, before.recipe):
-                raise CroupierError("a later revision changed the program or what was promised")
+            found.check_promise(before.promise)
+            if found.experiment != before.experiment:
+                raise CroupierError(f"{found.experiment!r} follows {before.experiment!r}")
             if found.revision != before.revision + 1:
                 raise CroupierError(f"revision {found.revision} follows {before.revision}")
             if any(found.keys[server].verify != before.keys[server].verify for server in found.keys):
@@ -171,7 +173,10 @@ class _Check:
             raise CroupierError(f"offer {offer.number} was opened twice")
         self.offers.add(offer.number)
         for batch in offer.batches:
-            self.batches.setdefault(batch.number, (batch, offer.configuration))
+            if batch.number not in self.known and batch.pin == offer.configuration:
+                self.batches[batch.number], self.known[batch.number] = batch, batch.hash
+            elif self.known.get(batch.number) != batch.hash:
+                raise CroupierError(f"batch {batch.number} is pinned to another configuration than it was opened under")
         verdict = self.verdict
         verdict.offers += 1
         verdict.worst_delta = max(verdict.worst_delta, offer.delta(configuration.privacy.epsilon))
@@ -179,11 +184,10 @@ class _Check:
         verdict.smallest = min(verdict.smallest or least, least)
 
     def released(self, record: dict[str, Any]) -> None:
-        batch, digest = self._open(record)
-        configuration = self.configurations[digest]
-        check_receipt(Statement.from_dict("release", record["receipt"]), configuration, digest, batch)
-        check_damage(batch, integer("damaged", record["damaged"], 0))
-        self.running.released(batch.number, _decoded(record["decoded"]))
+        batch, decoded = self._open(record), _decoded(record["decoded"])
+        check_receipt(Statement.from_dict("release", record["receipt"]), self.configurations[batch.pin], batch)
+        check_decoded(batch, decoded, integer("damaged", record["damaged"], 0))
+        self.running.released(batch.number, decoded)
         self.verdict.released += 1
         self.verdict.reports += batch.mechanism.users
         self.verdict.damaged += record["damaged"]
@@ -198,11 +202,11 @@ class _Check:
         self.last_pull, self.verdict.countersigned = record["number"], number + 1
 
     def expired(self, record: dict[str, Any]) -> None:
-        self.running.expired(self._open(record)[0].number)
+        self.running.expired(self._open(record).number)
         self.verdict.expired += 1
 
     def refused(self, record: dict[str, Any]) -> None:
-        self.running.expired(self._open(record)[0].number)
+        self.running.expired(self._open(record).number)
         self.verdict.refused += 1
         self._witnessed(record)
 
@@ -220,7 +224,7 @@ class _Check:
             raise CroupierError("nothing may come before the configuration")
         return self.program
 
-    def _open(self, record: dict[str, Any]) -> tuple[Batch, bytes]:
+    def _open(self, record: dict[str, Any]) -> Batch:
         if record["batch"] not in self.batches:
             raise CroupierError(f"batch {record['batch']} was never opened, or is over")
         return self.batches.pop(record["batch"])

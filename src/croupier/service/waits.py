@@ -22,11 +22,11 @@ LOOK_SECONDS = 1.0
 
 
 class Waits:
-    """Everything that is waited for now, by a word for it."""
+    """Everything that is waited for now, by a word for it, and after how many seconds each is late."""
 
-    def __init__(self, *kinds: str) -> None:
-        self.kinds = kinds
-        self._since: dict[str, dict[int, float]] = {kind: {} for kind in kinds}
+    def __init__(self, **late: float) -> None:
+        self._late = late
+        self._since: dict[str, dict[int, float]] = {kind: {} for kind in late}
         self._numbers = count()
 
     @contextmanager
@@ -48,7 +48,7 @@ class Waits:
     @property
     def trouble(self) -> str:
         """What takes too long, in words."""
-        late = {kind: age for kind, age in self.ages.items() if age > LATE_SECONDS}
+        late = {kind: age for kind, age in self.ages.items() if age > self._late[kind]}
         return "; ".join(f"{kind}: no answer for {age:.0f} seconds" for kind, age in late.items())
 
 

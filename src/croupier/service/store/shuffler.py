@@ -294,10 +294,19 @@ class ShufflerStore:
         with self.database.read() as connection:
             return [(row.experiment, row.number) for row in connection.execute(_FULL)]
 
-    def close_batch(self, experiment: str, number: int, receipt: Callable[[Closing], str]) -> bool:
-        """Mix a full batch's messages into a uniformly random order and make them ready to leave, in one step.
+    def batch(self, experiment: str, number: int) -> tuple[bytes, str] | None:
+        """What a batch is pinned to, and its mechanism; None when it was never opened."""
+        query = select(BATCHES.c.configuration, BATCHES.c.mechanism)
+        with self.database.read() as connection:
+            where = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+            found = connection.execute(query.where(*where)).first()
+        return None if found is None else (found.configuration, found.mechanism)
 
-        False when another worker does it, or has.
+    def close_batch(
+        self, experiment: str, number: int, receipt: Callable[[Closing], str], own: Sequence[bytes] = ()
+    ) -> bool:
+        """Mix a full batch's messages and this server's `own` into a uniformly random order, and make them ready to
+        leave, in one step. False when another worker does it, or has.
         """
         this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
         query = select(BATCHES).where(*this, BATCHES.c.state == "closed")
@@ -310,7 +319,7 @@ class ShufflerStore:
             pools = b"".join(
                 self.vault.show(experiment, number, pool_place(row.key), row.payload)
                 for row in connection.execute(select(POOLS.c.key, POOLS.c.payload).where(*where))
-            )
+            ) + b"".join(own)
             # Rows of an array, not objects: a batch may hold millions of messages.
             messages = without_copies(np.frombuffer(pools, dtype=np.uint8).reshape(-1, length))
             order = random_order(len(messages), self.source)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
@@ -77,6 +79,17 @@ class Meters:
         if self._directory:
             _forget_the_dead(self._directory)
         return Response(generate_latest(self._registry), media_type=TEXT_TYPE)
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """Let processes that are started now be one scrape: a directory of their own, as long as this lasts."""
+    with TemporaryDirectory(prefix="croupier-metrics-") as directory:
+        os.environ[SHARED] = directory
+        try:
+            yield
+        finally:
+            del os.environ[SHARED]
 
 
 def _worst(name: str) -> Literal["livemin", "livemax"]:

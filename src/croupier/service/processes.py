@@ -31,6 +31,7 @@ COMMAND = (sys.executable, "-c", "import sys; from croupier.cli import main; sys
 
 def serve_shuffler(settings: ShufflerSettings) -> None:
     """Serve until SIGTERM or SIGINT; then finish what was begun."""
+    from croupier.service.meters import shared
     from croupier.service.shuffler_app import ShufflerApp
 
     logs.set_up()
@@ -41,7 +42,8 @@ def serve_shuffler(settings: ShufflerSettings) -> None:
         # Everything that can be wrong is found here, once, before workers are started.
         ShufflerApp(settings).shuffler.store.close()
         os.environ[HANDED_ON] = json.dumps(asdict(settings))
-        _run("croupier.service.processes:shuffler_worker", settings, settings.workers)
+        with shared():
+            _run("croupier.service.processes:shuffler_worker", settings, settings.workers)
 
 
 def shuffler_worker() -> Any:

@@ -173,7 +173,7 @@ class Analyzer:
         for turn in live.program.wanted:
             if turn.number in published:
                 continue
-            if turn.number not in live.run.signed:
+            if turn.number not in live.run.opened:
                 if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
                     live.registered = live.held
                     continue

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import lru_cache
 
 from croupier.client.configuration import Batch, Configuration, Offer
-from croupier.client.wire import Reporting, capped_loss
-from croupier.privacy import Loss
 from croupier.protocols import Mechanism
 from croupier.service.programs import BanditProgram, Program
 from croupier.service.records import Record
@@ -56,9 +53,8 @@ class History:
 
     def _opened(self, offer: Offer) -> Record:
         self._batches |= {batch.number: (batch, offer) for batch in offer.batches}
-        mechanisms = tuple(batch.mechanism for batch in offer.batches)
-        self.worst_delta = max(self.worst_delta, _delta(mechanisms, self._epsilon))
-        least = min(mechanism.users for mechanism in mechanisms)
+        self.worst_delta = max(self.worst_delta, offer.delta(self._epsilon))
+        least = min(batch.mechanism.users for batch in offer.batches)
         return {"offer": offer.number, "arm": offer.arm, "users": least}
 
     def _over(self, record: Record) -> Record:
@@ -81,9 +77,3 @@ def _gone(program: Program) -> set[int]:
     if not isinstance(program, BanditProgram):
         return set()
     return {int(arm) for arm in (~program.session.policy.active[0]).nonzero()[0]}
-
-
-@lru_cache(maxsize=1024)
-def _delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
-    """The δ that a turn in these batches really costs at this ε; many turns are alike."""
-    return Loss.total(capped_loss(mechanism) for mechanism in mechanisms).delta(epsilon)

@@ -46,6 +46,8 @@ class Run:
         self.offers: dict[int, Offer] = {}
         self.latest: Offer | None = None
         self.signed: dict[int, Statement] = {}
+        self.opened: set[int] = set()
+        """The numbers of all turns so far; `offers` and `signed` have those that can be taken."""
         self.open: dict[int, Batch] = {}
         self.done: set[int] = set()
         self.newest = 0
@@ -100,6 +102,7 @@ class Run:
     def _opened(self, statement: Statement) -> None:
         offer = Offer.from_text(statement.text)
         self.offers[offer.number], self.signed[offer.number], self.latest = offer, statement, offer
+        self.opened.add(offer.number)
         for batch in offer.batches:
             if batch.number not in self.done:
                 self.open.setdefault(batch.number, batch)

@@ -12,6 +12,7 @@ from croupier.client.configuration import Admission, Batch, Offer
 from croupier.client.steps import REPORT_TYPE
 from croupier.protocols import shuffled_bits
 from croupier.service.problems import PROBLEMS
+from croupier.service.records import Head
 from croupier.service.web import body_of
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,10 @@ async def _provoked(both, attacker, late):
     yield "configuration-conflict", http.put(BASE, json=sign(changed.statement()), **trusted)
     yield "broken-promise", http.put(BASE, json=sign(weaker.statement()), **trusted)
     yield "offer-conflict", http.put(f"{BASE}/offers/0", json={"offer": sign(other.statement())}, **trusted)
+    heads = [Head(0, bytes(32)), Head(0, bytes(31) + b"x")]
+    heads = [http.put(f"{BASE}/head", json=sign(head.statement("colours")), **trusted) for head in heads]
+    assert (await heads[0]).status_code == 200
+    yield "head-conflict", heads[1]
     yield "not-covered", http.put(f"{BASE}/offers/50", json={"offer": sign(weak.statement())}, **trusted)
     yield "bad-signature", http.put(BASE, json=changed.statement().to_dict(), **trusted)
     yield "beyond-policy", http.put(BASE.replace("colours", "greedy"), json=sign(greedy.statement()), **trusted)

@@ -279,17 +279,11 @@ class Offer:
     @cached_property
     def loss(self) -> Loss:
         """The exact loss of a turn: the batches' mechanisms composed, as they are sent."""
-        return Loss.total(capped_loss(batch.mechanism) for batch in self.batches)
+        return _loss(tuple(batch.mechanism for batch in self.batches))
 
     def delta(self, epsilon: float) -> float:
-        """The exact δ of a turn at this ε; computed once, since many devices in a process may ask."""
-        if epsilon not in self._deltas:
-            self._deltas[epsilon] = self.loss.delta(epsilon)
-        return self._deltas[epsilon]
-
-    @cached_property
-    def _deltas(self) -> dict[float, float]:
-        return {}
+        """The exact δ of a turn at this ε."""
+        return _delta(tuple(batch.mechanism for batch in self.batches), epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -332,6 +326,17 @@ def _difference(promised: str, found: Configuration) -> str:
     return f"{'.'.join(path)} was {was!r}, and is {now!r}"
 
 
+def _loss(mechanisms: tuple[Reporting, ...]) -> Loss:
+    return Loss.total(capped_loss(mechanism) for mechanism in mechanisms)
+
+
+@lru_cache(maxsize=1024)
+def _delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
+    # Once for all turns that are alike, of which a log holds many.
+    return _loss(mechanisms).delta(epsilon)
+
+
+@lru_cache(maxsize=1024)
 def recipe_of(mechanism: Reporting) -> dict[str, Any]:
     """What all mechanisms of an experiment have in common, whatever the size of their batch."""
     body = mechanism.to_dict()

@@ -20,7 +20,7 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.protocols.mechanism import canonical
 
 SERVERS = ("analyzer", "shuffler")
-KINDS = ("configuration", "offer", "release")
+KINDS = ("configuration", "offer", "release", "head")
 
 
 class BadSignature(CroupierError):

@@ -166,6 +166,16 @@ SHUFFLER = (
             "experiment-finished",
         ),
     ),
+    _get(_BASE + "/head", "The newest head of the analyzer's log that was countersigned", STATEMENT, _UNKNOWN),
+    Operation(
+        "put",
+        _BASE + "/head",
+        "Countersign the head of the analyzer's log",
+        STATEMENT,
+        STATEMENT,
+        True,
+        (*_WRITES, _UNKNOWN, "bad-signature", "head-conflict"),
+    ),
     Operation(
         "post",
         _BASE + "/assignments",
@@ -256,7 +266,7 @@ ANALYZER = (
         fields(record=COUNT),
         OPERATE,
         True,
-        (*_WRITES, _UNKNOWN, "operation-refused"),
+        (*_WRITES, _UNKNOWN, "operation-refused", "not-ready"),
     ),
 )
 

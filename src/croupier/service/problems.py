@@ -39,6 +39,7 @@ PROBLEMS: dict[str, Kind] = {
     "not-released": Kind(409, "The batch is not ready to be released"),
     "configuration-conflict": Kind(409, "This revision exists with other contents, or an older one was sent"),
     "offer-conflict": Kind(409, "This offer or batch exists with other contents"),
+    "head-conflict": Kind(409, "The log that was countersigned is longer than this one, or another"),
     "operation-refused": Kind(409, "The program does not accept this operation"),
     "experiment-finished": Kind(410, "The experiment has ended"),
     "already-released": Kind(410, "The batch was released and acknowledged; its messages are deleted"),

@@ -198,6 +198,11 @@ class CounterProgram(Program):
         self.stopped = True
 
     @property
+    def unwanted(self) -> set[int]:
+        """All users of these have come: one that still waits for some, in a shuffler that lost them, waits for ever."""
+        return set(self._due)
+
+    @property
     def finished(self) -> bool:
         return self.stopped or (not self.counter.open and not self._due)
 
@@ -223,7 +228,8 @@ class HistogramProgram(Program):
         body = dict(parameters)
         users, self.rounds = body.pop("users"), integer("rounds", body.pop("rounds", 1), 1)
         self.mechanism = histogram(**body | {"universe": universe_from_dict(body["universe"])}).plan(users)
-        self.releases: list[HistogramRelease] = []
+        self.released_rounds = 0
+        self.counts = np.zeros(self.mechanism.size)
         self.stopped = False
         self._batch = 0
 
@@ -233,7 +239,8 @@ class HistogramProgram(Program):
 
     def released(self, batch: int, decoded: Any) -> None:
         self._expect(batch)
-        self.releases.append(HistogramRelease(self.mechanism, np.asarray(decoded, dtype=np.int64)))
+        self.counts += HistogramRelease(self.mechanism, np.asarray(decoded, dtype=np.int64)).counts
+        self.released_rounds += 1
         self._batch += 1
 
     def expired(self, batch: int) -> None:
@@ -250,19 +257,18 @@ class HistogramProgram(Program):
 
     @property
     def finished(self) -> bool:
-        return self.stopped or len(self.releases) >= self.rounds
+        return self.stopped or self.released_rounds >= self.rounds
 
     def show(self) -> dict[str, Any]:
-        counts = np.sum([release.counts for release in self.releases], axis=0) if self.releases else []
-        order = np.argsort(-np.asarray(counts), kind="stable")[:TOP].tolist()
+        order = np.argsort(-self.counts, kind="stable")[:TOP].tolist() if self.released_rounds else []
         name = self.mechanism.universe.name
         return {
-            "users": len(self.releases) * self.mechanism.users,
+            "users": self.released_rounds * self.mechanism.users,
             "planned": self.rounds * self.mechanism.users,
             "rounds": self.rounds,
             "size": self.mechanism.size,
             "radius": self.rounds * self.mechanism.radius(0.05 / self.rounds),
-            "top": [{"item": name(i), "count": float(counts[i])} for i in order],
+            "top": [{"item": name(i), "count": float(self.counts[i])} for i in order],
         }
 
 

@@ -32,6 +32,7 @@ from croupier.service.keys import Keys
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.opening import Job, open_all
 from croupier.service.problems import Problem
+from croupier.service.records import Head
 from croupier.service.store import Arrival, Closing, NewBatch, ShufflerStore, Standing
 
 VERSION = 2
@@ -168,6 +169,29 @@ class Shuffler:
         length = batch.shape.length + self._overhead(name, batch)
         users, slots = batch.mechanism.users, batch.shape.slots
         return NewBatch(batch.number, batch.hash, batch.pin, users, slots, length, expires, batch.text)
+
+    def countersign(self, name: str, statement: Statement) -> Statement:
+        """Sign the head of an analyzer's log too: one hash a number, and numbers never fall. Again is the same."""
+        configuration = Configuration.from_text(self.configuration(name)["body"])
+        _signed(statement, "analyzer", configuration)
+        head = Head.from_statement(statement, name)
+        signed = statement.signed("shuffler", self.keys.sign)
+        known = self.store.put_head(name, head.number, head.hash, json.dumps(signed.to_dict()))
+        if known is not None:
+            raise Problem(
+                "head-conflict",
+                f"the log shown ends with record {head.number}, and record {known} of another log was countersigned: "
+                "the analyzer's store is older than its log was; restore its newest copy, or begin under a new name",
+            )
+        return signed
+
+    def head(self, name: str) -> dict[str, Any]:
+        """The newest head that was countersigned."""
+        envelope = self.store.head(name)
+        if envelope is None:
+            raise Problem("unknown-experiment", "no log of it was countersigned yet")
+        found: dict[str, Any] = json.loads(envelope)
+        return found
 
     def admit(self, name: str, ticket: bytes) -> bytes | None:
         """Whether somebody may take a turn: everybody, or who shows a ticket, whose name this returns."""

@@ -112,6 +112,14 @@ HOLDERS = Table(
     Column("due", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+HEADS = Table(
+    "heads",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("envelope", Text, nullable=False),
+)
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
 
 

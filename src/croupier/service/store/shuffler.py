@@ -20,6 +20,7 @@ from croupier.service.store.schema import (
     BATCHES,
     CONFIGURATIONS,
     EXPERIMENTS,
+    HEADS,
     HOLDERS,
     ISSUED,
     OFFERS,
@@ -184,6 +185,26 @@ class ShufflerStore:
         query = select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
         with self.database.read() as connection:
             return connection.execute(query).scalar()
+
+    def put_head(self, experiment: str, number: int, digest: bytes, envelope: str) -> int | None:
+        """Keep the head of an analyzer's log; where it falls behind or differs, the number that is kept instead."""
+        this = HEADS.c.experiment == experiment
+        row = {"experiment": experiment, "number": number, "hash": digest, "envelope": envelope}
+        with self.database.write() as connection:
+            query = select(HEADS.c.number, HEADS.c.hash).where(this)
+            known = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if known is None:
+                connection.execute(insert(HEADS).values(row))
+            elif number < known.number or (number == known.number and digest != known.hash):
+                return int(known.number)
+            elif number > known.number:
+                connection.execute(update(HEADS).where(this).values(row))
+        return None
+
+    def head(self, experiment: str) -> str | None:
+        """The envelope of the newest head."""
+        with self.database.read() as connection:
+            return connection.execute(select(HEADS.c.envelope).where(HEADS.c.experiment == experiment)).scalar()
 
     def finish(self, experiment: str) -> None:
         """The experiment has ended: whatever is open is deleted."""

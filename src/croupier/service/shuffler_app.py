@@ -62,7 +62,8 @@ LONGEST_HOLD = 10.0
 MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
 LONGEST_DEADLINE = 2.0**53
-CLOSE_SECONDS = 60.0
+CLOSE_SECONDS, LONGEST_CLOSE = 60.0, 1200.0
+"""A batch that takes longer to close is told of; one that takes longer still is begun again."""
 WORK_SECONDS = 60.0
 """A process that has not finished a group by then stands still: for other writers it waits half as long."""
 
@@ -84,7 +85,7 @@ class ShufflerApp:
         self.pool, self.closer = (
             Pool(count, seconds, partial(self.waits.on, kind), _prepare, settings) if settings.openers else None
             # Closing seals as many messages as many users do: it has a process to itself, and nobody waits for it.
-            for kind, count, seconds in (("workers", settings.openers, WORK_SECONDS), ("closing", 1, 20 * CLOSE_SECONDS))
+            for kind, count, seconds in (("workers", settings.openers, WORK_SECONDS), ("closing", 1, LONGEST_CLOSE))
         )
         self.meters = Meters(meters.SHUFFLER)
         self._full = asyncio.Event()

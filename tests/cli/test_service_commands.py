@@ -94,8 +94,8 @@ def test_the_ticket_of_the_document_is_one_that_its_issuers_shuffler_takes(
     (example,) = [block for block in BLOCKS["python"] if "issue(" in block]
     found: dict[str, Any] = {}
     exec(compile(example, "service.md", "exec"), found)
-    settings = ShufflerSettings(keys="k", store="s", analyzer="a", admission=printed[1])
-    issuer = public_key("admission", settings.admission)
+    settings = ShufflerSettings(keys="k", store="s", analyzer="a", admission="tickets", issuer=printed[1])
+    issuer = public_key("issuer", settings.issuer)
     check(issuer, found["ticket"], "onboarding", time.time(), settings.remember)
     with pytest.raises(CroupierError, match="not-admitted"):
         check(issuer, found["ticket"], "another", time.time(), settings.remember)
@@ -105,7 +105,7 @@ def test_the_exceptions_of_the_document_are_those_of_the_client() -> None:
     rows = re.findall(
         r"^\| `(\w+)`(?: \(`([\w.]+)`\))? \| .* \| .* \|$", DOCUMENT.split("## An experiment")[0], re.MULTILINE
     )
-    assert len(rows) == 7
+    assert len(rows) == 8
     for name, module in rows:
         assert issubclass(getattr(import_module(module or "croupier.client"), name), CroupierError)
 

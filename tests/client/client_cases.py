@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from croupier.client.account import Account
-from croupier.client.configuration import Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
+from croupier.client.configuration import EVERYBODY, Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
 from croupier.client.limits import Limits
 from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement
@@ -18,7 +18,8 @@ from croupier.noise import secure
 from croupier.protocols import shuffled_laplace
 
 SUITE = "x25519-aes128gcm"
-MECHANISM = shuffled_laplace(epsilon=1.0, binary=True).plan(users=40)
+OURS = {"honest_fraction": 0.9, "front_noise": True}
+MECHANISM = shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40)
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ def configuration(
         arms=("red", "green"),
         program={"kind": "bandit"},
         recipe=recipe_of(mechanism) | {"smallest": mechanism.users},
-        privacy=Privacy(claim.epsilon, claim.delta, 1.0, "a device", 86_400),
+        privacy=Privacy(claim.epsilon, claim.delta, 0.9, "a device", 86_400),
+        admission=EVERYBODY,
         suite=analyzer.suite,
         keys={"analyzer": analyzer.public, "shuffler": shuffler.public},
-        urls={"analyzer": "http://analyzer.test", "shuffler": "http://shuffler.test"},
+        urls={"analyzer": "https://analyzer.test", "shuffler": "https://shuffler.test"},
     )
     return replace(found, **changes)
 
@@ -64,14 +66,14 @@ def both_signed(statement: Statement, analyzer: Server, shuffler: Server) -> Sta
 
 def offer(signed: Statement, *mechanisms: Reporting, number: int = 0, arm: int | None = 0) -> Offer:
     """An offer under a configuration, with one batch for each mechanism."""
-    batches = tuple(Batch.of(10 + i, mechanism) for i, mechanism in enumerate(mechanisms or (MECHANISM,)))
+    batches = tuple(Batch.of(10 + i, signed.hash, mechanism) for i, mechanism in enumerate(mechanisms or (MECHANISM,)))
     return Offer(Configuration.from_text(signed.text).experiment, signed.hash, number, arm, batches)
 
 
 def device(limits: Limits | None = None, **options: Any) -> Device:
     """A device whose account is in memory."""
     limits = limits or Limits()
-    return Device("http://analyzer.test", Account(None, limits), limits, secure(), **options)
+    return Device("https://analyzer.test", Account(None, limits), limits, secure(), **options)
 
 
 def turn(signed: Statement, found: Offer, token: bytes = bytes(56)) -> Turn:

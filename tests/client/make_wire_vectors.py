@@ -1,8 +1,7 @@
 """Write `wire_vectors.json`: every stage of a report and every number that a client computes, with fixed keys.
 
-Run it from the project's directory: `python tests/client/make_wire_vectors.py`. Version 1 is frozen: reports that are
-in the file stay as they are. Where the sealing was randomized a vector is one that must open; where it names its
-ephemeral keys it can be made again, bit for bit.
+Run it from the project's directory: `python tests/client/make_wire_vectors.py`. Where the sealing was randomized a
+vector is one that must open; where it names its ephemeral keys it can be made again, bit for bit.
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ GROUPS = {
 
 def main() -> None:
     """All mechanisms under the default suite, one under each of the others, and the groups."""
-    kept = json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
     wanted = [(name, SUITE) for name in MECHANISMS | DRAWN]
     wanted += [("shuffled-bits", suite) for suite in SUITES if suite != SUITE]
-    found = {f"{name} {suite}": kept.get(f"{name} {suite}") or vector(name, suite) for name, suite in wanted}
+    found = {f"{name} {suite}": vector(name, suite) for name, suite in wanted}
     found |= {name: group() for name, group in GROUPS.items()}
     PATH.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

@@ -181,7 +181,9 @@ def test_an_upload_is_as_long_as_announced():
     form = shape(mechanism)
     inner = Part(1, tuple(bytes(form.length + 48) for _ in range(form.slots)))
     bundle = Report(bytes(16), bytes(56), 1, (inner, inner)).to_bytes()
-    assert len(Envelope(1, bytes(8), bytes(32), bundle + bytes(48)).to_bytes()) == upload_bytes((form, form), 48)
+    assert len(Envelope(1, bytes(8), bytes(32), bundle + bytes(48)).to_bytes()) == upload_bytes(
+        [(form.slots, form.length + 48)] * 2, 48
+    )
 
 
 def test_contexts_differ_in_experiment_configuration_batch_and_layer():

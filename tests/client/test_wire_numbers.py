@@ -69,20 +69,36 @@ def test_laws_are_those_of_the_formulas(vector):
 def test_the_limit_on_the_noise_is_the_least_that_costs_a_hundredth_of_delta(vector):
     body = json.loads(vector["mechanism"])
     ballot = body.get("ballot")
-    share, parties, users = (
-        (ballot["share"], ballot["size"], ballot["users"]) if ballot else (body["share"], 1, body["users"])
-    )
+    inner = ballot or body
+    share, size, users, front_shares = inner["share"], 1, inner["users"], inner.get("front_shares", 0)
+    if ballot:
+        size = ballot["size"]
     claim = body["guarantee"]
-    allowed = 0.01 * claim["delta"] / ((1.0 + math.exp(claim["epsilon"])) * users)
-    _, law = table(share, parties)
-    above = np.cumsum(law[::-1])[::-1]
-    cap = max(1, int(np.argmax(np.append(above[1:], 0.0) <= allowed)))
+    # The users, and the front where it adds noise of its own, may each exceed their limit equally often.
+    allowed = 0.01 * claim["delta"] / ((1.0 + math.exp(claim["epsilon"])) * (users + (front_shares > 0)))
+    cap, above = least_cap(share, size, allowed)
     assert cap == vector["cap"]
+    front_above = 0.0
+    if front_shares:
+        front, front_tail = least_cap(share, size * front_shares, allowed)
+        front_above = vector["front_above"]
+        assert front == vector["front"]
+        tails = (vector["front_above"], vector["front_above_one_less"])
+        assert (front_tail[front + 1], front_tail[front]) == pytest.approx(tails, rel=1e-8)
+    else:
+        assert vector["front"] == 0
     assert (above[cap + 1], above[cap]) == pytest.approx((vector["above"], vector["above_one_less"]), rel=1e-9)
     own = 1 if not ballot or ballot["side"] == "over" else ballot["size"] - 1
-    form = shape(Batch(0, vector["mechanism"]).mechanism)
+    form = shape(Batch(0, bytes(32), vector["mechanism"]).mechanism)
     assert (form.slots, form.cap, CAP_SHARE) == (vector["slots"], vector["cap"], 0.01) == (own + cap, cap, 0.01)
-    assert form.distance == pytest.approx(users * vector["above"], rel=1e-8)
+    assert form.distance == pytest.approx(users * vector["above"] + front_above, rel=1e-8)
+
+
+def least_cap(share, parties, allowed):
+    """The least count that so many parties' noise exceeds no oftener than this, and P(Z >= x) for every x."""
+    _, law = table(share, parties)
+    above = np.cumsum(law[::-1])[::-1]
+    return max(1, int(np.argmax(np.append(above[1:], 0.0) <= allowed))), above
 
 
 def pairs(body):
@@ -125,13 +141,14 @@ def is_pure(bodies, epsilon):
 def distance_of(body):
     if body.get("carrier", {}).get("kind") == "split-and-mix":
         return 2.0 ** -body["carrier"]["security"]
-    form = shape(Batch(0, json.dumps(body)).mechanism)
+    form = shape(Batch(0, bytes(32), json.dumps(body)).mechanism)
     if form.cap is None:
         return 0.0
     ballot = body.get("ballot")
-    _, law = table(ballot["share"] if ballot else body["share"], ballot["size"] if ballot else 1)
-    users = ballot["users"] if ballot else body["users"]
-    return users * float(law[form.cap + 1 :].sum())
+    inner, size = (ballot, ballot["size"]) if ballot else (body, 1)
+    _, law = table(inner["share"], size)
+    _, whole = table(inner["share"], size * inner["front_shares"])
+    return inner["users"] * float(law[form.cap + 1 :].sum()) + float(whole[form.front + 1 :].sum())
 
 
 @pytest.mark.parametrize("vector", VECTORS["deltas"], ids=lambda v: f"{len(v['mechanisms'])} at {v['epsilon']}")
@@ -141,7 +158,9 @@ def test_the_delta_of_a_turn_is_the_sum_over_all_that_its_views_can_show(vector)
     distance = math.fsum(distance_of(body) for body in bodies)
     assert noise == pytest.approx(vector["noise"], rel=1e-6)
     assert distance == pytest.approx(vector["distance"], rel=1e-8)
-    offer = Offer("x", bytes(32), 0, None, tuple(Batch(i, text) for i, text in enumerate(vector["mechanisms"])))
+    offer = Offer(
+        "x", bytes(32), 0, None, tuple(Batch(i, bytes(32), text) for i, text in enumerate(vector["mechanisms"]))
+    )
     assert offer.delta(epsilon) == pytest.approx(vector["delta"], rel=1e-9)
     # What the reference reports is a bound, and no looser than the document says.
     assert vector["noise"] <= vector["delta"] * (1.0 + 1e-9)

@@ -50,7 +50,8 @@ def test_the_shape_and_the_slots_are_made_again_bit_for_bit(vector):
     offered = Offer.from_text(vector["offer"]["body"]).batches
     for batch, one in zip(offered, batches_of(vector), strict=True):
         form = shape(batch.mechanism)
-        assert (form.slots, form.length, form.cap) == (one["slots"], one["slot_length"], one["cap"])
+        shown = (one["slots"], one["slot_length"], one["cap"], one["front"])
+        assert (form.slots, form.length, form.cap, form.front) == shown
         assert [slot.hex() for slot in slots(batch.mechanism, vector["value"], seeded(seed))] == one["opened"]
 
 
@@ -72,8 +73,8 @@ def test_the_upload_opens_layer_by_layer(vector):
         assert [message.hex() for message in part.messages] == one["messages"]
         opened = [unseal(vector["suite"], private["analyzer"], m, inner).hex() for m in part.messages]
         assert opened == one["opened"]
-    shapes = tuple(batch.shape for batch in offer.batches)
-    assert len(vector["upload"]) == 2 * upload_bytes(shapes, suite.overhead)
+    parts = [(batch.shape.slots, batch.shape.length + suite.overhead) for batch in offer.batches]
+    assert len(vector["upload"]) == 2 * upload_bytes(parts, suite.overhead)
 
 
 def test_the_report_is_laid_out_as_the_tables_say(vector):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from vector_reports import (
-    DRAWN,
-    LEVELS,
-    MECHANISMS,
-)
+from vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
 
 from croupier.client.account import Account, Pending
 from croupier.client.configuration import Batch, Offer
@@ -64,17 +61,24 @@ def laws() -> list[dict[str, Any]]:
 
 
 def caps() -> list[dict[str, Any]]:
-    """The limit on the noise count of one user: by Poisson and by Pólya noise, and for rates far above a hundred."""
-    buckets = histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9)).plan(users=100)
-    wide = histogram(epsilon=0.25, delta=1e-6, universe=Buckets(6), side="under").plan(users=32)
-    mechanisms = [one for one, _, _ in (MECHANISMS | DRAWN).values() if shape(one).cap is not None] + [buckets, wide]
+    """Limits on noise counts, of a user and of the front: Poisson and Pólya, rates far above a hundred, no front."""
+    buckets = histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9), **OURS).plan(users=100)
+    wide = histogram(epsilon=0.25, delta=1e-6, universe=Buckets(6), side="under", **OURS).plan(users=32)
+    alone = counted_messages(epsilon=1.0, delta=1e-6).plan(users=100)
+    mechanisms = [one for one, _, _ in (MECHANISMS | DRAWN).values() if shape(one).cap is not None]
+    mechanisms += [buckets, wide, alone]
     found = []
     for mechanism in mechanisms:
         histogrammed = isinstance(mechanism, HistogramMechanism)
         noise = mechanism.tally.share.times(mechanism.size) if histogrammed else mechanism.share
-        cap = shape(mechanism).cap
-        above = {"above": float(noise.tail(cap)), "above_one_less": float(noise.tail(cap - 1))}
-        found.append({"mechanism": mechanism.to_json(), "cap": cap, "slots": shape(mechanism).slots} | above)
+        form = shape(mechanism)
+        above = {"above": float(noise.tail(form.cap)), "above_one_less": float(noise.tail(form.cap - 1))}
+        limits = {"cap": form.cap, "slots": form.slots, "front": form.front}
+        if form.front:
+            whole = noise.times(mechanism.front_shares)
+            above |= {"front_above": float(whole.tail(form.front))}
+            above |= {"front_above_one_less": float(whole.tail(form.front - 1))}
+        found.append({"mechanism": mechanism.to_json()} | limits | above)
     return found
 
 
@@ -114,17 +118,19 @@ def noise_delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
 def deltas() -> list[dict[str, Any]]:
     """What turns cost: δ of the noise, the distance of carriers and limits, and the δ that the reference reports."""
     laplace, counted = MECHANISMS["shuffled-laplace"][0], MECHANISMS["counted-messages"][0]
-    published = counted_messages(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
-    bits = shuffled_bits(epsilon=0.9, delta=1e-6, constants="published").plan(users=400)
-    uneven = replace(bits, share=Binomial(1, 0.2))
+    published = counted_messages(epsilon=0.9, delta=1e-6, constants="published", **OURS).plan(users=400)
+    bits = shuffled_bits(epsilon=0.9, delta=1e-6, constants="published", **OURS).plan(users=400)
+    uneven = replace(bits, share=Binomial(1, 0.25))
     turns = [((one,), one.guarantee.epsilon) for one, _, _ in (MECHANISMS | DRAWN).values() if one != bits]
     turns += [((uneven,), 0.9), ((published,), 0.9), ((laplace,), 0.5), ((counted,), 0.5)]
     turns += [(LEVELS, 1.0), ((counted, counted), 2.0), ((laplace, laplace), 1.5), ((laplace, laplace), 2.0)]
-    levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published")
+    levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published", **OURS)
     turns.append((levels.mechanisms, 1.0))
     found = []
     for mechanisms, epsilon in turns:
-        offer = Offer("colours", bytes(32), 0, None, tuple(Batch.of(i, one) for i, one in enumerate(mechanisms)))
+        offer = Offer(
+            "colours", bytes(32), 0, None, tuple(Batch.of(i, bytes(32), one) for i, one in enumerate(mechanisms))
+        )
         # One number is compared exactly; a histogram's two counts and several batches are composed on a grid.
         exact = offer.loss.single is not None or offer.loss.ideal.delta(epsilon) == 0.0
         found.append(
@@ -183,36 +189,62 @@ def pieces() -> list[dict[str, int]]:
 def ledger() -> list[dict[str, Any]]:
     """Turns on devices with the default limits, and what each is charged; None where the ledger refuses it."""
     day = 86_400
-    histories: list[tuple[int, list[tuple[int, str, float, float, list[int]]]]] = [
-        (day, [(i, "colours", 1.0, 1e-6, [i]) for i in range(5)] + [(day, "colours", 1.0, 1e-6, [5])]),
-        (
-            2 * day,
-            [(0, "colours", 2.0, 1e-6, [1]), (day, "sounds", 2.0, 1e-6, [1]), (day + 1, "sounds", 2.0, 1e-6, [2])],
-        ),
-        (day, [(0, "colours", 0.5, 1e-6, [1, 2]), (1, "colours", 0.5, 1e-6, [2, 3]), (2, "colours", 0.5, 1e-6, [4])]),
-        (
-            day,
-            [
-                (0, "a", 0.5, 1e-6, [1]),
-                (1, "a", 0.5, 1e-6, [2]),
-                (2, "a", 0.5, 1e-6, [1, 2]),
-                (3, "a", 0.5, 9.5e-5, [3]),
-            ],
-        ),
-        (day, [(0, "a", 2.0, 1e-5, [1]), (1, "a", 2.0, 1e-5, [1]), (2, "b", 2.0, 1e-5, [1])]),
+    histories: list[list[tuple[int, str, int, float, float, list[int]]]] = [
+        [(i, "colours", day, 1.0, 1e-6, [i]) for i in range(5)] + [(day, "colours", day, 1.0, 1e-6, [5])],
+        # Every window: half of the budget comes back when the first turn is a period old, and not all at once.
+        [(i * day // 2, "colours", day, 2.0, 1e-6, [i]) for i in range(4)]
+        + [(2 * day - 1, "colours", day, 2.0, 1e-6, [9])],
+        [
+            (0, "colours", 2 * day, 2.0, 1e-6, [1]),
+            (day, "sounds", 60, 2.0, 1e-6, [1]),
+            (day + 1, "sounds", 60, 2.0, 1e-6, [2]),
+            (2 * day, "sounds", 60, 2.0, 1e-6, [2]),
+        ],
+        # A longer period that is joined later counts what was spent before.
+        [(i * day, "colours", day, 4.0, 1e-6, [i]) for i in range(4)]
+        + [(5 * day, "sounds", 3 * day, 1.0, 1e-6, [1]), (6 * day, "sounds", 3 * day, 1.0, 1e-6, [2])],
+        # Turns that share a batch.
+        [
+            (0, "colours", day, 0.5, 1e-6, [1, 2]),
+            (1, "colours", day, 0.5, 1e-6, [2, 3]),
+            (2, "colours", day, 0.5, 1e-6, [4]),
+            (day, "colours", day, 0.5, 1e-6, [3]),
+        ],
+        [
+            (0, "a", day, 0.5, 1e-6, [1]),
+            (1, "a", day, 0.5, 1e-6, [2]),
+            (2, "a", day, 0.5, 1e-6, [1, 2]),
+            (3, "a", day, 0.5, 9.5e-5, [3]),
+        ],
+        [(0, "a", day, 2.0, 1e-5, [1]), (1, "a", day, 2.0, 1e-5, [1]), (2, "b", day, 2.0, 1e-5, [1])],
+        # A clock that was ahead, and then one that was behind for a while.
+        [
+            (9 * day, "a", day, 3.0, 0.0, [1]),
+            (0, "a", day, 2.0, 0.0, [2]),
+            (day - 1, "a", day, 2.0, 0.0, [2]),
+            (day, "a", day, 2.0, 0.0, [2]),
+            (9 * day + 1, "a", day, 2.0, 0.0, [3]),
+        ],
     ]
     found = []
-    for period, turns in histories:
-        now = [0.0]
-        account, listed = Account(None, Limits(), lambda now=now: now[0], period), []
-        for number, (at, experiment, epsilon, delta, batches) in enumerate(turns):
-            now[0] = float(at)
-            try:
-                account.charge(epsilon, delta, Pending(experiment, "", str(number), "", 0), batches)
-                charged = [account.ledger.charges[-1].cost, account.ledger.charges[-1].delta]
-            except BudgetExceeded:
-                charged = None
-            names = ("at", "experiment", "epsilon", "delta", "batches", "charged")
-            listed.append(dict(zip(names, (at, experiment, epsilon, delta, batches, charged), strict=True)))
-        found.append({"period": period, "turns": listed})
+    for turns in histories:
+        clock = [0.0]
+        account = Account(None, Limits(), lambda clock=clock: clock[0])
+        found.append({"turns": [_turn(account, clock, one) for one in turns]})
     return found
+
+
+def _turn(account: Account, clock: list[float], turn: tuple[int, str, int, float, float, list[int]]) -> dict[str, Any]:
+    """One turn: its experiment is joined, with its period, and then charged."""
+    at, experiment, period, epsilon, delta, numbers = turn
+    clock[0] = float(at)
+    account.period = max(account.period, period)
+    batches = {number: hashlib.sha256(f"{experiment} {number}".encode()).digest() for number in numbers}
+    try:
+        account.charge(epsilon, delta, Pending(experiment, "", str(len(account.turns)), "", 0), batches)
+        charge = account.ledger.charges[-1]
+        charged = [charge.cost, charge.delta]
+    except BudgetExceeded:
+        charged = None
+    names = ("at", "experiment", "period", "epsilon", "delta", "batches", "charged")
+    return dict(zip(names, (at, experiment, period, epsilon, delta, numbers, charged), strict=True))

@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from vector_reports import (
-    COLOURS,
-    SIGN,
-    configuration_of,
-    fixed,
-    signed,
-)
+from vector_reports import COLOURS, OURS, SIGN, configuration_of, fixed, signed
 
 from croupier.client.configuration import Privacy
 from croupier.client.limits import Limits
@@ -27,6 +21,8 @@ from croupier.protocols import (
     shuffled_bits,
     shuffled_laplace,
 )
+
+ALONE = {"epsilon": 1.0, "binary": True, "honest_fraction": 0.9}
 
 
 class Cases:
@@ -43,15 +39,16 @@ class Cases:
 
     def add(self, why: str, name: str, *mechanisms: Any, refused: str | None = "offer", **more: Any) -> None:
         """A case: `refused` says what is refused, the configuration or the offer; None: nothing is."""
-        before, changes = more.pop("before", None), more
+        before, pin, changes = more.pop("before", None), more.pop("pin", name), more
+        pinned = to_text(self.statements[pin].hash)
         texts = [m if isinstance(m, str) else json.dumps(m, sort_keys=True) for m in mechanisms]
         body = {
-            "version": 1,
+            "version": 2,
             "experiment": "colours",
             "configuration": to_text(self.statements[name].hash),
             "offer": 7,
             "arm": 0,
-            "batches": [{"number": 3 + i, "mechanism": text} for i, text in enumerate(texts)],
+            "batches": [{"number": 3 + i, "configuration": pinned, "mechanism": text} for i, text in enumerate(texts)],
         } | changes
         offer = None if refused == "configuration" else signed(Statement.of("offer", body)).to_dict()
         self.cases.append({"why": why, "refused": refused, "before": before, "configuration": name, "offer": offer})
@@ -72,8 +69,8 @@ def changed(mechanism: Reporting, **changes: Any) -> dict[str, Any]:
 def refusals() -> dict[str, Any]:
     """Offers and configurations that differ in one thing from one that is accepted."""
     cases = Cases()
-    laplace = shuffled_laplace(epsilon=1.0, binary=True).plan(users=40)
-    whole = Privacy(1.0, laplace.guarantee.delta, 1.0, "a device", 86_400)
+    laplace = shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40)
+    whole = Privacy(1.0, laplace.guarantee.delta, 0.9, "a device", 86_400)
     plain = configuration_of(laplace, privacy=whole)
     cases.configuration("laplace", signed(plain.statement()))
     cases.add("as promised", "laplace", laplace.to_json(), refused=None)
@@ -81,8 +78,11 @@ def refusals() -> dict[str, Any]:
     fewest = laplace.carrier.pieces
     cases.add("one piece too few", "laplace", changed(laplace, carrier__pieces=fewest - 1))
     cases.add("pieces for less security", "laplace", changed(laplace, carrier__security=30))
-    cases.add("fewer than 19 honest users", "laplace", changed(laplace, honest=18, share__r="1/18", carrier__pieces=99))
-    cases.add("half of the noise", "laplace", changed(laplace, share__r="1/80"))
+    few = changed(laplace, honest=18, front_shares=18, share__r="1/18", carrier__pieces=99)
+    cases.add("fewer than 19 honest users", "laplace", few)
+    cases.add("half of the noise", "laplace", changed(laplace, share__r="1/72"))
+    cases.add("no noise of the front", "laplace", shuffled_laplace(**ALONE).plan(40).to_json())
+    cases.add("a part of a noise of the front", "laplace", changed(laplace, front_shares=35))
     cases.add("noise of half the scale", "laplace", changed(laplace, share__scale="1/2"))
     cases.add("a modulus that does not hold the sum", "laplace", changed(laplace, carrier__modulus=40))
     cases.add("no noise on the device", "laplace", changed(laplace, noise_from="analyzer"))
@@ -90,22 +90,25 @@ def refusals() -> dict[str, Any]:
     vectors = {"kind": "ball", "dimension": 1, "diameter": 2.0, "clip": False}
     cases.add("vectors", "laplace", changed(laplace, values=vectors))
     cases.add("other values than signed", "laplace", changed(laplace, values__clip=True))
-    cases.add("a batch below the smallest", "laplace", shuffled_laplace(epsilon=1.0, binary=True).plan(39).to_json())
+    cases.add(
+        "a batch below the smallest", "laplace", shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(39).to_json()
+    )
     cases.add("no arm", "laplace", laplace.to_json(), arm=None)
     cases.add("an arm that there is not", "laplace", laplace.to_json(), arm=2)
     cases.add("an offer of another experiment", "laplace", laplace.to_json(), experiment="sounds")
     cases.add("no batch", "laplace")
     cases.add("two batches where one was promised", "laplace", laplace.to_json(), laplace.to_json())
-    twice = [{"number": 3, "mechanism": laplace.to_json()}] * 2
+    pin = to_text(cases.statements["laplace"].hash)
+    twice = [{"number": 3, "configuration": pin, "mechanism": laplace.to_json()}] * 2
     cases.add("one batch twice", "laplace", laplace.to_json(), batches=twice)
 
-    partly = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.55).plan(users=100)
+    partly = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.55, front_noise=True).plan(users=100)
     half = configuration_of(partly, privacy=replace(whole, honest_fraction=0.55))
     cases.configuration("partly", signed(half.statement()))
     cases.add("55 honest users of 100 at 0.55", "partly", partly.to_json(), refused=None)
-    cases.add("56 honest users of 100 at 0.55", "partly", changed(partly, honest=56, share__r="1/56"))
+    cases.add("56 honest users of 100 at 0.55", "partly", changed(partly, honest=56, front_shares=56, share__r="1/56"))
 
-    counted = counted_messages(epsilon=1.0, delta=1e-6).plan(users=100)
+    counted = counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=100)
     cases.configuration("counted", signed(configuration_of(counted).statement()))
     cases.add("counts as promised", "counted", counted.to_json(), refused=None)
     thin = noise_to_dict(Poisson(counted.share.rate / 2))
@@ -120,7 +123,7 @@ def refusals() -> dict[str, Any]:
     cases.add("counts of values that are not binary", "uncounted", changed(counted, values__binary=False))
     cases.add("a claim without a number for e^ε", "counted", changed(counted, guarantee__epsilon=1000.0))
 
-    bits = shuffled_bits(epsilon=1.0, delta=1e-6).plan(users=100)
+    bits = shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=100)
     cases.configuration("bits", signed(configuration_of(bits).statement()))
     cases.add("bits as promised", "bits", bits.to_json(), refused=None)
     cases.add("a value told by the number of its bits", "bits", changed(bits, carrier__value_messages=0))
@@ -129,7 +132,7 @@ def refusals() -> dict[str, Any]:
         many = changed(bits, share={"family": "SparseBits", "slots": count, "rate": 1})
         cases.add(f"a report of {count + 1} slots", "bits", many, refused=refused)
 
-    names = histogram(epsilon=1.0, delta=1e-6, universe=COLOURS).plan(users=100)
+    names = histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, **OURS).plan(users=100)
     counting = configuration_of(names, arms=(), program={"kind": "histogram"})
     cases.configuration("histogram", signed(counting.statement()))
     cases.add("a histogram as promised", "histogram", names.to_json(), refused=None, arm=None)
@@ -146,7 +149,7 @@ def refusals() -> dict[str, Any]:
     }.items():
         cases.configuration(why, signed(replace(plain, privacy=replace(whole, **change)).statement()))
         cases.add(why, why, refused="configuration")
-    small = shuffled_laplace(epsilon=1.0, binary=True).plan(users=limits.users - 1)
+    small = shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=limits.users - 1)
     cases.configuration("small", signed(configuration_of(small, privacy=whole).statement()))
     cases.add("batches smaller than the device's", "small", refused="configuration")
     for revision in (1, 2):
@@ -154,6 +157,15 @@ def refusals() -> dict[str, Any]:
     cases.add("a newer revision", "revision 2", laplace.to_json(), refused=None, before="laplace")
     cases.add("the revision before the newest", "revision 1", laplace.to_json(), refused=None, before="revision 2")
     cases.add("a stale revision", "laplace", refused="configuration", before="revision 2")
+    cases.add("a batch opened under an earlier revision", "revision 2", laplace.to_json(), refused=None, pin="laplace")
+    cases.add("a batch opened under a later revision", "revision 1", laplace.to_json(), pin="revision 2")
+    weaker = replace(plain, revision=1, privacy=replace(whole, epsilon=2.0))
+    cases.configuration("weaker", signed(weaker.statement()))
+    cases.add("a revision that promises less", "weaker", refused="configuration", before="laplace")
+    cases.add("a batch opened under another promise", "revision 2", laplace.to_json(), pin="weaker")
+    half_signed = replace(plain, title="?").statement().signed("analyzer", SIGN["analyzer"])
+    cases.configuration("half signed", half_signed)
+    cases.add("a batch opened under what one server signed", "revision 2", laplace.to_json(), pin="half signed")
     cases.configuration("one", plain.statement().signed("analyzer", SIGN["analyzer"]))
     cases.add("one signature is missing", "one", refused="configuration")
     text = plain.statement()

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
-from croupier.client.configuration import Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
+from croupier.client.configuration import EVERYBODY, Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
 from croupier.client.sealing import SUITES, key_id, seal
 from croupier.client.signing import Statement, to_text
 from croupier.client.wire import Envelope, Part, Report, Reporting, message_info, report_info, shape, slots
@@ -33,34 +33,40 @@ from croupier.protocols.values import encode
 SERVERS = ("analyzer", "shuffler")
 SUITE = "x25519-aes128gcm"
 COLOURS = ("red", "green", "blue")
-LEVELS = counter(200, 2, epsilon=1.0, delta=1e-6, over="shuffled-bits").mechanisms
+OURS = {"honest_fraction": 0.9, "front_noise": True}
+"""What a service plans: nine of ten users are counted on, and the front adds a whole noise of its own."""
+LEVELS = counter(200, 2, epsilon=1.0, delta=1e-6, over="shuffled-bits", **OURS).mechanisms
 
 MECHANISMS: dict[str, tuple[Reporting, Any, int]] = {
-    "shuffled-laplace": (shuffled_laplace(epsilon=1.0, binary=True).plan(users=40), 1.0, 1),
-    "shuffled-bits": (shuffled_bits(epsilon=1.0, delta=1e-6).plan(users=200), 1.0, 1),
-    "counted-messages": (counted_messages(epsilon=1.0, delta=1e-6).plan(users=100), 0.0, 1),
-    "histogram": (histogram(epsilon=1.0, delta=1e-6, universe=COLOURS).plan(users=100), "blue", 1),
+    "shuffled-laplace": (shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40), 1.0, 1),
+    "shuffled-bits": (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=200), 1.0, 1),
+    "counted-messages": (counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.0, 1),
+    "histogram": (histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, **OURS).plan(users=100), "blue", 1),
 }
 """What each report is made with: a mechanism, a value, and the seed of the draws."""
 
 DRAWN: dict[str, tuple[Reporting, Any, int]] = {
-    "shuffled-laplace-range": (shuffled_laplace(epsilon=1.0, low=-1, high=3).plan(users=40), 0.3, 6),
-    "shuffled-levels": (shuffled_levels(epsilon=1.0, delta=1e-6).plan(users=100), 0.5, 1),
-    "shuffled-bits-noisy": (shuffled_bits(epsilon=1.0, delta=1e-6).plan(users=32), 0.0, 2),
+    "shuffled-laplace-range": (shuffled_laplace(epsilon=1.0, low=-1, high=3, **OURS).plan(users=40), 0.3, 6),
+    "shuffled-levels": (shuffled_levels(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.5, 1),
+    "shuffled-bits-noisy": (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=32), 0.0, 2),
     "shuffled-bits-published": (
-        shuffled_bits(epsilon=0.9, delta=1e-6, constants="published").plan(users=400),
+        shuffled_bits(epsilon=0.9, delta=1e-6, constants="published", **OURS).plan(users=400),
         1.0,
         1,
     ),
-    "counted-messages-noisy": (counted_messages(epsilon=1.0, delta=1e-6).plan(users=40), 1.0, 1),
-    "counted-messages-under": (counted_messages(epsilon=0.25, delta=1e-6, side="under").plan(users=100), 0.0, 9),
+    "counted-messages-noisy": (counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=40), 1.0, 1),
+    "counted-messages-under": (
+        counted_messages(epsilon=0.25, delta=1e-6, side="under", **OURS).plan(users=100),
+        0.0,
+        9,
+    ),
     "histogram-under": (
-        histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, side="under").plan(users=100),
+        histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, side="under", **OURS).plan(users=100),
         "red",
         7,
     ),
     "histogram-buckets": (
-        histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9, "2024-05", ("red", "green"))).plan(users=2000),
+        histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9, "2024-05", ("red", "green")), **OURS).plan(users=2000),
         "mauve",
         10,
     ),
@@ -91,7 +97,8 @@ def configuration_of(mechanism: Reporting, suite: str = SUITE, **changes: Any) -
         ("red", "green"),
         {"kind": "bandit"},
         recipe_of(mechanism) | {"smallest": mechanism.users},
-        Privacy(1.0, 1.01e-6, 1.0, "a device", 86_400),
+        Privacy(1.0, 1.01e-6, 0.9, "a device", 86_400),
+        EVERYBODY,
         suite,
         {s: ServerKeys(SUITES[suite].public_of(private[s]), SIGN[s].public_key().public_bytes_raw()) for s in SERVERS},
         {"analyzer": "https://analyzer.example", "shuffler": "https://shuffler.example"},
@@ -146,7 +153,7 @@ def report_of(
         statement.hash,
         7,
         0 if configuration.arms else None,
-        tuple(Batch.of(3 + i, m) for i, m in enumerate(mechanisms)),
+        tuple(Batch.of(3 + i, statement.hash, m) for i, m in enumerate(mechanisms)),
     )
     repeatable = name not in MECHANISMS
 
@@ -168,6 +175,7 @@ def report_of(
                 "slots": shape(mechanism).slots,
                 "slot_length": shape(mechanism).length,
                 "cap": shape(mechanism).cap,
+                "front": shape(mechanism).front,
                 "opened": [slot.hex() for slot in opened],
                 "message_info": inner.hex(),
                 "messages": [message.hex() for message in messages],
@@ -222,7 +230,7 @@ def drawn(mechanism: Reporting, value: Any, opened: tuple[bytes, ...], seed: int
 
 def two_batches() -> dict[str, Any]:
     """A counter's turn: one value in two batches of different sizes."""
-    privacy = Privacy(1.0, 1e-6, 1.0, "a device", 86_400)
+    privacy = Privacy(1.0, 1e-6, 0.9, "a device", 86_400)
     configuration = configuration_of(LEVELS[0], arms=(), program={"kind": "counter"}, privacy=privacy)
     return report_of("two-batches", SUITE, configuration, LEVELS, 1.0, 1)
 
@@ -232,7 +240,7 @@ def seals() -> list[dict[str, str]]:
     found = []
     for suite in ("x25519-aes128gcm", "x25519-chacha20poly1305"):
         private, ephemeral = private_seal(suite)["analyzer"], fixed(f"ephemeral {suite}", 32)
-        info = b"croupier/1 message"
+        info = b"croupier/2 message"
         public = SUITES[suite].public_of(private)
         whole = sealed_with(suite, public, b"\x01\x01", info, ephemeral)
         parts = {"private": private, "public": public, "ephemeral": ephemeral, "info": info, "ciphertext": whole}
@@ -242,9 +250,9 @@ def seals() -> list[dict[str, str]]:
 
 def ticket() -> dict[str, Any]:
     """An issuer's ticket, as bytes and as the header that carries it."""
-    key, name, expires = fixed("issuer sign", 32), fixed("ticket", 16), 1_900_000_000
+    key, name, expires = fixed("issuer sign", 32), fixed("ticket", 16), 1_900_022_400
     body = name + expires.to_bytes(8, "big")
-    whole = body + Ed25519PrivateKey.from_private_bytes(key).sign(b"croupier/1 ticket\0colours\0" + body)
+    whole = body + Ed25519PrivateKey.from_private_bytes(key).sign(b"croupier/2 ticket\0colours\0" + body)
     return {
         "private_sign": key.hex(),
         "experiment": "colours",
@@ -258,15 +266,16 @@ def ticket() -> dict[str, Any]:
 def receipt() -> dict[str, Any]:
     """What the shuffler signs of a released batch of the first report above."""
     mechanism = MECHANISMS["shuffled-laplace"][0]
-    statement, batch = signed(configuration_of(mechanism).statement()), Batch.of(3, mechanism)
+    statement = signed(configuration_of(mechanism).statement())
+    batch = Batch.of(3, statement.hash, mechanism)
     body = {
-        "version": 1,
+        "version": 2,
         "experiment": "colours",
         "configuration": to_text(statement.hash),
         "batch": 3,
         "batch_hash": to_text(batch.hash),
         "reports": mechanism.users,
-        "messages": mechanism.users * shape(mechanism).slots,
+        "messages": mechanism.users * shape(mechanism).slots + shape(mechanism).front,
         "length": shape(mechanism).length + SUITES[SUITE].overhead,
         "parts": 1,
         "sha256": to_text(fixed("messages", 32)),

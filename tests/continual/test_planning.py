@@ -9,8 +9,7 @@ import pytest
 from counter_cases import finished_maximal
 
 from croupier.checks import InvalidParameter
-from croupier.continual import Counter, CounterPlan, Tree, best_counter, counter
-from croupier.continual.counter import gaussian_deviation
+from croupier.continual import Counter, CounterPlan, Tree, best_counter, counter, gaussian_deviation
 from croupier.noise import Binomial, SparseBits, seeded
 from croupier.privacy import Loss
 from croupier.simulation.reference_sums import SquareRoot, gaussian_scale

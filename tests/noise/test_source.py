@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from noise_checks import ALARM, chi_square
@@ -16,7 +18,8 @@ from noise_words import ONES, Script, Stream
 
 from croupier.checks import InvalidParameter
 from croupier.noise import SecureSource, SeededSource, Source, secure, seeded
-from croupier.noise.source import below, bernoulli, permutation, residues
+from croupier.noise import source as source_module
+from croupier.noise.source import KEY_WORDS, below, bernoulli, permutation, residues
 
 FORKING = """
 import os
@@ -76,6 +79,79 @@ def test_threads_share_the_secure_source() -> None:
         thread.join()
     assert not failures
     assert len({word for pair in drawn for word in pair}) == 320
+
+
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, bytes]]:
+    """Every key and first counter that secure sources take from now on, as an image of the memory would show them."""
+    seen: list[tuple[bytes, bytes]] = []
+
+    def taken(cipher: algorithms.AES, mode: modes.CTR) -> Cipher[modes.CTR]:
+        seen.append((bytes(cipher.key), bytes(mode.nonce)))
+        return Cipher(cipher, mode)
+
+    monkeypatch.setattr(source_module, "Cipher", taken)
+    return seen
+
+
+def told(state: tuple[bytes, bytes], blocks: int) -> set[int]:
+    """The words that a state tells: those to come, and, by counting backwards, those that its key gave before."""
+    key, counter = state
+    first = (int.from_bytes(counter, "big") - blocks) % 2**128
+    stream = Cipher(algorithms.AES(key), modes.CTR(first.to_bytes(16, "big"))).encryptor()
+    return set(np.frombuffer(stream.update(bytes(32 * blocks)), dtype=np.uint64).tolist())
+
+
+def test_a_memory_image_tells_no_word_from_before_the_last_renewal(states: list[tuple[bytes, bytes]]) -> None:
+    source = SecureSource()
+    before = set(source.words(200).tolist())
+    source.renew()
+    after = set(source.words(200).tolist())
+    old, new = states
+    # The attack works on the key in use, and on no earlier one.
+    assert after <= told(new, 200)
+    assert before <= told(old, 200)
+    assert not before & told(new, 200)
+
+
+def test_who_saw_the_state_before_does_not_know_the_words_after(states: list[tuple[bytes, bytes]]) -> None:
+    source = SecureSource()
+    source.renew()
+    assert not set(source.words(200).tolist()) & told(states[0], 200)
+
+
+def test_two_clones_of_a_machine_draw_other_words_after_a_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as same:
+        same.setattr(os, "urandom", bytes)
+        one, other = SecureSource(), SecureSource()
+    assert one.words(5).tolist() == other.words(5).tolist()
+    one.renew()
+    other.renew()
+    assert not set(one.words(100).tolist()) & set(other.words(100).tolist())
+
+
+def test_entropy_that_others_know_does_not_give_the_next_words_away(
+    monkeypatch: pytest.MonkeyPatch, states: list[tuple[bytes, bytes]]
+) -> None:
+    source = SecureSource()
+    monkeypatch.setattr(os, "urandom", bytes)
+    source.renew()
+    assert states[1] != (bytes(32), bytes(16))
+    assert states[1][0] != states[0][0]
+
+
+def test_a_key_serves_so_many_words_and_no_more(states: list[tuple[bytes, bytes]]) -> None:
+    source = SecureSource()
+    for count, keys in ((KEY_WORDS - 1, 1), (1, 1), (1, 2), (KEY_WORDS + 1, 3), (1, 4)):
+        source.words(count)
+        assert len(states) == keys
+    assert len(set(states)) == 4
+
+
+def test_renewing_a_seeded_source_changes_nothing() -> None:
+    source = seeded(7)
+    source.renew()
+    assert source.words(3).tolist() == seeded(7).words(3).tolist()
 
 
 @pytest.mark.parametrize("source", [secure(), SecureSource(), seeded(1)], ids=repr)

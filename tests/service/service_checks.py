@@ -6,9 +6,12 @@ from hypothesis.stateful import invariant
 from service_machine import SHUFFLER
 from service_model import DEADLINE, DUE_WITHIN, NAMES, Batch, Model
 from service_people import total
+from service_world import SUITE
 
 from croupier.client.configuration import Offer
 from croupier.client.signing import Statement
+from croupier.client.wire import message_info, shape
+from croupier.service.opening import open_all
 from croupier.service.verifying import verify
 
 MOVES = {
@@ -18,6 +21,11 @@ MOVES = {
     "release": ("ready", "released"),
 }
 """What a batch goes through besides filling, by what does it."""
+
+
+def coarse(received, users):
+    """What the public is told of how full a batch is: whole eighths."""
+    return users if received == users else received // -(-users // 8) * -(-users // 8)
 
 
 class Checked(Model):
@@ -34,9 +42,9 @@ class Checked(Model):
     def check_log(self, name):
         """The log only grows, and every new record is what the model says; memory is what the log says."""
         live, before = self.servers.analyzer.analyzer.live[name], self.logs[name]
-        log = self.servers.analyzer.store.read(name)
+        log = live.records
         assert log[: len(before)] == before
-        assert log == live.records
+        assert live.run.head == live._replayed().head
         for place in range(len(before), len(log)):
             self.logs[name] = log[: place + 1]
             self.check_record(name, log[place], log[:place])
@@ -45,6 +53,7 @@ class Checked(Model):
         if record["event"] == "opened":
             for batch in Offer.from_text(record["offer"]["body"]).batches:
                 self.mechanisms[name, batch.number] = batch.mechanism
+                self.infos[name, batch.number] = message_info(name, batch.pin, batch.hash)
         elif record["event"] == "released":
             number = record["batch"]
             assert not any(one.get("batch") == number for one in earlier), f"batch {number} is in the log twice"
@@ -52,8 +61,9 @@ class Checked(Model):
             receipt = Statement.from_dict("release", record["receipt"]).body
             assert len(batch.members) == batch.users == mechanism.users == receipt["reports"]
             assert batch.state in ("ready", "released")
-            self.check_messages(name, number)
-            said = [slot for sent in batch.members for slot in sent.said[number]]
+            key = self.servers.keys["analyzer"].newest(SUITE)
+            own = [(key.suite, key.private, self.infos[name, number], one) for one in self.check_messages(name, number)]
+            said = [slot for sent in batch.members for slot in sent.said[number]] + open_all(own)
             assert record["decoded"] == total(mechanism, said)
             assert record["damaged"] == said.count(None)
         elif record["event"] == "expired":
@@ -62,11 +72,16 @@ class Checked(Model):
             assert record["event"] in ("configured", "operated"), record
 
     def check_messages(self, name, number):
-        """What left is what came in: every message of every member, once, and no other."""
+        """What left is what came in, every message of every member, once, and the front's own, which this returns."""
         left = self.servers.wire.released[f"/experiments/{name}/batches/{number}/messages/0"]
         came = sorted(message for sent in self.batches[name, number].members for message in sent.sealed[number])
         length = len(came[0])
-        assert sorted(left[i : i + length] for i in range(0, len(left), length)) == came
+        found = Counter(left[i : i + length] for i in range(0, len(left), length))
+        assert not Counter(came) - found
+        assert set(found.values()) == {1}
+        own = list(found - Counter(came))
+        assert len(own) == shape(self.mechanisms[name, number]).front
+        return own
 
     def check_standings(self, name):
         found = self.standings(name)
@@ -78,11 +93,12 @@ class Checked(Model):
             batch = self.batches[key]
             if one["state"] != batch.state:
                 self.check_move(name, one["batch"], batch, one["state"])
-            assert (one["users"], one["received"]) == (batch.users, len(batch.members))
+            assert (one["users"], one["received"]) == (batch.users, coarse(len(batch.members), batch.users))
         mine = {key: batch for key, batch in self.batches.items() if key[0] == name}
         assert len(found["batches"]) == len(mine)
-        assert found["accepted"] == sum(len(batch.members) for batch in mine.values())
-        assert found["assigned"] == self.assigned[name]
+        plays = self.servers.shuffler.shuffler.store.plays(name)
+        assert plays == (self.assigned[name], sum(len(batch.members) for batch in mine.values()))
+        assert (found["assigned"], found["accepted"]) == tuple(total // 32 * 32 for total in plays)
         if found["finished"] and name not in self.finished:
             assert self.servers.analyzer.analyzer.live[name].program.finished
             self.finished.add(name)

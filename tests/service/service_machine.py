@@ -90,7 +90,7 @@ class Servers:
             url=SHUFFLER,
             openers=0,
             group_seconds=0.0,
-            **shuffler,
+            **{"admission": "everybody"} | shuffler,
         )
         self._analyzer = AnalyzerSettings(
             keys=str(directory / "analyzer"),

@@ -77,6 +77,7 @@ class Model:
         self.servers = Servers(self.directory, stores, plans(), **limits)
         self.batches: dict[tuple[str, int], Batch] = {}
         self.mechanisms: dict[tuple[str, int], object] = {}
+        self.infos: dict[tuple[str, int], bytes] = {}
         self.turns: list[tuple[str, int | None, int, bytes]] = []
         self.spent: dict[bytes, bytes] = {}
         self.told: dict[bytes, Sent] = {}

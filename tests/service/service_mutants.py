@@ -24,11 +24,13 @@ def releases_again_what_was_acknowledged(monkeypatch):
 
 def acknowledges_before_it_logs(monkeypatch):
     async def take(analyzer, live, number):
+        witness = await analyzer._witnessed(live)
         await analyzer.link.messages(live.name, number, 0)
         receipt, found = await analyzer._decoded(live, live.open[number])
         await analyzer.link.acknowledge(live.name, number)
         decoded = list(found.decoded) if isinstance(found.decoded, tuple) else found.decoded
-        live.record("released", batch=number, decoded=decoded, damaged=found.damaged, receipt=receipt.to_dict())
+        body = {"decoded": decoded, "damaged": found.damaged, "receipt": receipt.to_dict()}
+        await live.record("released", batch=number, witness=witness.to_dict(), **body)
 
     monkeypatch.setattr(Analyzer, "_take", take)
 

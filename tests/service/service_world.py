@@ -15,7 +15,7 @@ from croupier.client.signing import Statement, from_text
 from croupier.client.steps import Device, Joined, Turn
 from croupier.noise import secure
 from croupier.service import keys as key_files
-from croupier.service.experiment import Plan, plan
+from croupier.service.experiment import Plan, Site, plan
 from croupier.service.keys import Keys
 from croupier.service.live import Live
 from croupier.service.problems import Problem
@@ -24,7 +24,16 @@ from croupier.service.store import ShufflerStore
 
 URLS = {"analyzer": "http://analyzer.test", "shuffler": "http://shuffler.test"}
 SUITE = "x25519-aes128gcm"
-GENEROUS = Limits(epsilon=500.0, delta=0.5, users=2, epsilon_per_period=1e6, delta_per_period=0.99)
+GENEROUS = Limits(
+    epsilon=500.0,
+    delta=0.5,
+    users=2,
+    honest_fraction=1.0,
+    epsilon_per_period=1e6,
+    delta_per_period=0.99,
+    front_noise=False,
+    plain_http=True,
+)
 
 
 class Clock:
@@ -70,11 +79,12 @@ class World:
 
     def configuration(self, revision: int = 0) -> Configuration:
         keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "shuffler")}
-        return self.plan.configuration(revision, self.plan.arms, SUITE, keys, URLS)
+        site = Site(SUITE, keys, URLS, self.shuffler.rules.admission)
+        return self.plan.configuration(revision, self.plan.arms, site)
 
     def offers(self) -> list[Offer]:
         """What the program wants at first."""
-        live = type("Begun", (), {"configured": self.signed, "name": self.plan.name})
+        live = type("Begun", (), {"configured": self.signed, "name": self.plan.name, "open": {}})
         return [Live.offer_of(live, turn) for turn in self.plan.program().wanted]  # type: ignore[arg-type]
 
     def open(self, deadline: float | None = None) -> list[Offer]:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from service_attacker import BASE, EXACT, USERS, Attacker
+from service_world import GENEROUS
 from test_apps import Both, check_problem
 
-from croupier.client import AsyncClient, BeyondLimits, Limits
+from croupier.client import AsyncClient, BeyondLimits
 from croupier.client.configuration import Batch, Offer
 from croupier.client.sealing import SUITES
 from croupier.client.wire import REAL, Envelope, shape, slots
@@ -141,12 +142,12 @@ async def an_unsigned_configuration(attacker):
 
 async def an_offer_beyond_the_promise(attacker):
     weak = shuffled_laplace(epsilon=21.0, binary=True).plan(users=USERS)
-    offer = Offer("colours", attacker.configured.hash, 50, 0, (Batch.of(50, weak),))
+    offer = Offer("colours", attacker.configured.hash, 50, 0, (Batch.of(50, attacker.configured.hash, weak),))
     await attacker.put("not-covered", "/offers/50", {"offer": attacker.signed(offer.statement())})
 
 
 async def more_than_the_device_gives(attacker):
-    careful = AsyncClient("http://analyzer.test", http=attacker.both.http, limits=Limits(epsilon=1.0))
+    careful = AsyncClient("http://analyzer.test", http=attacker.both.http, limits=replace(GENEROUS, epsilon=1.0))
     with pytest.raises(BeyondLimits, match="ε = 20 is above"):
         await careful.play("colours")
     assert careful.device.account.ledger.spent == 0

@@ -26,6 +26,7 @@ from service_world import GENEROUS
 from croupier.client import AsyncClient, Refused, Unreachable
 from croupier.client.configuration import Offer
 from croupier.client.signing import from_text
+from croupier.client.steps import Response
 from croupier.service import keys as key_files
 from croupier.service.crowd import wait_finished
 from croupier.service.lean_http import LeanHTTP
@@ -129,16 +130,17 @@ class Watched(LeanHTTP):
         self.begun, self.answers, self._most = 0, Counter(), math.inf
         self._changed = asyncio.Condition()
 
-    async def request(self, method, url, content=None, headers=None):
-        if not url.endswith("/reports"):
-            return await super().request(method, url, content, headers)
+    async def exchange(self, request):
+        if not request.url.endswith("/reports"):
+            return await super().exchange(request)
         async with self._changed:
             await self._changed.wait_for(lambda: self.begun < self._most)
             self.begun += 1
             self._changed.notify_all()
-        answer = await super().request(method, url, content, headers)
-        body = json.loads(answer.content)
-        self.answers[body["status"] if answer.status_code < 400 else body["type"].removeprefix(URN)] += 1
+        answer = await super().exchange(request)
+        if isinstance(answer, Response):
+            body = json.loads(answer.content)
+            self.answers[body["status"] if answer.status < 400 else body["type"].removeprefix(URN)] += 1
         return answer
 
     async def more(self, reports):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import nullcontext
 
 from croupier.service.pool import Pool
 
@@ -16,7 +17,7 @@ def alive(pid):
 
 
 def test_work_goes_on_when_an_idle_process_is_killed_and_nobody_is_left_behind():
-    pool = Pool(3)
+    pool = Pool(3, 60.0, nullcontext)
 
     async def work():
         await pool.warm()

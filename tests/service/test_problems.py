@@ -8,10 +8,11 @@ from service_attacker import ADDRESS, BASE, EXACT, USERS, Attacker
 from sqlalchemy import text
 from test_apps import Both, check_problem
 
-from croupier.client.configuration import Batch, Offer
+from croupier.client.configuration import Admission, Batch, Offer
 from croupier.client.steps import REPORT_TYPE
 from croupier.protocols import shuffled_bits
 from croupier.service.problems import PROBLEMS
+from croupier.service.records import Head
 from croupier.service.web import body_of
 
 ROOT = Path(__file__).parents[2]
@@ -23,12 +24,14 @@ async def _provoked(both, attacker, late):
     trusted = {"headers": attacker.trusted}
     parts = attacker.opened(turn).parts
     offer = next(iter(both.live.offers.values()))
-    weak = Offer("colours", attacker.configured.hash, 50, 0, (Batch.of(50, shuffled_bits(epsilon=9.0).plan(40)),))
+    pin = attacker.configured.hash
+    weak = Offer("colours", pin, 50, 0, (Batch.of(50, pin, shuffled_bits(epsilon=9.0).plan(40)),))
     other = replace(offer, batches=(replace(offer.batches[0], number=77),))
     greedy = replace(
         attacker.configuration, experiment="greedy", privacy=replace(attacker.configuration.privacy, epsilon=21.0)
     )
     changed = replace(attacker.configuration, title="another")
+    weaker = replace(attacker.configuration, revision=1, privacy=replace(attacker.configuration.privacy, delta=0.5))
     forged = attacker.rebuilt(turn, token=bytes(56))
     elsewhere = attacker.rebuilt(turn, parts=tuple(replace(part, batch=9) for part in parts))
     fewer = attacker.rebuilt(turn, parts=tuple(replace(part, messages=part.messages[:-1]) for part in parts))
@@ -36,7 +39,7 @@ async def _provoked(both, attacker, late):
     sign = attacker.signed
     yield "bad-request", http.get(f"{BASE}/configurations/!")
     yield "malformed-report", attacker.send(b"x")
-    yield "unopenable-report", attacker.send(b"\x01" + bytes(99))
+    yield "unopenable-report", attacker.send(b"\x02" + bytes(99))
     yield "unauthorized", http.post(f"{BASE}/finish")
     yield "bad-token", attacker.send(forged)
     yield "token-expired", attacker.send(late)
@@ -48,7 +51,12 @@ async def _provoked(both, attacker, late):
     yield "token-spent", attacker.send(attacker.report(turn, 0.0))
     yield "not-released", http.get(f"{BASE}/batches/0/receipt")
     yield "configuration-conflict", http.put(BASE, json=sign(changed.statement()), **trusted)
+    yield "broken-promise", http.put(BASE, json=sign(weaker.statement()), **trusted)
     yield "offer-conflict", http.put(f"{BASE}/offers/0", json={"offer": sign(other.statement())}, **trusted)
+    heads = [Head(0, bytes(32)), Head(0, bytes(31) + b"x")]
+    heads = [http.put(f"{BASE}/head", json=sign(head.statement("colours")), **trusted) for head in heads]
+    assert (await heads[0]).status_code == 200
+    yield "head-conflict", heads[1]
     yield "not-covered", http.put(f"{BASE}/offers/50", json={"offer": sign(weak.statement())}, **trusted)
     yield "bad-signature", http.put(BASE, json=changed.statement().to_dict(), **trusted)
     yield "beyond-policy", http.put(BASE.replace("colours", "greedy"), json=sign(greedy.statement()), **trusted)
@@ -78,9 +86,9 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, 
             both.clock.now = late.expires
             async for token, request in _provoked(both, attacker, body):
                 await due(token, request)
-            issuer = attacker.configuration.keys["analyzer"].verify
+            issuer = bytes(32)
             rules = both.shuffler.shuffler.rules
-            both.shuffler.shuffler.rules = replace(rules, issuer=issuer)
+            both.shuffler.shuffler.rules = replace(rules, admission=Admission("tickets", issuer))
             await due("not-admitted", http.post(f"{BASE}/assignments"))
             both.shuffler.shuffler.rules = rules
             monkeypatch.setitem(body_of.__globals__, "BODY_SECONDS", 0.05)

@@ -116,7 +116,7 @@ def test_stores_are_their_owners_alone(server, tmp_path, monkeypatch):
     before = os.umask(0o022)
     try:
         if server == "shuffler":
-            processes.serve_shuffler(ShufflerSettings(analyzer="sha256:" + "0" * 64, **where))
+            processes.serve_shuffler(ShufflerSettings(analyzer="sha256:" + "0" * 64, admission="everybody", **where))
         else:
             bearer = str(tmp_path / "bearer")
             settings = AnalyzerSettings(bearer=bearer, admin=bearer, shuffler="https://shuffler.test", **where)

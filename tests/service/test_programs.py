@@ -1,5 +1,7 @@
 """Programs behind the service: the very decisions that their rooms make, given the same events."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ from croupier.bandits import Expired, Released, Session
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.continual import Counter, counter
 from croupier.noise import seeded
-from croupier.service.programs import program
+from croupier.service.programs import POINTS, program
+from croupier.service.thinned import Thinned
 
 BANDIT = {
     "name": "dp-klucb",
@@ -93,16 +96,163 @@ def test_a_counter_is_the_continual_rooms_counter():
     assert not reference.open
 
 
-def test_a_counter_takes_full_batches_only_and_ends_with_one_that_is_refused():
+def told(running, spoiled, seed):
+    """Run a counter to its end: batches come back in any order, and those that are spoiled are refused.
+
+    Returns what it wanted, turn by turn, and the counter of its room that was told the same.
+    """
+    rng, reference = np.random.default_rng(seed), Counter(running.plan)
+    seen, wanted = 0, []
+    while not running.finished:
+        (turn,) = running.wanted
+        wanted.append(turn)
+        reference.arrive(running.plan.tree.low)
+        full = {batch.number: batch for batch in reference.shufflers.full}
+        for number in rng.permutation(sorted(full)).tolist():
+            mechanism = full[number].mechanism
+            if number in spoiled:
+                running.expired(number)
+                reference.leave_out(number)
+            else:
+                decoded = mechanism.simulate(np.ones(mechanism.users), seeded(1000 * seed + number)).decoded
+                running.released(number, decoded)
+                reference.release(number, decoded)
+        seen += 1
+        shown = running.show()
+        assert shown["users"] == reference.users == 32 * seen
+        assert (shown["estimate"], shown["left_out"]) == (reference.estimate, reference.left_out)
+        assert shown["bound"] == reference.bound(0.05)
+        assert shown["points"][-1] == [shown["users"], shown["estimate"], shown["bound"]]
+    return wanted, reference
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_counter_goes_on_without_a_batch_that_is_refused(seed):
+    """As many turns as without: every user still comes, and the truth is within what it says."""
+    rng = np.random.default_rng(seed)
+    running = program({"kind": "counter"} | COUNTER)
+    spoiled = set(rng.choice(12, size=seed, replace=False).tolist())
+    wanted, reference = told(running, spoiled, seed)
+    assert [turn.number for turn in wanted] == list(range(300 // 32))
+    shown = running.show()
+    assert abs(shown["estimate"] - 288) <= shown["bound"]
+    assert (shown["bound"] > running.plan.bound(0.05)) == bool(spoiled)
+    assert running.wanted == []
+    assert not reference.open
+    # Told the same in another order within a turn, it wants the same and ends the same.
+    again = program({"kind": "counter"} | COUNTER)
+    rng = np.random.default_rng(seed + 100)
+    for turn in wanted:
+        assert again.wanted == [turn]
+        due = [number for number, mechanism in turn.batches if (turn.number + 1) * 32 % mechanism.users == 0]
+        for number in rng.permutation(due).tolist():
+            if number in spoiled:
+                again.expired(number)
+            else:
+                mechanism = dict(turn.batches)[number]
+                decoded = mechanism.simulate(np.ones(mechanism.users), seeded(1000 * seed + number)).decoded
+                again.released(number, decoded)
+    assert again.finished
+    assert again.show() == shown
+
+
+def everybody(mechanism):
+    """What a batch decodes to when everybody reports a one and the noise is its mean."""
+    return round(mechanism.noise.mean + mechanism.users / mechanism.unit)
+
+
+def test_a_counter_says_of_how_many_users_nothing_is_known():
+    running = program({"kind": "counter"} | COUNTER)
+    planned = running.show()["bound"]
+    (low, _), (high, upper) = running.wanted[0].batches
+    running.expired(low)
+    shown = running.show()
+    assert (shown["users"], shown["estimate"], shown["left_out"]) == (32, 16.0, 32)
+    assert shown["bound"] == pytest.approx(planned + 16)
+    for _ in range(upper.users // 32 - 2):
+        ((number, mechanism), _) = running.wanted[0].batches
+        running.released(number, everybody(mechanism))
+    assert running.show()["left_out"] == 32
+    running.released(high, everybody(upper))
+    assert running.wanted == []
+    running.expired(next(iter(running._due)))
+    # The upper batch stands for all its users, also those whose lowest batch was left out.
+    assert running.show()["left_out"] == 0
+    assert running.show()["estimate"] == pytest.approx(upper.users, abs=1)
+
+
+def test_a_counter_takes_full_batches_only_and_each_once():
     running = program({"kind": "counter"} | COUNTER)
     low, high = (number for number, _ in running.wanted[0].batches)
-    with pytest.raises(InvalidParameter):
-        running.released(high, 3)
+    before = running.show()
+    for wrong in (high, 99):
+        with pytest.raises(InvalidParameter, match="one that is full"):
+            running.released(wrong, 3)
     with pytest.raises(InvalidParameter):
         running.expired(99)
+    assert running.show() == before
     running.expired(low)
+    for refuse in (running.expired, lambda number: running.released(number, 3)):
+        with pytest.raises(InvalidParameter):
+            refuse(low)
+    assert not running.finished
+
+
+def test_an_upper_batch_that_is_gone_early_is_left_out_when_its_users_have_come():
+    """Its turns stay as they were signed, also those that are opened after it is gone."""
+    running, whole = program({"kind": "counter"} | COUNTER), program({"kind": "counter"} | COUNTER)
+    (_, (high, upper)) = running.wanted[0].batches
+    running.expired(high)
+    with pytest.raises(InvalidParameter):
+        running.expired(high)
+    with pytest.raises(InvalidParameter):
+        running.released(high, 3)
+    for _ in range(upper.users // 32):
+        assert running.wanted == whole.wanted
+        ((number, mechanism), _) = running.wanted[0].batches
+        running.released(number, everybody(mechanism))
+        whole.released(number, everybody(mechanism))
+    whole.expired(high)
+    assert running.show() == whole.show()
+    assert running.wanted == whole.wanted != []
+
+
+def test_an_operators_stop_still_ends_a_counter():
+    running = program({"kind": "counter"} | COUNTER)
+    low, high = (number for number, _ in running.wanted[0].batches)
+    running.expired(low)
+    running.operate("stop", None)
     assert running.finished
     assert running.wanted == []
+    for refuse in (running.expired, lambda number: running.released(number, 3)):
+        with pytest.raises(InvalidParameter, match="stopped"):
+            refuse(high)
+
+
+def test_a_counters_points_stay_few_and_the_newest_is_always_there():
+    running = program({"kind": "counter", "users": 3000, "shufflers": 1, "epsilon": 1.0, "over": "laplace", "low": 2})
+    while not running.finished:
+        turn = running.wanted[0]
+        running.released(turn.number, 1)
+        points = running.show()["points"]
+        assert len(points) <= POINTS
+        assert points[0][0] == 2
+        assert points[-1][0] == 2 * (turn.number + 1)
+    users = [point[0] for point in points]
+    assert len(users) >= POINTS // 2
+    assert {b - a for a, b in itertools.pairwise(users[:-1])} == {8}
+
+
+@pytest.mark.parametrize("most", [2, 3, 4, 5, 10])
+def test_a_thinned_list_is_evenly_spread(most):
+    few = Thinned(most)
+    for number in range(200):
+        few.append(number)
+        found = list(few)
+        assert len(found) <= most
+        assert (found[0], found[-1]) == (0, number)
+        assert len({b - a for a, b in itertools.pairwise(found[:-1])}) <= 1
+        assert len(found) > min(number, most - 1) / 2
 
 
 def test_a_histogram_counts_in_rounds():

@@ -14,15 +14,17 @@ from croupier.cli import main
 from croupier.client.signing import to_text
 from croupier.service import keys as key_files
 from croupier.service.experiment import plan, read_plan
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings, read
+from croupier.service.settings import AnalyzerSettings, ShufflerSettings, admission_of, read
 from croupier.service.shuffler_app import ShufflerApp
 
-GIVEN = {"keys": "k", "store": "s.db", "analyzer": "a"}
+GIVEN = {"keys": "k", "store": "s.db", "analyzer": "a", "admission": "everybody"}
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_file(tmp_path):
     path = tmp_path / "shuffler.toml"
-    path.write_text('keys = "file"\nstore = "file.db"\nanalyzer = "file"\nworkers = 3\nahead = 2\n')
+    path.write_text(
+        'keys = "file"\nstore = "file.db"\nanalyzer = "file"\nadmission = "everybody"\nworkers = 3\nahead = 2\n'
+    )
     environment = {"CROUPIER_SHUFFLER_STORE": "environment.db", "CROUPIER_SHUFFLER_WORKERS": "4"}
     found = read(ShufflerSettings, "SHUFFLER", str(path), {"workers": 5, "keys": None}, environment)
     assert (found.keys, found.store, found.workers, found.ahead) == ("file", "environment.db", 5, 2.0)
@@ -245,12 +247,15 @@ WRONG = {
     "the other server's setting": ("shuffler --poll 3", "setting = 'poll'"),
     "a setting of the wrong type": ("shuffler --workers many", "workers"),
     "a certificate that is none": ("shuffler --certificate good.toml --certificate-key good.toml", "certificate"),
+    "an issuer's key that is none": ("shuffler --admission tickets --issuer AAAA", "issuer"),
+    "tickets of nobody": ("shuffler --admission tickets", "issuer"),
+    "an issuer whom nobody asks": ("shuffler --issuer " + "A" * 43, "issuer"),
+    "an admission that is none": ("shuffler --admission some", "everybody, tickets"),
     "plain http for everybody": ("shuffler --listen 0.0.0.0:0", "plain_http = true"),
     "plain http for everybody, by the analyzer": ("analyzer good.toml --listen [::]:0", "plain_http = true"),
     "a secret over plain http": ("analyzer good.toml --shuffler http://shuffler.test", "an https address"),
     "a secret over plain http inside": ("analyzer good.toml --shuffler-internal http://10.0.0.2", "an https address"),
     "a flag that is none": ("shuffler --plain-http maybe", "--plain-http"),
-    "an issuer's key that is none": ("shuffler --admission AAAA", "admission"),
 }
 FILES = {
     "good.toml": EXPERIMENT,
@@ -283,7 +288,7 @@ def set_up(tmp_path_factory):
 
 
 RIGHT = {
-    "shuffler": ["--keys", "keys", "--store", "s.db", "--analyzer", HASH],
+    "shuffler": ["--keys", "keys", "--store", "s.db", "--analyzer", HASH, "--admission", "everybody"],
     "analyzer": [
         *("--keys", "keys", "--store", "a.db", "--bearer", "keys/bearer", "--admin", "keys/admin"),
         *("--shuffler", "https://shuffler.test"),
@@ -377,17 +382,21 @@ def test_a_public_key_is_read_in_every_form_that_people_paste_and_printed_in_one
 def test_a_shuffler_that_admits_everybody_says_so_at_start(tmp_path, caplog):
     issuer = to_text(key_files.make(tmp_path / "keys").verify)
 
-    async def warnings(admission):
+    async def warnings(**admission):
         caplog.clear()
-        settings = ShufflerSettings(
-            keys=str(tmp_path / "keys"), store=str(tmp_path / "s.db"), analyzer=HASH, openers=0, admission=admission
-        )
+        where = {"keys": str(tmp_path / "keys"), "store": str(tmp_path / "s.db")}
+        settings = ShufflerSettings(analyzer=HASH, openers=0, **where, **admission)
         app = ShufflerApp(settings).app
         async with app.router.lifespan_context(app):
             return [record.message for record in caplog.records if record.levelname == "WARNING"]
 
-    assert asyncio.run(warnings("")) == ["everybody is admitted"]
-    assert asyncio.run(warnings(issuer)) == []
+    assert asyncio.run(warnings(admission="everybody")) == ["everybody is admitted"]
+    assert asyncio.run(warnings(admission="tickets", issuer=issuer)) == []
+
+
+def test_a_shuffler_does_not_start_until_it_is_said_whom_it_admits():
+    with pytest.raises(CroupierError, match="settings are missing: admission"):
+        read(ShufflerSettings, "SHUFFLER", None, {"keys": "k", "store": "s", "analyzer": "a"}, {})
 
 
 def test_settings_of_the_wrong_kind_are_called_by_plain_words():
@@ -397,5 +406,5 @@ def test_settings_of_the_wrong_kind_are_called_by_plain_words():
 
 @pytest.mark.parametrize("form", ["00" * 32, "A" * 43, "A" * 43 + "="])
 def test_an_issuers_key_may_have_any_form_that_people_paste(form):
-    found = ShufflerSettings(**GIVEN, admission=form)
-    assert key_files.public_key("admission", found.admission) == bytes(32)
+    found = ShufflerSettings(**GIVEN | {"admission": "tickets", "issuer": form})
+    assert admission_of(found).issuer == bytes(32)

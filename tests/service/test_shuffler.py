@@ -8,7 +8,7 @@ import pytest
 from service_world import SIGN, SUITE, World, keys_of, signed, upload
 from sqlalchemy import update
 
-from croupier.client.configuration import Batch, Offer
+from croupier.client.configuration import Admission, Batch, Offer
 from croupier.client.sealing import SUITES, key_id, seal
 from croupier.client.signing import Statement, from_text
 from croupier.client.wire import Envelope, Report, report_info
@@ -73,7 +73,7 @@ def test_a_report_sent_twice_counts_once(world):
     body = world.report(turn, 1.0)
     assert world.upload(body) == ["accepted"]
     assert world.upload(body, body) == ["repeated", "repeated"]
-    assert sum(one["received"] for one in world.shuffler.standings(world.plan.name)["batches"]) == 1
+    assert sum(one.received for one in world.shuffler.store.standings(world.plan.name)) == 1
 
 
 def test_two_reports_for_one_token_count_once(world):
@@ -231,7 +231,7 @@ def test_a_shuffler_lends_itself_to_no_more_than_its_rules_allow(sqlite_url):
 def test_an_offer_beyond_the_signed_configuration_is_refused(world):
     offer = world.offers()[0]
     weak = shuffled_bits(epsilon=9.0).plan(users=20)
-    greedy = replace(offer, number=50, batches=(Batch.of(50, weak),))
+    greedy = replace(offer, number=50, batches=(Batch.of(50, offer.configuration, weak),))
     refused("not-covered", world.shuffler.open_offer, world.plan.name, 50, signed(greedy), None)
     refused("bad-signature", world.shuffler.open_offer, world.plan.name, 0, offer.statement(), None)
     lost = replace(offer, configuration=bytes(32))
@@ -271,10 +271,11 @@ def test_every_outcome_of_the_store_is_a_problem_or_a_success(world):
 
 def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
     issuer, stranger = keys_of("issuer").sign, keys_of("thief").sign
-    rules = Rules(issuer=issuer.public_key().public_bytes_raw(), remember=1000)
+    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=2 * tickets.DAY)
     world = World(ShufflerStore(sqlite_url, secure(), bytes(32)), rules)
     world.open()
-    later = int(world.clock.now) + 500
+    now = int(world.clock.now)
+    later = now + 500
     ticket = tickets.issue(issuer, world.plan.name, later)
     first, second = world.turn(ticket), world.turn(ticket)
     assert world.upload(world.report(first, 1.0)) == ["accepted"]
@@ -289,31 +290,46 @@ def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
         ticket[:-1],
         tickets.issue(stranger, world.plan.name, later),
         tickets.issue(issuer, "elsewhere", later),
-        tickets.issue(issuer, world.plan.name, int(world.clock.now)),
-        tickets.issue(issuer, world.plan.name, int(world.clock.now) + 1001),
-        ticket[:16] + (later + 1).to_bytes(8, "big") + ticket[24:],
+        tickets.issue(issuer, world.plan.name, now - tickets.DAY),
+        tickets.issue(issuer, world.plan.name, now + 2 * tickets.DAY + 1),
+        ticket[:16] + (later + tickets.DAY).to_bytes(8, "big") + ticket[24:],
+        _to_the_second(issuer, world.plan.name, now + 500),
     ):
         refused("not-admitted", world.turn, bad)
     world.shuffler.store.close()
 
 
+def _to_the_second(issuer, experiment, expires):
+    """A ticket whose issuer tells when it was issued."""
+    said = bytes(16) + expires.to_bytes(8, "big")
+    assert expires % tickets.DAY
+    return said + issuer.sign(b"croupier/2 ticket\0" + experiment.encode() + b"\0" + said)
+
+
+def test_tickets_of_one_day_all_expire_at_once():
+    issuer = keys_of("issuer").sign
+    seconds = (1, 1000, tickets.DAY - 1, tickets.DAY)
+    found = {tickets.issue(issuer, "colours", 20_000 * tickets.DAY + after)[16:24] for after in seconds}
+    assert found == {(20_001 * tickets.DAY).to_bytes(8, "big")}
+
+
 def test_a_ticket_holder_has_one_turn_at_a_time_however_often_he_asks(sqlite_url):
     """Else one person could take every turn, and no batch would ever fill."""
     issuer = keys_of("issuer").sign
-    rules = Rules(issuer=issuer.public_key().public_bytes_raw(), remember=1000)
+    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=2 * tickets.DAY)
     world = World(ShufflerStore(sqlite_url, secure(), bytes(32)), rules)
     world.open()
     later = int(world.clock.now) + 500
     greedy = tickets.issue(issuer, world.plan.name, later)
     turns = [world.turn(greedy) for _ in range(100)]
     assert len({turn.offer.number for turn in turns}) == 1
-    assert world.shuffler.standings(world.plan.name)["assigned"] == 1
+    assert world.shuffler.store.plays(world.plan.name)[0] == 1
     world.turn(tickets.issue(issuer, world.plan.name, later))
-    assert world.shuffler.standings(world.plan.name)["assigned"] == 2
+    assert world.shuffler.store.plays(world.plan.name)[0] == 2
     # Once overdue it may be somebody else's, and he may be given another.
     world.clock.now += 60
     world.turn(greedy)
-    assert world.shuffler.standings(world.plan.name)["assigned"] == 3
+    assert world.shuffler.store.plays(world.plan.name)[0] == 3
     world.shuffler.store.close()
 
 
@@ -330,7 +346,8 @@ def test_one_ciphertext_in_two_reports_spoils_those_and_not_the_batch(world):
     body = Statement.from_dict("release", world.shuffler.receipt(world.plan.name, number)).body
     payload = world.shuffler.part(world.plan.name, number, 0)
     messages = [payload[i : i + body["length"]] for i in range(0, len(payload), body["length"])]
-    assert len(set(messages)) == len(messages) == body["messages"] == 20 * len(part.messages)
+    due = 20 * len(part.messages) + first.offer.batches[0].shape.front
+    assert len(set(messages)) == len(messages) == body["messages"] == due
     assert sum(message in part.messages for message in messages) == len(part.messages)
 
 

@@ -125,7 +125,13 @@ def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, g
 def _sigma(request: Request) -> float:
     """001's σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
     assert request.protocol is not None
-    return math.sqrt(1.5 * 96.0 * math.log(2.0 / request.protocol.delta) / request.protocol.epsilon**2)
+    tau = 96.0 * math.log(2.0 / request.protocol.delta) / request.protocol.epsilon**2
+    return _noises(request.protocol) * math.sqrt(1.5 * tau)
+
+
+def _noises(protocol: Protocol) -> float:
+    """How many times the papers' σ the noise has: a front that adds a second whole noise makes it √2."""
+    return math.sqrt(2.0) if protocol.front_noise else 1.0
 
 
 def _sdp_ae(request: Request) -> Policy:
@@ -152,7 +158,9 @@ def _batched(sigma: Callable[[Protocol], tuple[float, float, float]]) -> Callabl
 
     def build(request: Request) -> Policy:
         assert request.protocol is not None
-        return _elimination(request, SubExponentialRadius(*sigma(request.protocol)), accumulate=False, growth=2.0)
+        spread, h, local = sigma(request.protocol)
+        radius = SubExponentialRadius(_noises(request.protocol) * spread, h, local)
+        return _elimination(request, radius, accumulate=False, growth=2.0)
 
     return build
 

@@ -45,8 +45,8 @@ class Ladder:
 
     def sizes(self, steps: np.ndarray) -> np.ndarray:
         """The same for an array of steps."""
-        self.size(int(steps.max(initial=0)))
-        return np.asarray(np.asarray(self._sizes, dtype=np.int64)[steps])
+        known, places = np.unique(steps, return_inverse=True)
+        return np.array([self.size(int(step)) for step in known], dtype=np.int64)[places]
 
     def mechanism(self, size: int) -> Mechanism | None:
         """How a batch of this size is made private; None without privacy."""
@@ -55,8 +55,11 @@ class Ladder:
     def cumulants(self, step: int) -> tuple[Floats, Floats]:
         """K(-l) and K(l) of the noise in the batch after `step` earlier ones, in units of a reward."""
         while len(self._cumulants) <= step:
-            mechanism = self.mechanism(self.size(len(self._cumulants)))
-            if mechanism is None:
+            known = len(self._cumulants)
+            mechanism = self.mechanism(self.size(known))
+            if known and self.size(known) == self.size(known - 1):
+                self._cumulants.append(self._cumulants[-1])
+            elif mechanism is None:
                 silent = np.zeros_like(TILTS)
                 self._cumulants.append((silent, silent))
             else:

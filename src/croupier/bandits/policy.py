@@ -119,9 +119,10 @@ class Policy(ABC):
     def tables(self) -> tuple[Floats, Floats]:
         """K(-l) and K(l) of the noise in estimates made of 0, 1, 2, ... batches."""
         most = int(self.batches.max(initial=0))
-        # Built when first needed: published radii never ask for them.
+        # Built when first needed: published radii never ask for them. A share ahead, so that many batches cost no more
+        # than their number.
         if self._tables is None or most >= len(self._tables[0]):
-            self._tables = self.ladder.tables(max(most + 2, 8), accumulate=self.accumulate)
+            self._tables = self.ladder.tables(max(most + most // 8 + 2, 8), accumulate=self.accumulate)
         return self._tables
 
     def pause(self, arm: int) -> None:

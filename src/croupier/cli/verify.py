@@ -1,67 +1,126 @@
-"""`croupier verify`: check a finished experiment from its public transcript."""
+"""`croupier verify`: check an experiment from its public transcript."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, positive
 from croupier.cli.options import print_json
+from croupier.cli.patience import limited
 
 if TYPE_CHECKING:
     from croupier.service.verifying import Verdict
 
 NAME = "verify"
-SUMMARY = "replay a transcript and check every decision, batch size and the privacy claimed"
+SUMMARY = "replay a transcript and check every signature, decision, batch size and the privacy claimed"
+SERVERS = ("analyzer", "shuffler")
+PATIENCE = 60.0
+LONGEST_HEAD = 2**16
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """The transcript."""
+    """The transcript, and what it is compared with."""
     command.add_argument("transcript", metavar="TRANSCRIPT", help="a file, or - for standard input")
-    for server in ("analyzer", "shuffler"):
+    for server in SERVERS:
         command.add_argument(
             f"--{server}", metavar="KEY", help=f"the signing key that the {server} must have, as `serve keys` prints it"
         )
+    command.add_argument("--head", metavar="HASH", help="a record must have this hash, as somebody else's log has")
+    command.add_argument("--front", metavar="URL", help="ask the shuffler at this address which head it countersigned")
+    command.add_argument(
+        "--patience", type=float, default=PATIENCE, metavar="SECONDS", help="before a costly plan is given up (60)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Check it; a transcript that does not follow is one line on stderr and status 2."""
     from croupier.service.keys import public_key
-    from croupier.service.verifying import verify
+    from croupier.service.verifying import lines_of, verify
 
-    try:
-        text = sys.stdin.read() if options.transcript == "-" else Path(options.transcript).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CroupierError(f"{options.transcript} cannot be read: {error}") from None
-    given = {server: getattr(options, server) for server in ("analyzer", "shuffler")}
-    verdict = verify(text, {server: public_key(server, key) for server, key in given.items() if key is not None})
+    given = {server: getattr(options, server) for server in SERVERS}
+    trust = {server: public_key(server, key) for server, key in given.items() if key is not None}
+    head = None if options.head is None else public_key("head", options.head)
+    with limited(float(positive("patience", options.patience))) as pace, _opened(options.transcript) as file:
+        verdict = verify(pace.of(lines_of(file)), trust)
+    if head is not None:
+        verdict.place_of(head)
+    shown = None if options.front is None else _countersigned(verdict, options.front)
     if options.json:
-        print_json(asdict(verdict))
+        print_json(verdict.to_dict())
         return 0
-    print_verdict(verdict)
+    print_verdict(verdict, tuple(trust), shown)
     return 0
 
 
-def print_verdict(verdict: Verdict) -> None:
-    """What was checked, and what cannot be."""
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with Path(name).open("rb") as file:
+            yield file
+    except OSError as error:
+        raise CroupierError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _countersigned(verdict: Verdict, url: str) -> int:
+    """The number of the record that the shuffler says it countersigned last; the transcript must have it."""
+    import httpx
+
+    from croupier.client.signing import Statement
+
+    address = f"{url.rstrip('/')}/experiments/{verdict.experiment}/head"
+    try:
+        with httpx.stream("GET", address, timeout=10.0) as answer:
+            answer.raise_for_status()
+            body = b""
+            for piece in answer.iter_bytes(LONGEST_HEAD):
+                body += piece
+                if len(body) > LONGEST_HEAD:
+                    raise CroupierError(f"{address} answers with more than {LONGEST_HEAD} bytes")
+        return verdict.check_head(Statement.from_dict("head", json.loads(body)))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        if isinstance(error, CroupierError):
+            raise
+        raise CroupierError(f"{address} does not say which head was countersigned: {error}") from None
+
+
+def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | None = None) -> None:
+    """What was checked, who has signed it, and what nobody can check."""
     print(f"{verdict.experiment}: every line follows; the run is {'finished' if verdict.finished else 'not finished'}")
-    print(
-        f"  signatures   both servers signed {verdict.configurations} configuration(s), and each its offers or releases"
-    )
+    print(f"  log          {verdict.records} records, each signed by the analyzer and with the hash of the one before")
+    print(f"  head         {verdict.head} (record {verdict.records - 1})")
+    print(f"               the shuffler has countersigned {_part(verdict.countersigned, verdict.records)}")
+    if shown is None:
+        print("               is more cut off? --front URL asks the shuffler for the newest head that it countersigned")
+    else:
+        print(f"               the newest head that the shuffler shows is that of record {shown}")
     for server, key in verdict.signers.items():
-        print(f"               {server:<8} {key}")
-    print(f"  decisions    {verdict.offers} offers are those that the program wants, {verdict.operations} operations")
+        compared = "as you gave it" if server in trusted else f"not compared: --{server} KEY says whom you trust"
+        print(f"  {server:<12} {key} ({compared})")
+    print(f"  configured   {verdict.configurations} time(s), signed by both servers")
+    print(f"  decisions    {verdict.offers} offers are those that the program wants")
     print(
-        f"  batches      {verdict.released} released, each with exactly its users ({verdict.reports:,} reports, "
-        f"smallest batch {verdict.smallest}); {verdict.expired} expired, {verdict.refused} refused by the analyzer; "
-        f"{verdict.damaged} damaged messages"
+        f"  batches      {verdict.released} releases signed by the shuffler, each with exactly its users "
+        f"({verdict.reports:,} in all batches together, smallest batch {verdict.smallest})"
     )
     print(
         f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {verdict.claimed_delta:.3g}) claimed for a turn; "
         f"recomputed δ = {verdict.worst_delta:.3g} at that ε"
     )
-    print("  not shown    that the released numbers are what the messages said: only the analyzer saw those;")
-    print("               and that a batch which expired or was refused had to be")
+    print("  not shown    that the released numbers are what the messages said: only the analyzer saw those.")
+    print(
+        f"               Its word alone: {verdict.damaged} damaged messages, {verdict.expired} batches expired, "
+        f"{verdict.refused} refused, {verdict.operations} operations"
+    )
+
+
+def _part(some: int, of: int) -> str:
+    return f"records 0 to {some - 1}; the {of - some} after that are the analyzer's alone" if some else "none of it yet"

@@ -1,4 +1,4 @@
-"""The device's own account on disk: its ledger with its period, whom it trusts, and reports that may not be lost.
+"""The device's own account on disk: its ledger over time, what it joined, and reports that may not be lost.
 
 Every change is one atomic write, synced before anything is sent. A charge and the sealed report it pays for are written
 together: after a crash the same bytes go out again under the same report id, so nothing is charged or counted twice.
@@ -11,23 +11,32 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from croupier.checks import CroupierError, InvalidParameter, integer
-from croupier.client.configuration import Configuration
+from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, positive
+from croupier.client.configuration import BrokenPromise, Configuration
 from croupier.client.limits import Limits
-from croupier.client.signing import BadSignature, Statement, from_text, to_text
-from croupier.privacy import Charge, Ledger
+from croupier.client.signing import SERVERS, BadSignature, Statement, from_text, to_text
+from croupier.privacy import BudgetExceeded, Charge, Ledger
 
-VERSION = 1
+VERSION = 2
+
+
+class Spent(BudgetExceeded):
+    """A turn that the budget does not cover now; `until` is when it will, in Unix time, or None when never."""
+
+    def __init__(self, why: str, until: float | None) -> None:
+        super().__init__(why)
+        self.until = until
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A report that is paid for and not yet known to have arrived."""
+    """A report that is paid for and not yet known to have arrived; `experiment` is its address at the analyzer."""
 
     experiment: str
     url: str
@@ -38,19 +47,56 @@ class Pending:
 
 @dataclass(frozen=True)
 class Trusted:
-    """The keys of an experiment's servers as first seen or as pinned, and the newest revision that they signed."""
+    """What a device joined: the servers' keys as first seen or pinned, their promise, and their newest revision."""
 
     analyzer: str
     shuffler: str
     revision: int
+    promise: str
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A turn that was paid for: its experiment's address, its cost by itself, its batches' hashes by number, its time.
+
+    A clock that was set back makes it a turn of the future. Until its own time comes (again), it counts from when this
+    was noticed: neither is the ledger locked for as long as the clock was ahead, nor does a clock that is wrong for a
+    while make it forget.
+    """
+
+    experiment: str
+    epsilon: float
+    delta: float
+    batches: dict[str, str]
+    at: float
+    noticed: float | None = None
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, "[)")
+        # A time that is no number would never count.
+        finite("at", self.at)
+        if self.noticed is not None:
+            finite("noticed", self.noticed)
+        if not isinstance(self.batches, dict):
+            raise InvalidParameter("batches", self.batches, "hashes by number")
+
+    def since(self, now: float) -> float:
+        """The time from which it counts."""
+        if self.at <= now:
+            return self.at
+        return now if self.noticed is None else min(now, self.noticed)
+
+    def seen(self, now: float) -> Paid:
+        """The same turn, with what this look at the clock tells."""
+        return self if self.at <= now else replace(self, noticed=self.since(now))
 
 
 @dataclass(frozen=True)
 class Group:
-    """Turns of one experiment that share batches: together they are one change of those batches' sums."""
+    """Turns that share batches: together they are one change of those batches' sums."""
 
-    experiment: str
-    batches: tuple[int, ...]
+    batches: set[str]
     turns: int
 
 
@@ -61,8 +107,12 @@ class Account:
     Turns in different batches add up. k turns that share a batch are k steps from neighbour to neighbour, and cost
     (kε, δ(1 + e^ε + … + e^{(k-1)ε})): each costs more δ than the one before.
 
-    The ledger renews when `period` seconds have passed since its first charge: the longest period of any experiment
-    that the device joined, and never less than the device's own shortest one.
+    A turn at time t is paid for only when all turns of (t - period, t] together stay within the budget. `period` never
+    falls: it is the longest of any experiment that the device joined, and never less than the device's own shortest
+    one. So every window of that length holds the budget at most once, as soon as one turn in it was paid for under that
+    period: the last turn in the window was paid for under this period or a longer one, together with all others of the
+    window, and fewer turns never cost more. Turns are kept as long as the longest period that the device may ever get,
+    so that joining it counts them again.
 
     >>> account = Account(None, Limits(epsilon_per_period=1.5), clock=lambda: 0.0)
     >>> account.left
@@ -73,16 +123,13 @@ class Account:
     limits: Limits
     clock: Callable[[], float] = time.time
     period: int = 1
-    started: float | None = None
-    ledger: Ledger = field(init=False)
+    turns: list[Paid] = field(default_factory=list)
     trusted: dict[str, Trusted] = field(default_factory=dict)
     pending: dict[str, Pending] = field(default_factory=dict)
-    groups: list[Group] = field(default_factory=list)
     _lock: int | None = field(default=None, init=False, repr=False)
     _change: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.ledger = self._fresh_ledger()
         self.period = max(self.period, self.limits.shortest_period)
         if self.path is not None:
             self.path = Path(self.path)
@@ -106,55 +153,114 @@ class Account:
                 raise
 
     @property
+    def ledger(self) -> Ledger:
+        """The budget, and what the turns that count now cost."""
+        return self._ledger(self._counted(self.clock()))
+
+    @property
     def left(self) -> float:
-        """How much ε the rest of this period may still cost."""
-        self._renew()
+        """How much ε may still be spent now."""
         return self.ledger.left
 
-    def trust(self, configuration: Configuration, statement: Statement, pinned: dict[str, bytes] | None) -> None:
-        """Check a configuration's signatures against the keys that were pinned or first seen, and remember them."""
-        known = self.trusted.get(configuration.experiment)
-        expected = pinned or ({name: from_text("key", getattr(known, name)) for name in _SERVERS} if known else None)
+    @property
+    def renews_at(self) -> float | None:
+        """When the oldest turn that counts stops to count, in Unix time; None when nothing is spent."""
+        now = self.clock()
+        return min((turn.since(now) + self.period for turn in self._counted(now)), default=None)
+
+    def trust(
+        self, address: str, configuration: Configuration, statement: Statement, pinned: dict[str, bytes] | None
+    ) -> None:
+        """Check a configuration's keys, signatures and promise against what was pinned or first seen; remember it.
+
+        `address` is the experiment's, at its analyzer: another analyzer may have one of the same name.
+        """
+        known = self.trusted.get(address)
+        expected = pinned or ({name: from_text("key", getattr(known, name)) for name in SERVERS} if known else None)
         if expected is not None and expected != configuration.verify_keys:
             raise BadSignature(f"{configuration.experiment} is signed by other keys than this device trusts")
         statement.check_both(configuration.verify_keys)
-        if known is not None and configuration.revision < known.revision - 1:
-            # One revision back may still have open batches; an older one is a replay.
-            raise BadSignature(f"revision {configuration.revision} is stale: {known.revision} has been seen")
+        if known is not None:
+            configuration.check_promise(known.promise)
+            if configuration.revision < known.revision - 1:
+                # One revision back may still be offered; an older one is a replay.
+                raise BadSignature(f"revision {configuration.revision} is stale: {known.revision} has been seen")
         revision = max(configuration.revision, known.revision if known else 0)
-        found = Trusted(**{name: to_text(key) for name, key in configuration.verify_keys.items()}, revision=revision)
-        period = max(self.period, configuration.privacy.period)
-        if found != known or period != self.period:
-            with self._change:
-                self.trusted[configuration.experiment], self.period = found, period
+        keys = {name: to_text(key) for name, key in configuration.verify_keys.items()}
+        found = Trusted(**keys, revision=revision, promise=configuration.promise)
+        with self._change:
+            period = max(self.period, configuration.privacy.period)
+            if found != known or period != self.period:
+                self.trusted[address], self.period = found, period
                 self._write()
 
-    def check(self, epsilon: float, delta: float, experiment: str, batches: Collection[int] = ()) -> None:
-        """Refuse a turn that the rest of this period cannot pay for."""
-        self._renew()
-        self.ledger.check(self._cost(epsilon, delta, experiment, batches)[0])
+    def check(self, epsilon: float, delta: float, address: str, batches: Mapping[int, bytes] | None = None) -> None:
+        """Refuse a turn that cannot be paid for now, or whose batches (hashes by number) are known as others."""
+        self._payable(Paid(address, epsilon, delta, _named(batches), self.clock()))
 
-    def charge(self, epsilon: float, delta: float, pending: Pending, batches: Collection[int] = ()) -> None:
+    def charge(
+        self, epsilon: float, delta: float, pending: Pending, batches: Mapping[int, bytes] | None = None
+    ) -> None:
         """Charge a turn and keep its report, in one write, before it is sent; refuse when the budget is spent."""
         with self._change:
-            self._renew()
-            charge, joined, group = self._cost(epsilon, delta, pending.experiment, batches)
-            self.ledger.take(charge)
-            self.groups = [one for one in self.groups if one not in joined] + [group]
-            if self.started is None:
-                self.started = self.clock()
+            now = self.clock()
+            turn = Paid(pending.experiment, epsilon, delta, _named(batches), now)
+            self._payable(turn)
+            # Only here is anything forgotten: a clock that is wrong while nothing is charged does no harm.
+            oldest = now - max(self.limits.longest_period, self.period)
+            self.turns = [*(one for one in self.turns if one.since(now) > oldest), turn]
             self.pending[pending.report] = pending
             self._write()
 
-    def _cost(
-        self, epsilon: float, delta: float, experiment: str, batches: Collection[int]
-    ) -> tuple[Charge, list[Group], Group]:
-        """What a turn in these batches costs, the groups of turns that it joins, and the group that they become."""
-        joined = [one for one in self.groups if one.experiment == experiment and {*one.batches} & {*batches}]
-        numbers = {*batches}.union(*(one.batches for one in joined))
-        group = Group(experiment, tuple(sorted(numbers)), 1 + sum(one.turns for one in joined))
-        paid = sum(_steps(epsilon, one.turns) for one in joined)
-        return Charge(experiment, epsilon, delta * (_steps(epsilon, group.turns) - paid)), joined, group
+    def _counted(self, now: float) -> list[Paid]:
+        """The turns within the period before now, the oldest first."""
+        with self._change:
+            if any(turn.at > now for turn in self.turns):
+                # What the clock showed is written with the next change.
+                self.turns = [turn.seen(now) for turn in self.turns]
+            counted = [turn for turn in self.turns if turn.since(now) > now - self.period]
+        return sorted(counted, key=lambda turn: turn.since(now))
+
+    def _ledger(self, turns: list[Paid]) -> Ledger:
+        return Ledger(self.limits.epsilon_per_period, self.limits.delta_per_period, charges=_costs(turns))
+
+    def _payable(self, turn: Paid) -> None:
+        """Refuse a turn that the budget does not cover, and say when it will."""
+        self._check_batches(turn)
+        counted = self._counted(turn.at)
+        try:
+            self._pay(counted, turn)
+        except BudgetExceeded as refusal:
+            until = self._until(counted, turn)
+            when = "never" if until is None else f"in {math.ceil(until - turn.at)} s"
+            raise Spent(f"{refusal}; there is enough {when}", until) from None
+
+    def _check_batches(self, turn: Paid) -> None:
+        """Refuse a batch that this device reported to when it comes under another hash."""
+        for known in self.turns:
+            if known.experiment == turn.experiment:
+                for number in known.batches.keys() & turn.batches.keys():
+                    if known.batches[number] != turn.batches[number]:
+                        raise BrokenPromise(f"batch {number} of {turn.experiment} has another pin than before")
+
+    def _pay(self, counted: list[Paid], turn: Paid) -> None:
+        *others, charge = _costs([*counted, turn])
+        Ledger(self.limits.epsilon_per_period, self.limits.delta_per_period, charges=others).check(charge)
+
+    def _until(self, counted: list[Paid], turn: Paid) -> float | None:
+        """When so many of the oldest turns no longer count that this one is covered."""
+
+        def covered(left_out: int) -> bool:
+            try:
+                self._pay(counted[left_out:], turn)
+            except BudgetExceeded:
+                return False
+            return True
+
+        if not covered(len(counted)):
+            return None
+        fewest = bisect_left(range(len(counted)), True, key=covered)
+        return counted[fewest - 1].since(turn.at) + self.period
 
     def settle(self, report: str) -> None:
         """A report's fate is known: it need not be sent again. The charge stays."""
@@ -167,19 +273,6 @@ class Account:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def _fresh_ledger(self) -> Ledger:
-        return Ledger(self.limits.epsilon_per_period, self.limits.delta_per_period)
-
-    def _renew(self) -> None:
-        if self.started is None:
-            return
-        now = self.clock()
-        if now >= self.started + self.period:
-            self.ledger, self.started, self.groups = self._fresh_ledger(), None, []
-        # A clock that was ahead and was set right must not lock the ledger for as long as it was ahead.
-        elif now < self.started:
-            self.started = now
 
     def _take_lock(self) -> None:
         try:
@@ -198,19 +291,13 @@ class Account:
         try:
             body = json.loads(text)
             integer("version", body.pop("version"), VERSION, VERSION)
-            kept = Ledger.from_json(body["ledger"])
             self.period = max(integer("period", body["period"], 1), self.limits.shortest_period)
-            self.started = body["started"]
-            self.trusted = {name: Trusted(**one) for name, one in body["trusted"].items()}
+            self.turns = [Paid(**one) for one in body["turns"]]
+            self.trusted = {address: Trusted(**one) for address, one in body["trusted"].items()}
             self.pending = {one["report"]: Pending(**one) for one in body["pending"]}
-            # Files of before have none.
-            groups = body.get("groups", [])
-            self.groups = [Group(one["experiment"], tuple(one["batches"]), one["turns"]) for one in groups]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             # A ledger that cannot be read must not be taken for an empty one.
             raise InvalidParameter("account", str(self.path), f"a readable account ({error})") from None
-        # The device's limits may have changed since; what was spent has not.
-        self.ledger = replace(self._fresh_ledger(), charges=kept.charges)
 
     def _write(self) -> None:
         if self.path is None:
@@ -218,22 +305,39 @@ class Account:
         body = {
             "version": VERSION,
             "period": self.period,
-            "started": self.started,
-            "ledger": self.ledger.to_json(),
-            "trusted": {name: asdict(one) for name, one in self.trusted.items()},
-            "pending": [asdict(one) for one in self.pending.values()],
-            "groups": [asdict(one) for one in self.groups],
+            "turns": [vars(one) for one in self.turns],
+            "trusted": {address: asdict(one) for address, one in self.trusted.items()},
+            "pending": [vars(one) for one in self.pending.values()],
         }
         write_atomically(self.path, json.dumps(body).encode())
 
 
-_SERVERS = ("analyzer", "shuffler")
+def _named(batches: Mapping[int, bytes] | None) -> dict[str, str]:
+    """Batches' hashes by number, as JSON has them."""
+    return {str(number): to_text(found) for number, found in (batches or {}).items()}
+
+
+def _costs(turns: Iterable[Paid]) -> list[Charge]:
+    """What each turn costs after those before it.
+
+    Turns share a batch when its hash is the same: an experiment that is reached at two addresses is one.
+    """
+    charges, groups = [], dict[str, Group]()
+    for turn in turns:
+        hashes = turn.batches.values()
+        joined = {id(group): group for name in hashes if (group := groups.get(name)) is not None}.values()
+        group = Group({*hashes}.union(*(one.batches for one in joined)), 1 + sum(one.turns for one in joined))
+        groups |= dict.fromkeys(group.batches, group)
+        due, paid = (sum(_steps(turn.epsilon, one.turns) for one in some) for some in ([group], joined))
+        steps = due if math.isinf(due) else due - paid
+        charges.append(Charge(turn.experiment, turn.epsilon, turn.delta * steps if turn.delta else 0.0))
+    return charges
 
 
 def _steps(epsilon: float, turns: int) -> float:
     """1 + e^ε + … + e^{(turns-1)ε}, or infinity when that is too large to matter."""
     try:
-        return math.fsum(math.exp(epsilon * step) for step in range(turns))
+        return math.expm1(epsilon * turns) / math.expm1(epsilon)
     except OverflowError:
         return math.inf
 

@@ -7,22 +7,20 @@ import time
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import InvalidParameter
 from croupier.client.account import Account
+from croupier.client.exchange import AsyncExchange, Exchange
 from croupier.client.limits import Limits
-from croupier.client.steps import Device, Joined, Pause, Request, Response, Steps, Turn
+from croupier.client.steps import Device, Joined, Lost, Pause, Response, Steps, Turn
 from croupier.noise import Source, secure
-
-if TYPE_CHECKING:
-    import httpx
-
-TIMEOUT = 30.0
 
 
 class _Base:
     """What both clients are made of; see `Client`."""
+
+    _exchange: type[Any]
 
     def __init__(
         self,
@@ -38,22 +36,22 @@ class _Base:
         if not str(analyzer).startswith(("http://", "https://")):
             raise InvalidParameter("analyzer", analyzer, "an http or https address")
         limits = limits or Limits()
+        limits.check_address(analyzer)
         kept = Account(None if account is None else Path(account), limits, clock)
         self.device = Device(analyzer.rstrip("/"), kept, limits, source or secure(), trust, clock)
-        self._http, self._own_http = http, http is None
+        # A crowd brings an exchange of its own; anything else is a client of httpx.
+        self._shared = hasattr(http, "exchange")
+        self._wire = http if self._shared else self._exchange(http)
 
     @property
     def left(self) -> float:
-        """How much ε the device's ledger still has for this period."""
+        """How much ε the device's ledger still has now."""
         return self.device.account.left
 
-    def _request(self, request: Request) -> dict[str, Any]:
-        return {
-            "method": request.method,
-            "url": request.url,
-            "content": request.content or None,
-            "headers": request.headers,
-        }
+    @property
+    def renews_at(self) -> float | None:
+        """When more of it will be left, in Unix time; None when nothing is spent."""
+        return self.device.account.renews_at
 
 
 class Client(_Base):
@@ -65,7 +63,11 @@ class Client(_Base):
         with Client("https://analyzer.example", account="croupier.json") as client:
             turn = client.play("homepage")
             client.report(turn, reward=show(turn.arm_name))
+
+    `http` may be an httpx client of the app's own, with its proxies or certificates.
     """
+
+    _exchange = Exchange
 
     def __enter__(self) -> Client:
         return self
@@ -97,14 +99,11 @@ class Client(_Base):
     def close(self) -> None:
         """Close the connection and give the account's file back."""
         self.device.account.close()
-        if self._own_http and self._http is not None:
-            self._http.close()
+        if not self._shared:
+            self._wire.close()
 
     def _run(self, steps: Steps) -> Any:
-        httpx = _httpx()
-        if self._http is None:
-            self._http = httpx.Client(timeout=TIMEOUT)
-        answer: Response | None = None
+        answer: Response | Lost | None = None
         while True:
             try:
                 step = steps.send(answer)
@@ -113,15 +112,14 @@ class Client(_Base):
             answer = None
             if isinstance(step, Pause):
                 time.sleep(step.seconds)
-                continue
-            try:
-                answer = _response(self._http.request(**self._request(step)))
-            except httpx.TransportError:
-                answer = None
+            else:
+                answer = self._wire.exchange(step)
 
 
 class AsyncClient(_Base):
     """The same for apps that run an event loop: every call is awaited."""
+
+    _exchange = AsyncExchange
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -150,14 +148,11 @@ class AsyncClient(_Base):
     async def close(self) -> None:
         """See `Client.close`."""
         self.device.account.close()
-        if self._own_http and self._http is not None:
-            await self._http.aclose()
+        if not self._shared:
+            await self._wire.close()
 
     async def _run(self, steps: Steps) -> Any:
-        httpx = _httpx()
-        if self._http is None:
-            self._http = httpx.AsyncClient(timeout=TIMEOUT)
-        answer: Response | None = None
+        answer: Response | Lost | None = None
         while True:
             try:
                 step = steps.send(answer)
@@ -166,20 +161,5 @@ class AsyncClient(_Base):
             answer = None
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
-                continue
-            try:
-                answer = _response(await self._http.request(**self._request(step)))
-            except httpx.TransportError:
-                answer = None
-
-
-def _httpx() -> Any:
-    try:
-        import httpx
-    except ImportError:
-        raise CroupierError("the client needs httpx: pip install 'croupier[client]'") from None
-    return httpx
-
-
-def _response(answer: httpx.Response) -> Response:
-    return Response(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.content)
+            else:
+                answer = await self._wire.exchange(step)

@@ -16,17 +16,28 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
-from croupier.client.sealing import SUITES, check_public
+from croupier.client.sealing import SUITES, check_public, seal
 from croupier.client.signing import SERVERS, Statement, from_text, to_text
-from croupier.client.wire import Reporting, Shape, capped_loss, shape
+from croupier.client.wire import Reporting, Shape, capped_loss, message_info, shape
+from croupier.noise.serial import noise_from_dict
 from croupier.privacy import Loss
 from croupier.protocols import Ball, HistogramMechanism, Mechanism
+from croupier.protocols.mechanism import canonical
 
-VERSION = 1
+VERSION = 2
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PROGRAMS = ("bandit", "counter", "histogram")
+MOST_USERS = 10**12
 LONGEST = 2**20
 """No configuration or offer is longer than this."""
+
+
+PROMISED = ("program", "recipe", "privacy", "admission")
+"""The parts of a configuration that stay as they were first signed."""
+
+
+class BrokenPromise(CroupierError):
+    """A later revision of an experiment that promises something else."""
 
 
 class NotCovered(CroupierError):
@@ -74,10 +85,41 @@ class ServerKeys:
 
 
 @dataclass(frozen=True)
+class Admission:
+    """Whom the front lets take part: everybody, or who shows a ticket of the holder of this Ed25519 key."""
+
+    kind: str
+    issuer: bytes | None = None
+
+    def __post_init__(self) -> None:
+        one_of("admission", self.kind, ADMISSIONS)
+        if (self.kind == "tickets") != (self.issuer is not None):
+            raise InvalidParameter("issuer", self.issuer, "a key with tickets, and left out otherwise")
+        if self.issuer is not None and len(self.issuer) != 32:
+            raise InvalidParameter("issuer", to_text(self.issuer), "an Ed25519 public key of 32 bytes")
+
+    def to_dict(self) -> dict[str, str]:
+        return {"kind": self.kind} | ({} if self.issuer is None else {"issuer": to_text(self.issuer)})
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Admission:
+        body = dict(data)
+        if "issuer" in body:
+            body["issuer"] = from_text("issuer", body["issuer"])
+        return cls(**body)
+
+
+ADMISSIONS = ("everybody", "tickets")
+EVERYBODY = Admission("everybody")
+
+
+@dataclass(frozen=True)
 class Configuration:
     """One revision of an experiment's public configuration.
 
-    `recipe` says what every mechanism must be: its protocol, constants and values, and the smallest batch.
+    `recipe` says what every mechanism must be: its protocol, constants and values, the smallest batch, and whether the
+    front adds a whole noise of its own. A later revision may change the title, the keys, the addresses and add arms,
+    and nothing of the `promise`.
     """
 
     experiment: str
@@ -87,6 +129,7 @@ class Configuration:
     program: dict[str, Any]
     recipe: dict[str, Any]
     privacy: Privacy
+    admission: Admission
     suite: str
     keys: dict[str, ServerKeys]
     urls: dict[str, str]
@@ -103,6 +146,10 @@ class Configuration:
         if not isinstance(self.title, str) or not all(isinstance(arm, str) for arm in self.arms):
             raise InvalidParameter("arms", self.arms, "names")
         integer("smallest", self.recipe["smallest"], 1)
+        if not isinstance(self.recipe["front_noise"], bool):
+            raise InvalidParameter("front_noise", self.recipe["front_noise"], "true or false")
+        if self.admission.issuer == self.keys["analyzer"].verify:
+            raise InvalidParameter("issuer", "the analyzer's own key", "another party's: it could admit whom it likes")
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -114,6 +161,7 @@ class Configuration:
             "program": self.program,
             "recipe": self.recipe,
             "privacy": asdict(self.privacy),
+            "admission": self.admission.to_dict(),
             "suite": self.suite,
             "keys": {server: self.keys[server].to_dict() for server in SERVERS},
             "urls": {server: self.urls[server] for server in SERVERS},
@@ -122,6 +170,16 @@ class Configuration:
     def statement(self) -> Statement:
         """The configuration as a statement to be signed."""
         return Statement.of("configuration", self.to_dict())
+
+    @cached_property
+    def promise(self) -> str:
+        """What no later revision may change, as text: the program, the recipe, the privacy, who is admitted."""
+        return canonical({key: self.to_dict()[key] for key in PROMISED})
+
+    def check_promise(self, promised: str) -> None:
+        """Refuse a revision that promises something else than was promised before."""
+        if self.promise != promised:
+            raise BrokenPromise(f"{self.experiment} promises something else than before: {_difference(promised, self)}")
 
     @property
     def verify_keys(self) -> dict[str, bytes]:
@@ -163,14 +221,19 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of an offer: its number, and how its reports are made, as text that nobody has to make again."""
+    """One batch of an offer: its number, and how its reports are made, as text that nobody has to make again.
+
+    `pin` is the hash of the configuration that it was first opened under. All its messages are sealed to that
+    configuration's key, whatever was revised since, so nothing tells those of one revision from another's.
+    """
 
     number: int
+    pin: bytes
     text: str
 
     @classmethod
-    def of(cls, number: int, mechanism: Reporting) -> Batch:
-        return cls(number, mechanism.to_json())
+    def of(cls, number: int, pin: bytes, mechanism: Reporting) -> Batch:
+        return cls(number, pin, mechanism.to_json())
 
     @cached_property
     def mechanism(self) -> Reporting:
@@ -182,11 +245,12 @@ class Batch:
 
     @cached_property
     def hash(self) -> bytes:
-        """What messages to this batch are bound to: SHA-256 of the number, four bytes, and the mechanism's text."""
-        return hashlib.sha256(self.number.to_bytes(4, "big") + self.text.encode()).digest()
+        """What messages to this batch are bound to: SHA-256 of its number, its pin and the mechanism's text."""
+        said = b"croupier/2 batch\0" + self.number.to_bytes(4, "big") + self.pin + self.text.encode()
+        return hashlib.sha256(said).digest()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"number": self.number, "mechanism": self.text}
+        return {"number": self.number, "configuration": to_text(self.pin), "mechanism": self.text}
 
 
 @dataclass(frozen=True)
@@ -205,6 +269,8 @@ class Offer:
             raise InvalidParameter("batches", len(self.batches), "1 to 64 batches")
         for batch in self.batches:
             integer("batch", batch.number, 0, 2**32 - 1)
+            if len(batch.pin) != 32:
+                raise InvalidParameter("configuration", to_text(batch.pin), "a hash of 32 bytes")
         if len({batch.number for batch in self.batches}) < len(self.batches):
             raise InvalidParameter("batches", [batch.number for batch in self.batches], "different ones")
         if self.arm is not None:
@@ -213,17 +279,11 @@ class Offer:
     @cached_property
     def loss(self) -> Loss:
         """The exact loss of a turn: the batches' mechanisms composed, as they are sent."""
-        return Loss.total(capped_loss(batch.mechanism) for batch in self.batches)
+        return _loss(tuple(batch.mechanism for batch in self.batches))
 
     def delta(self, epsilon: float) -> float:
-        """The exact δ of a turn at this ε; computed once, since many devices in a process may ask."""
-        if epsilon not in self._deltas:
-            self._deltas[epsilon] = self.loss.delta(epsilon)
-        return self._deltas[epsilon]
-
-    @cached_property
-    def _deltas(self) -> dict[float, float]:
-        return {}
+        """The exact δ of a turn at this ε."""
+        return _delta(tuple(batch.mechanism for batch in self.batches), epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -245,13 +305,47 @@ class Offer:
         return _read_offer(text)
 
 
+def seal_slots(experiment: str, batch: Batch, pinned: Configuration, opened: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Slots sealed to the analyzer under what their batch is pinned to: a user's own, or the front's noise."""
+    info, key = message_info(experiment, batch.pin, batch.hash), pinned.keys["analyzer"].seal
+    return tuple(seal(pinned.suite, key, slot, info) for slot in opened)
+
+
+def configuration_of(statement: Statement) -> bytes:
+    """The hash of the configuration that an offer is made under, before anything else of the offer is read."""
+    return from_text("configuration", statement.body.get("configuration"))
+
+
+def _difference(promised: str, found: Configuration) -> str:
+    """The first thing that differs, as `privacy.epsilon was 1.0, and is 2.0`."""
+    was, now, path = json.loads(promised), json.loads(found.promise), []
+    while isinstance(was, dict) and isinstance(now, dict):
+        key = next(key for key in sorted({*was, *now}) if was.get(key) != now.get(key))
+        path.append(key)
+        was, now = was.get(key), now.get(key)
+    return f"{'.'.join(path)} was {was!r}, and is {now!r}"
+
+
+def _loss(mechanisms: tuple[Reporting, ...]) -> Loss:
+    return Loss.total(capped_loss(mechanism) for mechanism in mechanisms)
+
+
+@lru_cache(maxsize=1024)
+def _delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
+    # Once for all turns that are alike, of which a log holds many.
+    return _loss(mechanisms).delta(epsilon)
+
+
+@lru_cache(maxsize=1024)
 def recipe_of(mechanism: Reporting) -> dict[str, Any]:
     """What all mechanisms of an experiment have in common, whatever the size of their batch."""
     body = mechanism.to_dict()
     if isinstance(mechanism, Mechanism):
-        return {key: body[key] for key in ("protocol", "constants", "values", "side")}
-    ballot = {key: body["ballot"].get(key) for key in ("kind", "side")}
-    return {key: body[key] for key in ("kind", "model", "constants", "universe")} | {"ballot": ballot}
+        recipe = {key: body[key] for key in ("protocol", "constants", "values", "side")}
+    else:
+        ballot = {key: body["ballot"].get(key) for key in ("kind", "side")}
+        recipe = {key: body[key] for key in ("kind", "model", "constants", "universe")} | {"ballot": ballot}
+    return recipe | {"front_noise": mechanism.front_shares > 0}
 
 
 def check_name(name: object) -> str:
@@ -270,6 +364,7 @@ def _read_configuration(text: str) -> Configuration:
             | {
                 "arms": tuple(body["arms"]),
                 "privacy": Privacy(**body["privacy"]),
+                "admission": Admission.from_dict(body["admission"]),
                 "keys": {server: ServerKeys.from_dict(body["keys"][server]) for server in SERVERS},
             }
         )
@@ -281,7 +376,10 @@ def _read_configuration(text: str) -> Configuration:
 def _read_offer(text: str) -> Offer:
     body = _body("offer", text)
     try:
-        batches = tuple(Batch(one["number"], one["mechanism"]) for one in body["batches"])
+        batches = tuple(
+            Batch(one["number"], from_text("configuration", one["configuration"]), one["mechanism"])
+            for one in body["batches"]
+        )
         for batch in batches:
             shape(batch.mechanism)
         return Offer(body["experiment"], from_text("hash", body["configuration"]), body["offer"], body["arm"], batches)
@@ -294,8 +392,19 @@ def _read_offer(text: str) -> Offer:
 @lru_cache(maxsize=1024)
 def _mechanism(text: str) -> Reporting:
     # One object a mechanism, so that its loss is computed once however many offers name it.
-    kind = _json("mechanism", text).get("kind")
-    return HistogramMechanism.from_json(text) if kind == "HistogramMechanism" else Mechanism.from_json(text)
+    body = _json("mechanism", text)
+    _check_affordable(body)
+    kind = HistogramMechanism if body.get("kind") == "HistogramMechanism" else Mechanism
+    return kind.from_json(text)
+
+
+def _check_affordable(mechanism: dict[str, Any]) -> None:
+    """Refuse noise that would take a device's time and memory, before any table is made."""
+    body = mechanism.get("ballot", mechanism)
+    if isinstance(body, dict) and isinstance(body.get("share"), dict):
+        share, users = noise_from_dict(body["share"]), integer("users", body.get("users"), 1, MOST_USERS)
+        if not share.times(2 * users).affordable:
+            raise InvalidParameter("share", str(share), f"noise that {users} devices can compute with")
 
 
 def _body(kind: str, text: str) -> dict[str, Any]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
-from croupier.checks import CroupierError, between, integer, positive
-from croupier.client.configuration import Configuration, Offer
+from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
+from croupier.client.configuration import ADMISSIONS, Configuration, Offer
+from croupier.client.sealing import SUITES
 
 
 class BeyondLimits(CroupierError):
@@ -16,9 +20,13 @@ class BeyondLimits(CroupierError):
 class Limits:
     """The largest ε and δ of one turn, the smallest batch, and the largest share of honest users to rely on.
 
-    `epsilon_per_period` and `delta_per_period` are the budget of the ledger: what all turns of a period may cost. The
-    ledger never renews sooner than after `shortest_period` seconds, whatever an experiment says, and an experiment that
-    would keep it from renewing for longer than `longest_period` is refused.
+    `epsilon_per_period` and `delta_per_period` are the budget of the ledger: what all turns within any `period` seconds
+    may cost. The period is the longest of any experiment joined, and no shorter than `shortest_period`; an experiment
+    with one longer than `longest_period` is refused.
+
+    `suites` and `admission` are the accepted ways to seal and to admit users. What else is refused, unless the app says
+    otherwise: batches without the front's own noise (`front_noise=False` allows them), one key for both servers
+    (`shared_keys`), and plain http beyond this machine (`plain_http`), by which anybody on the way could read a ticket.
 
     >>> Limits(epsilon=1.0).users
     32
@@ -27,11 +35,16 @@ class Limits:
     epsilon: float = 2.0
     delta: float = 1e-5
     users: int = 32
-    honest_fraction: float = 1.0
+    honest_fraction: float = 0.9
     epsilon_per_period: float = 4.0
     delta_per_period: float = 1e-4
     shortest_period: int = 86_400
     longest_period: int = 366 * 86_400
+    suites: tuple[str, ...] = tuple(SUITES)
+    admission: tuple[str, ...] = ADMISSIONS
+    front_noise: bool = True
+    shared_keys: bool = False
+    plain_http: bool = False
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
@@ -42,28 +55,23 @@ class Limits:
         between("delta_per_period", self.delta_per_period, 0, 1, "[)")
         integer("shortest_period", self.shortest_period, 1)
         integer("longest_period", self.longest_period, self.shortest_period)
+        for name, known in (("suites", tuple(SUITES)), ("admission", ADMISSIONS)):
+            accepted = getattr(self, name)
+            if not isinstance(accepted, tuple) or not accepted or not set(accepted) <= set(known):
+                raise InvalidParameter(name, accepted, f"a tuple of some of {', '.join(known)}")
+        for name in ("front_noise", "shared_keys", "plain_http"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidParameter(name, getattr(self, name), "True or False")
 
     def check(self, configuration: Configuration) -> None:
         """Refuse an experiment that promises less than this device wants."""
-        privacy = configuration.privacy
-        if privacy.epsilon > self.epsilon:
-            raise BeyondLimits(f"the experiment's ε = {privacy.epsilon:g} is above this device's {self.epsilon:g}")
-        if privacy.delta > self.delta:
-            raise BeyondLimits(f"the experiment's δ = {privacy.delta:g} is above this device's {self.delta:g}")
-        if privacy.period > self.longest_period:
-            raise BeyondLimits(
-                f"the experiment's period of {privacy.period} s is longer than this device's {self.longest_period}"
-            )
-        if configuration.recipe["smallest"] < self.users:
-            raise BeyondLimits(
-                f"batches of {configuration.recipe['smallest']} users are smaller than this device's {self.users}"
-            )
-        # The fewer users must be honest for the promise to hold, the better for the one who is.
-        if privacy.honest_fraction > self.honest_fraction:
-            raise BeyondLimits(
-                f"the promise rests on a share of {privacy.honest_fraction:g} honest users, "
-                f"and this device relies on {self.honest_fraction:g} at most"
-            )
+        for refusal in self._refusals(configuration):
+            raise BeyondLimits(refusal)
+
+    def check_address(self, url: str) -> None:
+        """Refuse an address that others on the way could read along."""
+        if not self.plain_http and not url.startswith("https://") and not _on_this_machine(url):
+            raise BeyondLimits(f"{url} is plain http beyond this machine, and this device accepts https only")
 
     def check_offer(self, offer: Offer) -> None:
         """Refuse a turn in a batch that is too small."""
@@ -72,3 +80,43 @@ class Limits:
                 raise BeyondLimits(
                     f"a batch of {batch.mechanism.users} users is smaller than this device's {self.users}"
                 )
+
+    def _refusals(self, configuration: Configuration) -> Iterator[str]:
+        yield from self._refused_promises(configuration)
+        if configuration.suite not in self.suites:
+            yield f"reports are sealed by {configuration.suite}, and this device accepts {' or '.join(self.suites)}"
+        if not self.shared_keys:
+            for kind in ("verify", "seal"):
+                if len({getattr(keys, kind) for keys in configuration.keys.values()}) < len(configuration.keys):
+                    yield f"both servers have one key ({kind}), and this device wants two parties that share none"
+        for url in configuration.urls.values():
+            self.check_address(url)
+
+    def _refused_promises(self, configuration: Configuration) -> Iterator[str]:
+        privacy, recipe, admission = configuration.privacy, configuration.recipe, configuration.admission.kind
+        if privacy.epsilon > self.epsilon:
+            yield f"the experiment's ε = {privacy.epsilon:g} is above this device's {self.epsilon:g}"
+        if privacy.delta > self.delta:
+            yield f"the experiment's δ = {privacy.delta:g} is above this device's {self.delta:g}"
+        if privacy.period > self.longest_period:
+            yield f"the experiment's period of {privacy.period} s is longer than this device's {self.longest_period}"
+        if recipe["smallest"] < self.users:
+            yield f"batches of {recipe['smallest']} users are smaller than this device's {self.users}"
+        # The fewer users must be honest for the promise to hold, the better for the one who is.
+        if privacy.honest_fraction > self.honest_fraction:
+            yield (
+                f"the promise rests on a share of {privacy.honest_fraction:g} honest users, "
+                f"and this device relies on {self.honest_fraction:g} at most"
+            )
+        if admission not in self.admission:
+            yield f"the experiment admits {admission}, and this device accepts {' or '.join(self.admission)}"
+        if self.front_noise and recipe.get("front_noise") is not True:
+            yield "the front adds no noise of its own, so that strangers without noise could tell this device's value"
+
+
+def _on_this_machine(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -20,7 +20,7 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.protocols.mechanism import canonical
 
 SERVERS = ("analyzer", "shuffler")
-KINDS = ("configuration", "offer", "release")
+KINDS = ("configuration", "offer", "release", "head")
 
 
 class BadSignature(CroupierError):
@@ -101,7 +101,7 @@ class Statement:
 
     @property
     def _signed_bytes(self) -> bytes:
-        return b"croupier/1 " + self.kind.encode() + b"\0" + self.text.encode()
+        return b"croupier/2 " + self.kind.encode() + b"\0" + self.text.encode()
 
     def to_dict(self) -> dict[str, Any]:
         """The envelope as it travels."""

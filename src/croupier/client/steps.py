@@ -9,18 +9,18 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import Account, Pending
-from croupier.client.configuration import Configuration, Offer, check_name
+from croupier.client.configuration import Batch, Configuration, NotCovered, Offer, check_name, seal_slots
 from croupier.client.limits import Limits
 from croupier.client.sealing import SUITES, key_id, seal
 from croupier.client.signing import Statement, from_text, to_text
-from croupier.client.wire import Envelope, Part, Report, message_info, report_info, slots
+from croupier.client.wire import Envelope, Part, Report, report_info, slots
 from croupier.noise import Source
 
 URN = "urn:croupier:error:"
@@ -64,13 +64,20 @@ class Response:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """No answer that could be used, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Pause:
     """Wait so many seconds."""
 
     seconds: float
 
 
-Steps = Generator["Request | Pause", "Response | None", Any]
+Steps = Generator["Request | Pause", "Response | Lost | None", Any]
 
 
 @dataclass(frozen=True)
@@ -87,17 +94,26 @@ class Joined:
 
 @dataclass(frozen=True)
 class Turn:
-    """One play: show this arm, then report what came of it, before `expires` (seconds of Unix time)."""
+    """One play: show this arm, then report what came of it, before `expires` (seconds of Unix time).
+
+    `pinned` are the earlier configurations that some of its batches were first opened under, by hash.
+    """
 
     joined: Joined
     offer: Offer
     token: bytes
     expires: int
+    pinned: Mapping[bytes, Configuration] = field(default_factory=dict)
 
     @property
     def arm(self) -> int | None:
         """The arm's number; None where an experiment has no arms."""
         return self.offer.arm
+
+    def opened_under(self, batch: Batch) -> Configuration:
+        """The configuration whose key a batch's messages are sealed to."""
+        own = batch.pin == self.offer.configuration
+        return self.joined.configuration if own else self.pinned[batch.pin]
 
     @property
     def arm_name(self) -> str:
@@ -118,8 +134,8 @@ class Device:
 
     def join(self, experiment: str) -> Steps:
         """Fetch the experiment, check its signatures and this device's limits, and remember whom it trusts."""
-        address = f"{self.analyzer}/experiments/{quote(check_name(experiment))}"
-        joined = self._checked(experiment, (yield from _fetch(Request("GET", address))))
+        answer = yield from _fetch(Request("GET", self._address(check_name(experiment))))
+        joined = self._checked(experiment, Statement.from_dict("configuration", _json(answer)))
         self.joined[experiment] = joined
         return joined
 
@@ -131,7 +147,7 @@ class Device:
         self.limits.check(joined.configuration)
         # A turn that cannot be reported is better not taken: somebody else waits for it.
         privacy = joined.configuration.privacy
-        self.account.check(privacy.epsilon, privacy.delta, experiment)
+        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment))
         waited = 0.0
         address = f"{joined.configuration.urls['shuffler']}/experiments/{quote(experiment)}/assignments"
         while True:
@@ -157,17 +173,20 @@ class Device:
             joined = yield from self._other_revision(experiment, joined, offer.configuration)
         joined.configuration.check(offer)
         self.limits.check_offer(offer)
-        self.account.check(privacy.epsilon, privacy.delta, experiment, _numbers(offer))
+        pinned = {}
+        for pin in {batch.pin for batch in offer.batches} - {offer.configuration}:
+            pinned[pin] = yield from self._pinned(joined, pin)
+        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment), _hashes(offer))
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
-        return Turn(joined, offer, token, expires)
+        return Turn(joined, offer, token, expires, pinned)
 
     def report(self, turn: Turn, value: object) -> Steps:
         """Randomize, seal, charge, keep, send: in this order. Returns the report's id."""
         pending = self.sealed(turn, value)
         privacy = turn.joined.configuration.privacy
-        self.account.charge(privacy.epsilon, privacy.delta, pending, _numbers(turn.offer))
+        self.account.charge(privacy.epsilon, privacy.delta, pending, _hashes(turn.offer))
         yield from self._send(pending)
         return pending.report
 
@@ -189,21 +208,40 @@ class Device:
             raise unreachable
         return accepted
 
-    def _checked(self, experiment: str, answer: Response) -> Joined:
-        statement = Statement.from_dict("configuration", _json(answer))
+    def _address(self, experiment: str) -> str:
+        """What names an experiment in the account: where its analyzer has it."""
+        return f"{self.analyzer}/experiments/{quote(experiment)}"
+
+    def _checked(self, experiment: str, statement: Statement) -> Joined:
         configuration = Configuration.from_text(statement.text)
         if configuration.experiment != experiment:
             raise InvalidParameter("experiment", configuration.experiment, f"{experiment!r}, which was asked for")
         self.limits.check(configuration)
-        self.account.trust(configuration, statement, self.trust)
+        self.account.trust(self._address(experiment), configuration, statement, self.trust)
         return Joined(configuration, statement)
 
-    def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
-        base = f"{joined.configuration.urls['shuffler']}/experiments/{quote(experiment)}"
+    def _pinned(self, joined: Joined, pin: bytes) -> Steps:
+        """The configuration that a batch was first opened under: an earlier one, of the same servers and promise."""
+        statement = yield from self._revision(joined, pin)
+        statement.check_both(joined.configuration.verify_keys)
+        pinned = Configuration.from_text(statement.text)
+        pinned.check_promise(joined.configuration.promise)
+        if pinned.experiment != joined.name or pinned.revision >= joined.configuration.revision:
+            raise NotCovered(f"a batch is pinned to revision {pinned.revision} of {pinned.experiment!r}")
+        self.limits.check(pinned)
+        return pinned
+
+    def _revision(self, joined: Joined, wanted: bytes) -> Steps:
+        """A configuration by its hash, as the shuffler keeps it."""
+        base = f"{joined.configuration.urls['shuffler']}/experiments/{quote(joined.name)}"
         answer = yield from _fetch(Request("GET", f"{base}/configurations/{to_text(wanted)}"))
-        found = self._checked(experiment, answer)
-        if found.statement.hash != wanted:
-            raise InvalidParameter("configuration", to_text(found.statement.hash), f"{to_text(wanted)}, as offered")
+        statement = Statement.from_dict("configuration", _json(answer))
+        if statement.hash != wanted:
+            raise InvalidParameter("configuration", to_text(statement.hash), f"{to_text(wanted)}, as offered")
+        return statement
+
+    def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
+        found = self._checked(experiment, (yield from self._revision(joined, wanted)))
         if found.configuration.revision > joined.configuration.revision:
             self.joined[experiment] = found
         return found
@@ -212,19 +250,22 @@ class Device:
         """A report as bytes, fit to be sent any number of times."""
         configuration, offer = turn.joined.configuration, turn.offer
         name, report = configuration.experiment, os.urandom(16)
-        analyzer, shuffler = configuration.keys["analyzer"].seal, configuration.keys["shuffler"].seal
+        shuffler = configuration.keys["shuffler"].seal
         parts = []
-        for batch in offer.batches:
-            info = message_info(name, offer.configuration, batch.hash)
-            opened = slots(batch.mechanism, value, self.source)
-            parts.append(Part(batch.number, tuple(seal(configuration.suite, analyzer, slot, info) for slot in opened)))
+        try:
+            for batch in offer.batches:
+                opened = slots(batch.mechanism, value, self.source)
+                parts.append(Part(batch.number, seal_slots(name, batch, turn.opened_under(batch), opened)))
+        finally:
+            # From here on no image of the memory tells this report's noise.
+            self.source.renew()
         bundle = Report(report, turn.token, offer.number, tuple(parts)).to_bytes()
         sealed = seal(configuration.suite, shuffler, bundle, report_info(name, offer.configuration))
         body = Envelope(SUITES[configuration.suite].number, key_id(shuffler), offer.configuration, sealed).to_bytes()
         # Where the shuffler is now, whatever address the batch was begun under.
         newest = self.joined.get(name, turn.joined).configuration
         url = f"{newest.urls['shuffler']}/experiments/{quote(name)}/reports"
-        return Pending(name, url, to_text(report), to_text(body), turn.expires)
+        return Pending(self._address(name), url, to_text(report), to_text(body), turn.expires)
 
     def _send(self, pending: Pending) -> Steps:
         body = from_text("body", pending.body)
@@ -236,8 +277,8 @@ class Device:
         self.account.settle(pending.report)
 
 
-def _numbers(offer: Offer) -> list[int]:
-    return [batch.number for batch in offer.batches]
+def _hashes(offer: Offer) -> dict[int, bytes]:
+    return {batch.number: batch.hash for batch in offer.batches}
 
 
 def _taken(answer: Response) -> bool:
@@ -257,14 +298,16 @@ def _fetch(request: Request, taken: Callable[[Response], bool] | None = None) ->
     pause, last = FIRST_PAUSE, "no answer"
     for _ in range(ATTEMPTS):
         answer = yield request
-        if answer is not None and 200 <= answer.status < 300 and (taken is None or taken(answer)):
-            return answer
-        if answer is not None and answer.status >= 400:
+        if isinstance(answer, Response):
+            if 200 <= answer.status < 300 and (taken is None or taken(answer)):
+                return answer
             problem, named = _problem(answer)
-            if answer.status < 500 and answer.status not in PASSING and (named or taken is None):
+            if 400 <= answer.status < 500 and answer.status not in PASSING and (named or taken is None):
                 raise problem
             last = str(problem)
             pause = max(pause, problem.retry_after or 0.0)
+        elif answer is not None:
+            last = answer.why
         yield Pause(min(pause, LONGEST_PAUSE))
         pause *= 2
     raise Unreachable(f"{request.method} {request.url}: {last}")

@@ -8,32 +8,39 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Number
 
-from croupier.checks import CroupierError
+import numpy as np
+
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.sealing import KEY_ID
 from croupier.noise import Noise, Poisson, Polya, Source, SparseBits
 from croupier.privacy import Loss
 from croupier.protocols import HistogramMechanism, Mechanism
 from croupier.protocols.carriers import ShuffledMessages, SplitAndMix, TamperedMessage
 from croupier.protocols.labelled import LabelledMessages
-from croupier.protocols.wire import message_bytes, pack
+from croupier.protocols.wire import message_bytes, pack, pack_noise
 
 Reporting = Mechanism | HistogramMechanism
 """What can be reported on: a sum, or a histogram."""
 
-VERSION = 1
+VERSION = 2
 REAL = b"\x01"
 REPORT_ID, TOKEN, HASH = 16, 56, 32
 CAP_SHARE = 0.01
-"""A limit on the noise count may cost this share of a mechanism's δ."""
+"""Limits on the noise counts of all parties may cost this share of a mechanism's δ."""
 
 LONGEST_UPLOAD = 2**20
 """No upload is longer than this."""
 
 MOST_SLOTS = 4096
 """A report of more messages than this is not worth sending."""
+
+MOST_FRONT = 2**22
+"""Nor is a front's own noise of more messages than this, where they are counted."""
 
 _HEADER = struct.Struct(f">BB{KEY_ID}s{HASH}s")
 _BUNDLE = struct.Struct(f">{REPORT_ID}s{TOKEN}sIB")
@@ -46,13 +53,17 @@ class Malformed(CroupierError):
 
 @dataclass(frozen=True)
 class Shape:
-    """What every report of a mechanism looks like: how many messages, how long each, and the limit on its noise."""
+    """What every report of a mechanism looks like: how many messages, how long each, and the limit on its noise.
+
+    `front` messages of the same length come from the front, whatever noise it draws.
+    """
 
     slots: int
     length: int
-    cap: int | None
-    distance: float
-    """How far the limit on the noise can move the view of a batch: n·P(Z > cap)."""
+    front: int
+    cap: int | None = None
+    distance: float = 0.0
+    """How far the limits on noise can move the view of a batch: n·P(Z > cap), and P(Z' > front) for the front's."""
 
 
 @lru_cache(maxsize=1024)
@@ -74,14 +85,15 @@ def shape(mechanism: Reporting) -> Shape:
         raise CroupierError(f"{mechanism.protocol} has its noise from the {mechanism.noise_from}, not from the batch")
     length = 1 + message_bytes(mechanism)
     if isinstance(carrier, SplitAndMix):
-        return Shape(_few(carrier.pieces), length, None, 0.0)
+        return Shape(_few(carrier.pieces), length, mechanism.front_shares * carrier.pieces)
     if isinstance(share, Poisson | Polya):
         if not mechanism.values.binary:
             # The limit on the noise is kept by what a device knows of its own value.
             raise CroupierError(f"{mechanism.protocol} counts zeros and ones, and these values are not binary")
-        return _capped_shape(mechanism, share, mechanism.precision, length)
+        return _capped_shape(mechanism, share, mechanism.precision, length, mechanism.front_shares)
     noise = share.slots if isinstance(share, SparseBits) else share.trials  # type: ignore[attr-defined]
-    return Shape(_few(mechanism.dimension * (carrier.value_messages + noise)), length, None, 0.0)
+    slots = _few(mechanism.dimension * (carrier.value_messages + noise))
+    return Shape(slots, length, mechanism.front_shares * mechanism.dimension * noise)
 
 
 def _labelled_shape(mechanism: HistogramMechanism) -> Shape:
@@ -90,15 +102,28 @@ def _labelled_shape(mechanism: HistogramMechanism) -> Shape:
         raise CroupierError(f"a histogram by {ballot.kind} does not go through this shuffler")
     own = 1 if ballot.side == "over" else ballot.size - 1
     noise = ballot.share.times(ballot.size)
-    return _capped_shape(mechanism, noise, own, 1 + -(-mechanism.message_bits // 8))
+    return _capped_shape(mechanism, noise, own, 1 + -(-mechanism.message_bits // 8), mechanism.front_shares)
 
 
-def _capped_shape(mechanism: Reporting, noise: Noise, own: int, length: int) -> Shape:
-    """The least limit on one user's noise whose cost n·P(Z > cap)(1 + e^ε) stays below its share of δ."""
-    claim = mechanism.guarantee
-    spare = CAP_SHARE * claim.delta / (1.0 + math.exp(claim.epsilon)) / mechanism.users
+def _capped_shape(mechanism: Reporting, noise: Noise, own: int, length: int, front_shares: int) -> Shape:
+    """The least limits on each party's noise whose cost (1 + e^ε)·ΣP(Z > cap) stays below its share of δ.
+
+    The parties are the users, and the front when it adds noise of its own.
+    """
+    # Before any table is made: what cannot fit on average is refused for the price of a product.
+    _few(own + math.ceil(noise.mean))
+    mean = front_shares * noise.mean
+    if mean > MOST_FRONT:
+        raise CroupierError(f"the front would add {mean:.3g} messages, and {MOST_FRONT} is the most that is sent")
+    claim, users = mechanism.guarantee, mechanism.users
+    spare = CAP_SHARE * claim.delta / (1.0 + math.exp(claim.epsilon)) / (users + (1 if front_shares else 0))
     cap = max(1, noise.tail_quantile(spare))
-    return Shape(_few(own + cap), length, cap, mechanism.users * float(noise.tail(cap)) * (1.0 + 1e-9))
+    slots, distance = _few(own + cap), users * float(noise.tail(cap))
+    if not front_shares:
+        return Shape(slots, length, 0, cap, distance * (1.0 + 1e-9))
+    whole = noise.times(front_shares)
+    front = max(1, whole.tail_quantile(spare))
+    return Shape(slots, length, front, cap, (distance + float(whole.tail(front))) * (1.0 + 1e-9))
 
 
 def capped_loss(mechanism: Reporting) -> Loss:
@@ -110,8 +135,31 @@ def capped_loss(mechanism: Reporting) -> Loss:
 def slots(mechanism: Reporting, value: object, source: Source) -> tuple[bytes, ...]:
     """One user's randomized report as padded messages and dummies: always as many, always as long."""
     form = shape(mechanism)
-    real = [REAL + message for message in _messages(mechanism, value, source, form)]
-    return (*real, *(bytes(form.length) for _ in range(form.slots - len(real))))
+    return _padded(_messages(mechanism, value, source, form), form.slots, form.length)
+
+
+def front_slots(mechanism: Reporting, source: Source) -> tuple[bytes, ...]:
+    """The front's own noise in the same form; a count that exceeds its limit is drawn again."""
+    form = shape(mechanism)
+    if not form.front:
+        return ()
+    messages = _front_messages(mechanism, source)
+    while len(messages) > form.front:
+        messages = _front_messages(mechanism, source)
+    return _padded(messages, form.front, form.length)
+
+
+def _front_messages(mechanism: Reporting, source: Source) -> tuple[bytes, ...]:
+    if isinstance(mechanism, HistogramMechanism):
+        assert isinstance(mechanism.ballot, LabelledMessages)
+        width = shape(mechanism).length - len(REAL)
+        return tuple(label.to_bytes(width, "big") for label in mechanism.ballot.front_labels(source).tolist())
+    return pack_noise(mechanism, mechanism.front_report(source))
+
+
+def _padded(messages: Sequence[bytes], count: int, length: int) -> tuple[bytes, ...]:
+    """Messages as slots, with dummies up to a fixed count."""
+    return (*(REAL + message for message in messages), *(bytes(length) for _ in range(count - len(messages))))
 
 
 def _messages(mechanism: Reporting, value: object, source: Source, form: Shape) -> tuple[bytes, ...]:
@@ -121,6 +169,9 @@ def _messages(mechanism: Reporting, value: object, source: Source, form: Shape) 
         while len(labels) > form.slots:
             labels = mechanism.randomize(value, source)
         return mechanism.pack(labels)
+    if not isinstance(value, Number | np.bool_):
+        # A list would be taken for many users' values.
+        raise InvalidParameter("value", value, "a number")
     report = mechanism.randomize(value, source)  # type: ignore[arg-type]
     if form.cap is not None:
         # A counted value is zero or one, so the noise is what is left of it.
@@ -143,14 +194,14 @@ def read_slot(mechanism: Reporting, slot: bytes) -> bytes | None:
     return None
 
 
-def message_info(experiment: str, configuration: bytes, batch: bytes) -> bytes:
-    """What a message sealed to the analyzer is bound to: experiment, configuration and batch, the latter by hash."""
-    return b"croupier/1 message\0" + experiment.encode() + b"\0" + configuration + batch
+def message_info(experiment: str, pin: bytes, batch: bytes) -> bytes:
+    """What a message sealed to the analyzer is bound to: experiment, the batch's pinned configuration, and its hash."""
+    return b"croupier/2 message\0" + experiment.encode() + b"\0" + pin + batch
 
 
 def report_info(experiment: str, configuration: bytes) -> bytes:
     """What a report sealed to the shuffler is bound to."""
-    return b"croupier/1 report\0" + experiment.encode() + b"\0" + configuration
+    return b"croupier/2 report\0" + experiment.encode() + b"\0" + configuration
 
 
 @dataclass(frozen=True)
@@ -220,10 +271,11 @@ class Report:
         return cls(report, token, offer, tuple(parts))
 
 
-def upload_bytes(shapes: tuple[Shape, ...], overhead: int) -> int:
-    """The length of every upload of an offer, whatever is in it."""
-    inner = sum(_PART.size + shape.slots * (shape.length + overhead) for shape in shapes)
-    return _HEADER.size + _BUNDLE.size + inner + overhead
+def upload_bytes(parts: Iterable[tuple[int, int]], overhead: int) -> int:
+    """The length of every upload of an offer, whatever is in it: for each batch the number of its sealed messages and
+    their length, and what sealing adds to the whole.
+    """
+    return _HEADER.size + _BUNDLE.size + sum(_PART.size + number * length for number, length in parts) + overhead
 
 
 def _few(slots: int) -> int:

@@ -1,6 +1,8 @@
 """The concurrent shuffle model and counters under continual observation (002)."""
 
-from croupier.continual.counter import Counter, CounterPlan, gaussian_deviation
+from croupier.continual.counter import Counter
+from croupier.continual.deviation import gaussian_deviation
+from croupier.continual.plan import CounterPlan
 from croupier.continual.planning import SMALLEST, best_counter, counter, tight_levels
 from croupier.continual.shufflers import Abandoned, Activated, Arrived, Batch, ConcurrentShufflers, Event, Released
 from croupier.continual.tree import Tree, Weights, binary_tree, prefixes, shuffler_tree

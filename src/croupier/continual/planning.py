@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
-from croupier.continual.counter import CounterPlan
+from croupier.continual.plan import CounterPlan
 from croupier.continual.tree import Tree, Weights, binary_tree, shuffler_tree
 from croupier.privacy import Loss
 from croupier.protocols import ROWS, Mechanism, Protocol, protocol

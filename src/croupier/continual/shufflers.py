@@ -50,7 +50,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Abandoned:
-    """A batch that will never fill; its users have taken part all the same."""
+    """A batch that will never fill, or whose view cannot be used; its users have taken part all the same."""
 
     batch: int
 
@@ -185,7 +185,7 @@ class ConcurrentShufflers:
         return Release(found.mechanism, decoded)
 
     def abandon(self, batch: int) -> None:
-        """Free the shuffler of a batch that will not fill; nothing of it is released."""
+        """Free the shuffler of a batch that will not fill or cannot be read; nothing of it is released."""
         found = self._find(batch)
         del self.active[found.shuffler]
         self._record(Abandoned(batch))

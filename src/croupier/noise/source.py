@@ -14,6 +14,12 @@ from croupier.checks import integer
 
 Words = NDArray[np.uint64]
 
+KEY_WORDS = 2**20
+"""A secure source takes a new key before it has handed out more words than this."""
+
+_KEY, _COUNTER = 32, 16
+_STATE = _KEY + _COUNTER
+
 
 @runtime_checkable
 class Source(Protocol):
@@ -23,23 +29,52 @@ class Source(Protocol):
         """Return the next `count` words."""
         ...
 
+    def renew(self) -> None:
+        """Forget what could tell the words handed out so far, where there is anything to hide."""
+        ...
+
 
 class SecureSource:
-    """AES-256 in counter mode under a key from the operating system; a forked child rekeys itself."""
+    """AES-256 in counter mode under a key from the operating system; a forked child takes a key of its own.
+
+    `renew` takes a new key: fresh entropy, encrypted under the old stream. Who saw the state before does not know the
+    entropy, and who knows the entropy does not know the stream. The old key is gone, so an image of the memory tells no
+    noise of before, and two clones of a machine draw different noise. A key serves `KEY_WORDS` words at most, or one
+    call that asks for more.
+    """
 
     def __init__(self) -> None:
-        self._rekey()
-        os.register_at_fork(after_in_child=self._rekey)
+        self._start()
+        os.register_at_fork(after_in_child=self._start)
 
-    def _rekey(self) -> None:
+    def _start(self) -> None:
         self._lock = threading.Lock()
-        self._stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
+        self._take(bytearray(os.urandom(_STATE)))
+
+    def _take(self, state: bytearray) -> None:
+        """Begin a stream, and wipe what it began from."""
+        view = memoryview(state)
+        self._stream = Cipher(algorithms.AES(view[:_KEY]), modes.CTR(view[_KEY:])).encryptor()
+        self._drawn = 0
+        state[:] = bytes(_STATE)
+
+    def _renew(self) -> None:
+        state = bytearray(_STATE)
+        self._stream.update_into(os.urandom(_STATE), state)
+        self._take(state)
+
+    def renew(self) -> None:
+        with self._lock:
+            self._renew()
 
     def words(self, count: int) -> Words:
         stream = np.zeros(count, dtype=np.uint64)
         if count:
             with self._lock:
+                if self._drawn and self._drawn + count > KEY_WORDS:
+                    self._renew()
                 self._stream.update_into(bytes(8 * count), stream.data.cast("B"))
+                self._drawn += count
         return stream
 
     def __repr__(self) -> str:
@@ -55,6 +90,9 @@ class SeededSource:
 
     def words(self, count: int) -> Words:
         return self.generator.integers(0, 2**64, size=count, dtype=np.uint64)
+
+    def renew(self) -> None:
+        """Do nothing: whoever repeats a simulation gets the same words."""
 
     def __repr__(self) -> str:
         return f"seeded({self.seed})"

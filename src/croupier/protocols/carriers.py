@@ -59,11 +59,20 @@ class ShuffledMessages:
     def collect(self, reports: Integers, coordinates: int) -> Integers:
         return np.asarray(reports.sum(axis=-2 - coordinates))
 
-    def check_report(self, report: Integers, noise: Noise) -> None:
-        self._check(report, noise, 1)
+    def front_report(self, noise: Noise, shares: int, source: Source, shape: tuple[int, ...]) -> Integers:
+        """The noise of so many parties without a value: zeros and ones, per coordinate."""
+        zeros, ones = _tally(noise.times(shares), math.prod(shape), source)
+        return np.stack((zeros.reshape(shape), ones.reshape(shape)), axis=-1)
 
-    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
-        self._check(view, noise, users)
+    def join(self, view: Integers, front: Integers, coordinates: int) -> Integers:
+        """A view with the front's own messages among the others."""
+        return view + front
+
+    def check_report(self, report: Integers, noise: Noise) -> None:
+        self._check(report, noise, 1, 0)
+
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int, front: int = 0) -> Integers:
+        self._check(view, noise, users, front)
         zeros, ones = view[..., 0], view[..., 1]
         return ones - zeros + users * self.value_messages if isinstance(noise, SparseBits) else ones
 
@@ -71,26 +80,29 @@ class ShuffledMessages:
         """How far one encoded unit moves the decoded number: ones minus zeros move by two."""
         return 2 if isinstance(noise, SparseBits) else 1
 
-    def _check(self, tallies: Integers, noise: Noise, users: int) -> None:
+    def _check(self, tallies: Integers, noise: Noise, users: int, front: int) -> None:
         if tallies.shape[-1:] != (2,) or (tallies < 0).any():
             raise TamperedMessage("a tally must be two whole numbers >= 0: zeros and ones")
         sent = tallies.sum(axis=-1)
-        least, most = self._message_range(noise)
-        if (sent < users * least).any() or (most is not None and (sent > users * most).any()):
+        least, most = self._noise_range(noise)
+        parties, own = users + front, users * self.value_messages
+        if (sent < own + parties * least).any() or (most is not None and (sent > own + parties * most).any()):
+            least, most = self.value_messages + least, None if most is None else self.value_messages + most
             raise TamperedMessage(
                 f"{int(sent.flat[0])} messages from {users} users; each sends {least}"
                 + ("" if most == least else f" to {most}" if most is not None else " or more")
+                + (f", and the front the noise of {front} more" if front else "")
             )
         if self.value_messages == 0 and tallies[..., 0].any():
             raise TamperedMessage("a counted message is always a one, and a zero was found")
 
-    def _message_range(self, noise: Noise) -> tuple[int, int | None]:
-        base = self.value_messages
+    def _noise_range(self, noise: Noise) -> tuple[int, int | None]:
+        """The fewest and the most messages that one party's noise can be."""
         if isinstance(noise, SparseBits):
-            return (base + noise.slots if noise.rate == 1 else base, base + noise.slots)
+            return (noise.slots if noise.rate == 1 else 0), noise.slots
         if isinstance(noise, Binomial):
-            return base + noise.trials, base + noise.trials
-        return base, None
+            return noise.trials, noise.trials
+        return 0, None
 
     def messages_per_user(self, noise: Noise, dimension: int) -> float:
         """On average, at most: a counted value sends one message of its own."""
@@ -163,7 +175,7 @@ class SecureAggregation(_Modular):
     def collect(self, reports: Integers, coordinates: int) -> Integers:
         return _sum_modulo(reports, -1 - coordinates, self.modulus)
 
-    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int, front: int = 0) -> Integers:
         self.check_report(view, noise)
         return self.signed(view)
 
@@ -180,7 +192,7 @@ class Plain(_Modular):
     def collect(self, reports: Integers, coordinates: int) -> Integers:
         return reports
 
-    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int, front: int = 0) -> Integers:
         return self._decode_listed(view, users, noise, coordinates)
 
     def messages_per_user(self, noise: Noise, dimension: int) -> float:
@@ -209,7 +221,22 @@ class SplitAndMix(_Modular):
 
     def report(self, encoded: Integers, noise: Noise | None, source: Source, coordinates: int) -> Integers:
         """Pieces on an axis after the users, each a residue or a vector of residues."""
-        residue = super().report(encoded, noise, source, coordinates)
+        return self._split(super().report(encoded, noise, source, coordinates), source, coordinates)
+
+    def front_report(self, noise: Noise, shares: int, source: Source, shape: tuple[int, ...]) -> Integers:
+        """The pieces of so many parties who have noise and no value, one piece after another.
+
+        The bound is for any inputs, so the first party may hold all of their noise.
+        """
+        residue = np.zeros((shares, *shape), dtype=np.int64)
+        residue[0] = noise.times(shares).sample(shape, source) % self.modulus
+        return self._split(residue, source, len(shape)).reshape(-1, *shape)
+
+    def join(self, view: Integers, front: Integers, coordinates: int) -> Integers:
+        """A view with the front's own pieces among the others."""
+        return self._listed(np.concatenate((view, front), axis=-1 - coordinates), coordinates)
+
+    def _split(self, residue: Integers, source: Source, coordinates: int) -> Integers:
         axis = residue.ndim - coordinates
         shape = (*residue.shape[:axis], self.pieces - 1, *residue.shape[axis:])
         random = residues(self.modulus, shape, source)
@@ -219,14 +246,16 @@ class SplitAndMix(_Modular):
     def collect(self, reports: Integers, coordinates: int) -> Integers:
         """The pieces of all users as a multiset, listed in rising order: a uniform permutation says no more."""
         users = reports.ndim - coordinates - 2
-        pooled = reports.reshape(*reports.shape[:users], -1, *reports.shape[users + 2 :])
+        return self._listed(reports.reshape(*reports.shape[:users], -1, *reports.shape[users + 2 :]), coordinates)
+
+    def _listed(self, pooled: Integers, coordinates: int) -> Integers:
         if not coordinates:
             return np.sort(pooled, axis=-1)
         order = np.lexsort(tuple(pooled[..., i] for i in reversed(range(pooled.shape[-1]))), axis=-1)
         return np.take_along_axis(pooled, order[..., None], axis=-2)
 
-    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int) -> Integers:
-        return self._decode_listed(view, users * self.pieces, noise, coordinates)
+    def decode(self, view: Integers, users: int, noise: Noise, coordinates: int, front: int = 0) -> Integers:
+        return self._decode_listed(view, (users + front) * self.pieces, noise, coordinates)
 
     def messages_per_user(self, noise: Noise, dimension: int) -> float:
         return float(self.pieces)

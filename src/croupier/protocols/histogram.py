@@ -32,13 +32,14 @@ def histogram(
     honest_fraction: float = 1.0,
     failure: float = 0.05,
     minimise: str = "error",
+    front_noise: bool = False,
 ) -> Histogram:
     """A recipe for counting the items of a universe (or of a list, which becomes one).
 
     In the shuffle model `side` says where counts may err: "over" (never below the truth), "under" (never above it, so
     an item that nobody holds is exactly 0; a user sends a message for every item) or "both" (certain bounds on either
     side, by a fixed number of coins). `minimise="messages"` takes the noise of fewest messages instead of least error.
-    `failure` matters to `constants="proof"` only.
+    `failure` matters to `constants="proof"` only. `front_noise`: the front of a service adds a whole noise of its own.
 
     >>> from croupier.noise import seeded
     >>> recipe = histogram(epsilon=1.0, delta=1e-6, universe=("red", "green", "blue"))
@@ -48,7 +49,7 @@ def histogram(
     >>> bool(release.lower(0.05)[0] <= 700 <= release.upper(0.05)[0])
     True
     """
-    target = Target(epsilon, delta, model, constants, side, honest_fraction, failure, minimise)
+    target = Target(epsilon, delta, model, constants, side, honest_fraction, failure, minimise, front_noise)
     return Histogram(universe if isinstance(universe, Universe) else Items(tuple(universe)), target)
 
 

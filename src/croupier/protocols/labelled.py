@@ -8,10 +8,10 @@ is above it, an item that nobody holds is exactly 0, and a user sends nearly as 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,18 @@ from croupier.noise import Noise, Poisson, Polya, Source
 from croupier.noise.source import residues
 from croupier.privacy import Loss
 from croupier.protocols.least import move
-from croupier.protocols.tally import Floats, Integers, Reports, Tally, chances, check_batch, check_failure, least_error
+from croupier.protocols.mechanism import POSSIBLE, check_front
+from croupier.protocols.tally import (
+    Floats,
+    Integers,
+    Progress,
+    Reports,
+    Tally,
+    chances,
+    check_batch,
+    check_failure,
+    least_error,
+)
 
 SIDES = ("over", "under")
 
@@ -36,10 +47,12 @@ class LabelledMessages(Tally):
     counted_on: int
     share: Noise
     side: str = "over"
+    front_shares: int = 0
 
     def __post_init__(self) -> None:
         check_batch(self.size, self.users, self.counted_on)
         one_of("side", self.side, SIDES)
+        check_front(self.front_shares, self.counted_on)
         if not isinstance(self.share, Poisson | Polya):
             raise InvalidParameter("share", self.share, "Poisson or Polya noise: only those are sent as messages")
 
@@ -49,8 +62,8 @@ class LabelledMessages(Tally):
 
     @cached_property
     def noise(self) -> Noise:
-        """All the noise in one count, when every user adds theirs."""
-        return self.share.times(self.users)
+        """All the noise in one count, when every user adds theirs, and the front its own."""
+        return self.share.times(self.users + self.front_shares)
 
     @cached_property
     def loss(self) -> Loss:
@@ -77,6 +90,27 @@ class LabelledMessages(Tally):
         # One sort by user and label: both fit one word together.
         keys = np.sort(owners * self.size + np.concatenate((labels, own.ravel())))
         return Reports(keys % self.size, lengths + own.shape[1])
+
+    def front_labels(self, source: Source) -> Integers:
+        """The labels that the front adds to a batch: the noise of `front_shares` parties who hold nothing."""
+        one = replace(self, users=1, counted_on=1, share=self.share.times(self.front_shares), front_shares=0)
+        return one._noise(1, source)[0]
+
+    def gather(self, indices: Integers, source: Source, progress: Progress = lambda part: None) -> Integers:
+        view = super().gather(indices, source, progress)
+        return view + np.bincount(self.front_labels(source), minlength=self.size) if self.front_shares else view
+
+    @cached_property
+    def possible(self) -> tuple[int, int]:
+        """Between which numbers every count lies, except with probability 2^-40, if at least the honest add noise."""
+        odds = POSSIBLE / (2.0 * self.size)
+        reach = self.noise.tail_quantile(odds)
+        least = self.share.times(self.counted_on + self.front_shares).quantile(odds)
+        return (least, self.users + reach) if self.side == "over" else (-reach, self.users - least)
+
+    def to_dict(self) -> dict[str, Any]:
+        body = super().to_dict()
+        return body if self.front_shares else {key: body[key] for key in body if key != "front_shares"}
 
     def _counted(self, indices: Integers, source: Source, seats: Integers) -> Integers:
         """The same count without listing the messages that are not random."""

@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 VERSION = 1
 SIDES = ("unbiased", "over", "under")
 PARTIES = ("batch", "user", "analyzer")
+POSSIBLE = 2.0**-40
+"""How often an honest batch may decode to what is taken for damage."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Mechanism:
 
     `share` is the noise of one party and `noise_from` says which: every user of the batch, whose shares hide each of
     them together ("batch"); every user, whose own share must suffice ("user"); or the trusted analyzer ("analyzer").
+    `front_shares` of noise come from the front besides: a whole noise, which hides a user among strangers only.
     """
 
     protocol: str
@@ -52,6 +55,7 @@ class Mechanism:
     guarantee: Guarantee
     noise_from: str = "batch"
     side: str = "unbiased"
+    front_shares: int = 0
 
     def __post_init__(self) -> None:
         integer("users", self.users, 1)
@@ -63,6 +67,9 @@ class Mechanism:
         if not isinstance(self.protocol, str):
             raise InvalidParameter("protocol", self.protocol, "a name")
         self.carrier.check_plan(self)
+        check_front(self.front_shares, self.honest)
+        if self.front_shares and not isinstance(self.carrier, ShuffledMessages | SplitAndMix):
+            raise InvalidParameter("front_shares", self.front_shares, f"0 for {self.carrier.kind}")
         if (self.noise_from == "analyzer") != (self.protocol == "central-laplace"):
             # A device must not be talked into sending its value without noise.
             raise InvalidParameter("noise_from", self.noise_from, "analyzer for central-laplace, and for nothing else")
@@ -80,12 +87,15 @@ class Mechanism:
 
     @cached_property
     def noise(self) -> Noise:
-        """All the noise in the decoded number, when every user adds theirs."""
-        return self.share if self.noise_from == "analyzer" else self.share.times(self.users)
+        """All the noise in the decoded number, when every user adds theirs, and the front its own."""
+        return self.share if self.noise_from == "analyzer" else self.share.times(self.users + self.front_shares)
 
     @property
     def guard(self) -> Noise:
-        """The noise that is sure to hide any one user: that of the honest users, or of one party alone."""
+        """The noise that is sure to hide any one user: that of the honest users, or of one party alone.
+
+        The front's own noise has the same law as that of the honest users, so it hides as much.
+        """
         return self.share.times(self.honest) if self.noise_from == "batch" else self.share
 
     @property
@@ -142,12 +152,20 @@ class Mechanism:
         >>> abs(release.sum - 25) < release.radius(failure=1e-6)
         True
         """
-        reports = self.randomize(np.asarray(values), source)
-        return self.analyze(self.collect(reports), source)
+        view = self.collect(self.randomize(np.asarray(values), source))
+        if self.front_shares:
+            view = self.carrier.join(view, self.front_report(source), self.coordinates)  # type: ignore[union-attr]
+        return self.analyze(view, source)
+
+    def front_report(self, source: Source) -> Integers:
+        """What the front adds to a batch: the noise of `front_shares` parties who have no value."""
+        shape = (self.dimension,) if self.coordinates else ()
+        assert isinstance(self.carrier, ShuffledMessages | SplitAndMix)
+        return self.carrier.front_report(self.share, self.front_shares, source, shape)
 
     def analyze_many(self, views: ArrayLike, source: Source | None = None) -> Integers:
         """The decoded numbers of views with any leading axes."""
-        decoded = self.carrier.decode(np.asarray(views), self.users, self.share, self.coordinates)
+        decoded = self.carrier.decode(np.asarray(views), self.users, self.share, self.coordinates, self.front_shares)
         if self.noise_from == "analyzer":
             if source is None:
                 raise InvalidParameter("source", None, "given: in the central model the analyzer draws the noise")
@@ -202,6 +220,18 @@ class Mechanism:
         if isinstance(self.carrier, ShuffledMessages) or self.noise_from == "analyzer":
             return 0.0
         return min(1.0, 2.0 * float(self.noise.tail(self.carrier.slack)))
+
+    @cached_property
+    def possible(self) -> tuple[int, int]:
+        """Between which decoded numbers a batch lies, except with probability 2^-40, if at least the honest add noise.
+
+        Values add up to something in [0, n·g]; what lies beyond that and the noise was spoilt.
+        """
+        fewest = self.noise if self.noise_from != "batch" else self.share.times(self.honest + self.front_shares)
+        noises, odds = (self.noise, fewest), POSSIBLE / (4.0 * self.dimension)
+        low = min(noise.quantile(odds) for noise in noises)
+        high = max(noise.tail_quantile(odds) for noise in noises)
+        return low, high + self.carrier.weight(self.share) * self.users * self.precision
 
     def radius(self, failure: float) -> float:
         """A bound on the error of the sum (of every coordinate) that fails with at most this probability.
@@ -262,7 +292,7 @@ class Mechanism:
             "guarantee": {k: v for k, v in asdict(self.guarantee).items() if v is not None},
             "noise_from": self.noise_from,
             "side": self.side,
-        }
+        } | ({"front_shares": self.front_shares} if self.front_shares else {})
 
     def to_json(self) -> str:
         """One line of canonical JSON: sorted keys, no spaces."""
@@ -378,6 +408,12 @@ def _divergence_bound(mechanism: Mechanism, order: float) -> float:
     if not isinstance(guard, Skellam):
         return exact
     return min(exact, skellam_divergence(guard.sigma2, order, mechanism.precision))
+
+
+def check_front(front_shares: int, honest: int) -> None:
+    """The front adds a whole noise of its own, that of as many parties as are counted on, or none."""
+    if front_shares:
+        integer("front_shares", front_shares, honest, honest)
 
 
 def canonical(body: dict[str, Any]) -> str:

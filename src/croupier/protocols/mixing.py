@@ -29,7 +29,7 @@ def plan_laplace(protocol: Protocol, users: int) -> Mechanism:
     strength = epsilon / 2.0 if protocol.published else epsilon
     precision = laplace_precision(protocol, users, strength)
     share = laplace_noise(precision, strength).share(protocol.honest(users))
-    slack = protocol.wrap_slack(share.times(users), laplace_slack(precision, strength, protocol.wrap))
+    slack = protocol.wrap_slack(protocol.total_noise(share, users), laplace_slack(precision, strength, protocol.wrap))
     # A hair more than asked, so that rounding cannot push the charge past δ.
     security = math.ceil(math.log2((1.0 + math.exp(epsilon)) * (1.0 + 1e-9) / protocol.delta))
     carrier = SplitAndMix.for_batch(modulus(users, precision, slack), slack, protocol.honest(users), security)
@@ -60,7 +60,7 @@ def plan_vectors(protocol: Protocol, users: int) -> Mechanism:
 
     noise = Skellam(least_real(met, 2.0 * l2**2 * math.log(1.0 / protocol.delta) / epsilon**2))
     share = noise.share(honest)
-    slack = protocol.wrap_slack(share.times(users), 0.0)
+    slack = protocol.wrap_slack(protocol.total_noise(share, users), 0.0)
     q = modulus(users, precision, slack)
     return protocol.mechanism(
         users,

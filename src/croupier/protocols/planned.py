@@ -43,6 +43,15 @@ class Planned:
         return self.ballot.honest
 
     @property
+    def front_shares(self) -> int:
+        return self.ballot.front_shares
+
+    @property
+    def possible(self) -> tuple[int, int]:
+        """Between which numbers every count lies; see `Mechanism.possible`."""
+        return self.ballot.possible
+
+    @property
     def loss(self) -> Loss:
         """The privacy loss of one user's change from one item to another, against whoever sees the view."""
         return self.ballot.loss

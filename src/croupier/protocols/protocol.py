@@ -47,6 +47,7 @@ class Protocol:
 
     `delta` is 0 for pure privacy, and for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
     `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone.
+    With `front_noise` the front of a service adds a whole noise of its own to every batch, for a user among strangers.
     `wrap_failure` is the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
     """
 
@@ -61,6 +62,7 @@ class Protocol:
     side: Literal["over", "under"] = "over"
     failure: float = 0.05
     wrap_failure: float | None = None
+    front_noise: bool = False
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
@@ -73,6 +75,8 @@ class Protocol:
         if self.wrap_failure is not None:
             between("wrap_failure", self.wrap_failure, 0, 1)
         one_of("side", self.side, ("over", "under"))
+        if self.front_noise and self.row.trust != "shuffler":
+            raise InvalidParameter("front_noise", self.front_noise, f"false: {self.row.name} has no shuffler")
         if self.precision is not None:
             integer("precision", self.precision, 1)
         if not 1 <= self.scaling <= 10**6:
@@ -107,6 +111,14 @@ class Protocol:
         """How many users of a batch are counted on: ⌈γn⌉."""
         return max(1, math.ceil(self.honest_fraction * users - 1e-9))
 
+    def front_shares(self, users: int) -> int:
+        """How many parties' noise the front adds to a batch: as many as are counted on, or none."""
+        return self.honest(users) if self.front_noise else 0
+
+    def total_noise(self, share: Noise, users: int) -> Noise:
+        """All noise in a batch whose parties each add this share."""
+        return share.times(users + self.front_shares(users))
+
     def plan(self, users: int) -> Mechanism:
         """Calibrate for a batch of exactly `users` users.
 
@@ -138,6 +150,7 @@ class Protocol:
             share=share,
             carrier=carrier,  # type: ignore[arg-type]
             guarantee=notion,
+            front_shares=self.front_shares(users),
             **more,  # type: ignore[arg-type]
         )
 

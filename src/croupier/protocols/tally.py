@@ -56,6 +56,8 @@ class Ballot(ABC):
     needs_seats: ClassVar[bool] = False
     size: int
     users: int
+    front_shares: int = 0
+    """How many parties' noise the front of a service adds."""
 
     @property
     def honest(self) -> int:
@@ -66,6 +68,11 @@ class Ballot(ABC):
     def labels(self) -> int:
         """How many labels a message can carry."""
         return self.size
+
+    @property
+    def possible(self) -> tuple[int, int]:
+        """Between which numbers every decoded count lies, where that is limited."""
+        return -(2**62), 2**62
 
     @property
     @abstractmethod

@@ -55,6 +55,7 @@ class Target:
     formula; the exponential mechanism), `proof` the larger noise of Corollary 40's proof at `failure`, `tight` the
     least that exact calculation allows. In the shuffle model `minimise` says least in what: the error (`over`: of the
     unbiased counts; `under`: of the counts that are never above the truth), or the messages with that last error.
+    With `front_noise` the front of a service adds a whole noise of its own.
     """
 
     epsilon: float
@@ -65,6 +66,7 @@ class Target:
     honest_fraction: float = 1.0
     failure: float = 0.05
     minimise: str = "error"
+    front_noise: bool = False
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
@@ -77,6 +79,9 @@ class Target:
         one_of("minimise", self.minimise, WISHES)
         if self.minimise != "error" and (self.model, self.constants) != ("shuffle", "tight"):
             raise InvalidParameter("minimise", self.minimise, "error but for the shuffle model's tight constants")
+        if self.front_noise and (self.model, self.side == "both") != ("shuffle", False):
+            # Coins by seat are no sum of like shares, so nobody can add a whole noise of them.
+            raise InvalidParameter("front_noise", self.front_noise, "false but for one-sided counts by a shuffler")
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", self._delta())
         if self.model == "shuffle":
@@ -106,6 +111,10 @@ class Target:
     def honest(self, users: int) -> int:
         """How many users of a batch are counted on: ⌈γn⌉."""
         return max(1, math.ceil(self.honest_fraction * users - 1e-9))
+
+    def front_shares(self, users: int) -> int:
+        """How many parties' noise the front adds to a batch: as many as are counted on, or none."""
+        return self.honest(users) if self.front_noise else 0
 
     def tally(self, size: int, users: int) -> Tally:
         """The way to count that meets the target."""
@@ -144,10 +153,11 @@ def _shuffled(target: Target, size: int, users: int) -> Tally:
         side = target.side or "over"
         least = "variance" if (side, target.minimise) == ("over", "error") else "quantile"
         noise = tight_noise(target.epsilon, target.delta, least)
-        return LabelledMessages(size, users, honest, noise.share(honest), side)
+        return LabelledMessages(size, users, honest, noise.share(honest), side, target.front_shares(users))
     half = target.epsilon / 2.0, target.delta / 2.0
     wide = published_noise(*half) if target.constants == "published" else proof_noise(*half, target.failure)
-    return LabelledMessages(size, users, honest, wide.share(honest), target.side or "under")
+    side = target.side or "under"
+    return LabelledMessages(size, users, honest, wide.share(honest), side, target.front_shares(users))
 
 
 def _local(target: Target, size: int, users: int) -> Tally:

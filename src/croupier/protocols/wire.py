@@ -32,13 +32,15 @@ def pack(mechanism: Mechanism, report: ArrayLike) -> tuple[bytes, ...]:
     """One user's report as messages, in no particular order: the shuffler mixes them with everyone's."""
     numbers = np.asarray(report, dtype=np.int64)
     mechanism.carrier.check_report(numbers, mechanism.share)
+    if isinstance(mechanism.carrier, ShuffledMessages) and numbers.sum() > MOST_MESSAGES:
+        limit = f"at most {MOST_MESSAGES}: {mechanism.protocol} here is for simulation only"
+        raise InvalidParameter("messages", int(numbers.sum()), limit)
+    return pack_noise(mechanism, numbers)
+
+
+def pack_noise(mechanism: Mechanism, numbers: NDArray[np.int64]) -> tuple[bytes, ...]:
+    """The same for the front's own noise, which is no user's report and may be longer."""
     if isinstance(mechanism.carrier, ShuffledMessages):
-        if numbers.sum() > MOST_MESSAGES:
-            raise InvalidParameter(
-                "messages",
-                int(numbers.sum()),
-                f"at most {MOST_MESSAGES}: {mechanism.protocol} here is for simulation only",
-            )
         rows = numbers.reshape(-1, 2)
         labels = [i.to_bytes(LABEL, "big") if mechanism.coordinates else b"" for i in range(len(rows))]
         return tuple(

@@ -9,34 +9,29 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Batch, Configuration, ServerKeys
+from croupier.client.configuration import Admission, Batch, Configuration, ServerKeys
 from croupier.client.sealing import key_id
-from croupier.client.signing import BadSignature, Statement, from_text, to_text
+from croupier.client.signing import BadSignature, Statement, from_text
 from croupier.client.wire import message_info
 from croupier.protocols.carriers import TamperedMessage
 from croupier.service.decoding import Decoded, decode
-from croupier.service.experiment import Plan
+from croupier.service.experiment import Plan, Site
 from croupier.service.keys import Keys
 from croupier.service.link import ShufflerAway, ShufflerLink
 from croupier.service.live import Live
 from croupier.service.opening import Opener
 from croupier.service.problems import Problem, kind_of
-from croupier.service.receipts import BadRelease, check_damage, check_receipt
+from croupier.service.programs import Wanted
+from croupier.service.receipts import BadRelease, check_decoded, check_receipt
+from croupier.service.records import Head
 from croupier.service.store import AnalyzerStore
+from croupier.service.waits import Waits
 
 log = logging.getLogger("croupier")
-
-
-@dataclass(frozen=True)
-class Site:
-    """What an experiment's configuration says of the servers: the suite, their keys and their addresses."""
-
-    suite: str
-    keys: dict[str, ServerKeys]
-    urls: dict[str, str]
 
 
 class Analyzer:
@@ -52,9 +47,10 @@ class Analyzer:
         urls: dict[str, str],
         suite: str,
         clock: Callable[[], float],
+        waits: Waits,
     ) -> None:
         self.keys, self.link, self.opener, self.urls, self.suite = keys, link, opener, urls, suite
-        self.live = {plan.name: Live(plan, store, keys, clock) for plan in plans}
+        self.live = {plan.name: Live(plan, store, keys, clock, waits) for plan in plans}
         self._site: Site | None = None
 
     async def run(self, name: str, poll: float) -> None:
@@ -68,8 +64,7 @@ class Analyzer:
         """One step, whatever comes of it; returns how long to wait for the next."""
         pause = poll
         try:
-            async with live.lock:
-                await self.step(live, published)
+            await self.step(live, published)
             if live.trouble:
                 log.info("recovered", extra={"fields": {"experiment": live.name, "from": live.trouble}})
             live.trouble = ""
@@ -84,11 +79,11 @@ class Analyzer:
             # A shuffler that has lost its store is told again.
             live.registered = False
         except Exception as error:
-            # A store or an answer as nobody expects it: the log is read again, and the experiment goes on.
+            # A store or an answer as nobody expects it: the experiment goes on.
             self._trouble(live, CroupierError(f"something went wrong here: {kind_of(error)}"))
             pause = max(poll, 2.0)
             published.clear()
-            live.registered, live.stale = False, True
+            live.registered = False
         if live.program.finished and not live.open and not live.trouble:
             pause = max(poll, 5.0)
         return pause
@@ -101,37 +96,50 @@ class Analyzer:
             log.warning("trouble", extra={"fields": {"experiment": live.name, "what": str(error)}})
 
     async def step(self, live: Live, published: set[int]) -> None:
-        """One round: configuration, turns, releases. Whatever was begun before a crash is taken up again."""
-        if live.stale:
-            live.restore()
+        """One round: configuration, turns, releases. Whatever was begun before a crash is taken up again.
+
+        Operators change things while the network is waited for: what was decided before is looked at again after.
+        """
+        async with live.lock:
+            await live.refreshed()
         await self._configure(live)
         await self._publish(live, published)
         # Everything when there may be something left from before a crash; later only what can still change.
-        since = 0 if not live.caught_up else min(live.open, default=max(live.done, default=0))
+        since = min(live.open, default=live.run.newest) if live.caught_up else 0
+        live.caught_up = True
         standings = await self.link.standings(live.name, since)
         if standings != live.standings:
             live.standings = standings
             live.version += 1
         states = {one["batch"]: one["state"] for one in standings["batches"]}
-        # A stop may find a batch full and not yet ready: it is looked for until the shuffler has deleted it.
-        left = any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items())
+        # A shuffler that was restored from a backup has never heard of some turns.
+        published -= {
+            number for number, offer in live.offers.items() if any(b.number not in states for b in offer.batches)
+        }
         for number, state in sorted(states.items()):
-            if number in live.open and state == "ready":
-                await self._take(live, number)
-            elif number in live.open and state in ("expired", "cancelled", "released"):
-                if state == "released":
-                    # This log is older than the shuffler's store, as after a backup: what was in the batch is gone.
-                    log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
-                live.record("expired", batch=number)
-            elif number in live.done and state == "ready":
-                await self.link.acknowledge(live.name, number)
-            elif state == "open" and (number in live.done or number in live.program.unwanted):
-                await self.link.cancel(live.name, number)
-        live.caught_up = not left
+            await self._follow(live, number, state)
+        # A stop may find a batch full and not yet ready: it is looked for until the shuffler has deleted it.
+        if any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items()):
+            live.caught_up = False
         if live.program.finished and not live.open and not standings["finished"]:
+            await self._witnessed(live)
             await self.link.finish(live.name)
         else:
             await self._publish(live, published)
+
+    async def _follow(self, live: Live, number: int, state: str) -> None:
+        """Do what is due for a batch that the shuffler has in this state."""
+        if number in live.open and state == "ready":
+            await self._take(live, number)
+        elif number in live.open and state in ("expired", "cancelled", "released"):
+            if state == "released":
+                # This log is older than the shuffler's store, as after a backup: what was in the batch is gone.
+                log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
+            await live.record("expired", lambda: number in live.open, batch=number)
+        elif number in live.done and state == "ready":
+            await self.link.acknowledge(live.name, number)
+        elif state == "open" and (number in live.done or number in live.program.unwanted):
+            await self.link.cancel(live.name, number)
 
     async def _configure(self, live: Live) -> None:
         """Have the current configuration signed by both; a changed one is a new revision."""
@@ -140,60 +148,75 @@ class Analyzer:
             if self.suite not in found["seal"]:
                 raise CroupierError(f"the shuffler has no key for {self.suite}")
             shuffler = ServerKeys.from_dict({"seal": found["seal"][self.suite], "verify": found["verify"]})
-            self._site = Site(self.suite, {"analyzer": self.keys.public(self.suite), "shuffler": shuffler}, self.urls)
+            keys = {"analyzer": self.keys.public(self.suite), "shuffler": shuffler}
+            self._site = Site(self.suite, keys, self.urls, Admission.from_dict(found["admission"]))
             for one in self.live.values():
                 one.registered = False
         if live.registered and (not live.held or live.behind):
             return
         known = None if live.configured is None else Configuration.from_text(live.configured.text)
-        wanted = live.plan.configuration(
-            0 if known is None else known.revision, live.arms, self._site.suite, self._site.keys, self._site.urls
-        )
+        wanted = live.plan.configuration(0 if known is None else known.revision, live.arms, self._site)
         live.held = known is not None and wanted != known and live.behind
         if known is not None and live.held:
             wanted = known
         elif known is not None and wanted != known:
-            wanted = live.plan.configuration(
-                known.revision + 1, live.arms, self._site.suite, self._site.keys, self._site.urls
-            )
+            wanted = live.plan.configuration(known.revision + 1, live.arms, self._site)
         signed = await self.link.register(live.name, wanted.statement().signed("analyzer", self.keys.sign))
         signed.check_both(wanted.verify_keys)
         if wanted != known:
-            live.record("configured", configuration=signed.to_dict())
-        live.registered = True
+            await live.record("configured", configuration=signed.to_dict())
+        # An operator may have added an arm meanwhile: it waits for the next revision.
+        live.registered = live.held or wanted.arms == live.arms
 
     async def _publish(self, live: Live, published: set[int]) -> None:
         """Open the turns that the program wants; each is in the log before the shuffler hears of it."""
         for turn in live.program.wanted:
             if turn.number in published:
                 continue
-            if turn.number not in live.signed:
+            if turn.number not in live.run.opened:
                 if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
                     live.registered = live.held
                     continue
                 statement = live.offer_of(turn).statement().signed("analyzer", self.keys.sign)
-                live.record("opened", offer=statement.to_dict())
-            await self.link.open_offer(live.name, turn.number, live.signed[turn.number], live.plan.deadline)
-            published.add(turn.number)
+                await live.record("opened", partial(_wanted, live, turn), offer=statement.to_dict())
+            if turn.number in live.run.signed:
+                await self.link.open_offer(live.name, turn.number, live.run.signed[turn.number], live.plan.deadline)
+                published.add(turn.number)
 
     async def _take(self, live: Live, number: int) -> None:
-        """Pull a released batch, check it, decode it, log it, and only then let the shuffler delete it."""
+        """Pull a released batch, check it, decode it, log it, and only then let the shuffler delete it.
+
+        The shuffler countersigns the log first: what was decoded before cannot be chosen after these messages are seen.
+        """
         batch = live.open[number]
+        witness = await self._witnessed(live)
+        body: dict[str, Any] = {"batch": number, "witness": witness.to_dict()}
         try:
             receipt, found = await self._decoded(live, batch)
         except (BadRelease, BadSignature, TamperedMessage) as error:
             log.warning("refused", extra={"fields": {"experiment": live.name, "batch": number, "why": str(error)}})
-            live.record("refused", batch=number, reason=str(error))
+            event, body["reason"] = "refused", str(error)
         else:
             decoded = list(found.decoded) if isinstance(found.decoded, tuple) else found.decoded
-            live.record("released", batch=number, decoded=decoded, damaged=found.damaged, receipt=receipt.to_dict())
+            event = "released"
+            body |= {"decoded": decoded, "damaged": found.damaged, "receipt": receipt.to_dict()}
+        await live.record(event, lambda: number in live.open, **body)
         await self.link.acknowledge(live.name, number)
 
+    async def _witnessed(self, live: Live) -> Statement:
+        """The end of the log, countersigned by the shuffler."""
+        assert live.configured is not None
+        head = live.run.head
+        signed = await self.link.witness(live.name, head.statement(live.name).signed("analyzer", self.keys.sign))
+        signed.check("shuffler", Configuration.from_text(live.configured.text).verify_keys["shuffler"])
+        if Head.from_statement(signed, live.name) != head:
+            raise CroupierError(f"the shuffler countersigned another head than that of record {head.number}")
+        return signed
+
     async def _decoded(self, live: Live, batch: Batch) -> tuple[Statement, Decoded]:
-        # A counter's upper batches belong to several offers, and those may be of several revisions.
-        digests = list(dict.fromkeys(one.configuration for one in live.offers.values() if batch in one.batches))
+        pinned = self._configuration(live, batch.pin)
         receipt = await self.link.receipt(live.name, batch.number)
-        body = check_receipt(receipt, self._configuration(live, digests[0]), digests[0], batch)
+        body = check_receipt(receipt, pinned, batch)
         hashed, messages = hashlib.sha256(), []
         for part in range(body["parts"]):
             payload = await self.link.messages(live.name, batch.number, part)
@@ -207,34 +230,24 @@ class Analyzer:
             raise BadRelease(f"{len(messages)} messages came where {body['messages']} were announced")
         if len(set(messages)) != len(messages):
             raise BadRelease("a message came twice")
-        opened: list[bytes | None] = [None] * len(messages)
-        for digest in digests:
-            left = [index for index, plain in enumerate(opened) if plain is None]
-            found = await self._opened(live, batch, digest, [messages[index] for index in left])
-            for index, plain in zip(left, found, strict=True):
-                opened[index] = plain
+        key = self.keys.by_id(key_id(pinned.keys["analyzer"].seal))
+        if key is None:
+            raise CroupierError(f"the key that batch {batch.number} is sealed to is missing here")
+        info = message_info(live.name, batch.pin, batch.hash)
+        opened = await self.opener.open([(key.suite, key.private, info, message) for message in messages])
         decoded = decode(batch.mechanism, opened)
-        check_damage(batch, decoded.damaged)
+        check_decoded(batch, decoded.decoded, decoded.damaged)
         return receipt, decoded
 
-    async def _opened(self, live: Live, batch: Batch, digest: bytes, messages: list[bytes]) -> list[bytes | None]:
-        """Decrypt what was sealed under this configuration."""
-        key = self.keys.by_id(key_id(self._configuration(live, digest).keys["analyzer"].seal))
-        if key is None:
-            raise CroupierError("the key that this batch was sealed to is missing here")
-        info = message_info(live.name, digest, batch.hash)
-        return await self.opener.open([(key.suite, key.private, info, message) for message in messages])
-
     def _configuration(self, live: Live, digest: bytes) -> Configuration:
-        for record in live.records:
-            if record["event"] == "configured":
-                statement = Statement.from_dict("configuration", record["configuration"])
-                if statement.hash == digest:
-                    return Configuration.from_text(statement.text)
-        raise CroupierError(f"the configuration {to_text(digest)} is not in the log")
+        return Configuration.from_text(live.run.configuration(digest).text)
 
     def find(self, name: str) -> Live:
         """A live experiment by name."""
         if name not in self.live:
             raise Problem("unknown-experiment")
         return self.live[name]
+
+
+def _wanted(live: Live, turn: Wanted) -> bool:
+    return turn in live.program.wanted

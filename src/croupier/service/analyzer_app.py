@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
-import math
 import time
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.service import keys as key_files
-from croupier.service import openapi
+from croupier.service import meters, openapi
 from croupier.service.analyzer import Analyzer
 from croupier.service.connections import most_held
 from croupier.service.experiment import Plan, check_length
 from croupier.service.link import ShufflerLink
 from croupier.service.live import Live
-from croupier.service.openapi import PAGES
+from croupier.service.meters import Meters
+from croupier.service.openapi import JSON, PAGES
 from croupier.service.opening import Opener
-from croupier.service.problems import Problem
+from croupier.service.problems import Problem, kind_of
 from croupier.service.schemas import LONGEST_ARM
 from croupier.service.settings import AnalyzerSettings, origins_of, store_url
-from croupier.service.showing import History, participation, state
+from croupier.service.showing import Shown
 from croupier.service.store import AnalyzerStore
+from croupier.service.waits import LATE_SECONDS, Waits, watch
 from croupier.service.web import (
     BASE,
-    Meters,
     add_handlers,
     admit_pages,
     check_bearer,
@@ -54,6 +52,8 @@ log = logging.getLogger("croupier")
 KEEP_ALIVE = 15.0
 LOOK_SECONDS = 0.25
 RETRY_MILLISECONDS = 1000
+TOUCH_SECONDS = 5.0
+OPERATE_SECONDS = 10.0
 PAGE_HEADERS = {
     "cache-control": "no-cache",
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -85,12 +85,16 @@ class AnalyzerApp:
         self.known_admin = known_bearer(settings.admin)
         self.store = AnalyzerStore(store_url(settings.store))
         own = settings.shuffler_internal or settings.shuffler
-        self.link = ShufflerLink(own, key_files.bearer(Path(settings.bearer)), http)
-        self.opener = Opener(settings.openers)
+        self.waits = Waits(store=LATE_SECONDS, shuffler=LATE_SECONDS, decryption=LATE_SECONDS)
+        self.link = ShufflerLink(own, key_files.bearer(Path(settings.bearer)), self.waits, http)
+        self.opener = Opener(settings.openers, self.waits)
         urls = {"analyzer": settings.public_url, "shuffler": settings.shuffler.rstrip("/")}
-        self.analyzer = Analyzer(plans, self.store, keys, self.link, self.opener, urls, settings.suite, clock)
-        self.histories = {name: History(live) for name, live in self.analyzer.live.items()}
-        self.meters = Meters()
+        self.analyzer = Analyzer(
+            plans, self.store, keys, self.link, self.opener, urls, settings.suite, clock, self.waits
+        )
+        self.shown = {name: Shown(live) for name, live in self.analyzer.live.items()}
+        self._disk = ""
+        self.meters = Meters(meters.ANALYZER)
         self.app = self._app()
 
     def _app(self) -> Starlette:
@@ -122,7 +126,8 @@ class AnalyzerApp:
         tasks = [
             asyncio.create_task(self.analyzer.run(name, self.settings.poll), name=name) for name in self.analyzer.live
         ]
-        log.info("started", extra={"fields": {"server": "analyzer", "experiments": len(tasks)}})
+        tasks += [asyncio.create_task(watch(self._trouble)), asyncio.create_task(self._touch())]
+        log.info("started", extra={"fields": {"server": "analyzer", "experiments": len(self.analyzer.live)}})
         try:
             yield
         finally:
@@ -141,7 +146,19 @@ class AnalyzerApp:
             for live in self.analyzer.live.values()
             if live.trouble or live.configured is None
         ]
-        return "; ".join(found)
+        return "; ".join(filter(None, [*found, self._disk, self.waits.trouble]))
+
+    async def _touch(self) -> None:
+        """See now and then whether the disk still takes what it is given, also when there is nothing to write."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                with self.waits.on("store"):
+                    await loop.run_in_executor(self.store.writer, self.store.touch)
+                self._disk = ""
+            except Exception as error:
+                self._disk = f"the store: {kind_of(error)}"
+            await asyncio.sleep(TOUCH_SECONDS)
 
     async def experiments(self, _: Request) -> Response:
         """Every experiment, in short."""
@@ -162,35 +179,38 @@ class AnalyzerApp:
         return JSONResponse(live.configured.to_dict())
 
     async def state(self, request: Request) -> Response:
-        return _json(state(self._history(request)))
+        return Response(self._shown(request).text(), media_type=JSON)
 
     async def stream(self, request: Request) -> Response:
         """The state again whenever it changes, as server-sent events."""
-        history = self._history(request)
-        live = history.live
+        shown = self._shown(request)
 
-        async def events() -> AsyncIterator[str]:
-            shown, quiet = -1, 0.0
-            yield f"retry: {RETRY_MILLISECONDS}\n\n"
+        async def events() -> AsyncIterator[bytes]:
+            sent, quiet = b"", 0.0
+            yield b"retry: %d\n\n" % RETRY_MILLISECONDS
             while not stopping(self.app) and not await request.is_disconnected():
-                if live.version != shown:
-                    shown, quiet = live.version, 0.0
-                    yield f"data: {json.dumps(_finite(state(history)), ensure_ascii=False)}\n\n"
+                text = shown.text()
+                if text is not sent:
+                    sent, quiet = text, 0.0
+                    yield b"data: "
+                    yield text
+                    yield b"\n\n"
                 elif quiet >= KEEP_ALIVE:
                     quiet = 0.0
-                    yield ": still here\n\n"
+                    yield b": still here\n\n"
                 await asyncio.sleep(LOOK_SECONDS)
                 quiet += LOOK_SECONDS
 
         return StreamingResponse(events(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     async def participation(self, request: Request) -> Response:
-        return _json(await asyncio.to_thread(participation, self._live(request)))
+        return Response(await asyncio.to_thread(self._shown(request).participation), media_type=JSON)
 
     async def transcript(self, request: Request) -> Response:
+        """The log as it is now; whoever reads slowly holds a page of it, not all."""
         live = self._live(request)
         headers = {"content-disposition": f'attachment; filename="{live.name}.jsonl"'}
-        return Response(live.transcript(), media_type="application/jsonl", headers=headers)
+        return StreamingResponse(live.pages(), media_type="application/jsonl", headers=headers)
 
     async def operate(self, request: Request) -> Response:
         """Pause, resume, retire or add an arm, or stop: `{"operation": "pause", "arm": 1}`."""
@@ -202,13 +222,13 @@ class AnalyzerApp:
         # What is in the log stays there: a name that no configuration can hold must not get in.
         if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_ARM):
             raise InvalidParameter("name", str(name)[:60], f"a text of at most {LONGEST_ARM} characters")
-        async with live.lock:
-            try:
-                live.operate(operation, arm, name)
-            except CroupierError as error:
-                raise Problem("operation-refused", str(error)) from None
-            live.registered = False
-        return JSONResponse({"record": len(live.records) - 1})
+        try:
+            async with asyncio.timeout(OPERATE_SECONDS):
+                return JSONResponse({"record": await live.operate(operation, arm, name)})
+        except CroupierError as error:
+            raise Problem("operation-refused", str(error)) from None
+        except TimeoutError:
+            raise Problem("not-ready", "the store gives no answer: this may be done later, or not") from None
 
     async def page(self, request: Request) -> Response:
         """The dashboard, a participant's page, and what they are made of."""
@@ -222,34 +242,19 @@ class AnalyzerApp:
 
     async def metrics(self, _: Request) -> Response:
         live = self.analyzer.live.values()
-        return PlainTextResponse(
-            self.meters.text(
-                {
-                    "records": {one.name: len(one.records) for one in live},
-                    "open_batches": {one.name: len(one.open) for one in live},
-                    "reports_accepted": {one.name: one.standings.get("accepted", 0) for one in live},
-                    "turns_assigned": {one.name: one.standings.get("assigned", 0) for one in live},
-                    "finished": {one.name: int(one.program.finished) for one in live},
-                    "trouble": {one.name: int(bool(one.trouble)) for one in live},
-                }
-            )
-        )
+        show = self.meters.show
+        show("records", {one.name: one.count for one in live})
+        show("open_batches", {one.name: len(one.open) for one in live})
+        show("reports_accepted", {one.name: one.standings.get("accepted", 0) for one in live})
+        show("turns_assigned", {one.name: one.standings.get("assigned", 0) for one in live})
+        show("finished", {one.name: one.program.finished for one in live})
+        show("trouble", {one.name: bool(one.trouble) for one in live})
+        show("waiting_seconds", self.waits.ages)
+        show("ready", {"analyzer": not await self._trouble()})
+        return self.meters.answer()
 
     def _live(self, request: Request) -> Live:
         return self.analyzer.find(request.path_params["name"])
 
-    def _history(self, request: Request) -> History:
-        return self.histories[self._live(request).name]
-
-
-def _json(body: Any) -> Response:
-    return JSONResponse(_finite(body))
-
-
-def _finite(body: Any) -> Any:
-    """JSON has no infinity: it becomes null."""
-    if isinstance(body, dict):
-        return {key: _finite(value) for key, value in body.items()}
-    if isinstance(body, list | tuple):
-        return [_finite(value) for value in body]
-    return None if isinstance(body, float) and not math.isfinite(body) else body
+    def _shown(self, request: Request) -> Shown:
+        return self.shown[self._live(request).name]

@@ -156,7 +156,17 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
 
 def _limits() -> Limits:
     """Simulated users refuse nothing that a real experiment may ask."""
-    return Limits(epsilon=500.0, delta=0.5, users=2, epsilon_per_period=1e6, delta_per_period=0.99)
+    return Limits(
+        epsilon=500.0,
+        delta=0.5,
+        users=2,
+        honest_fraction=1.0,
+        epsilon_per_period=1e6,
+        delta_per_period=0.99,
+        front_noise=False,
+        shared_keys=True,
+        plain_http=True,
+    )
 
 
 def _items(joined: Joined) -> Sequence[object]:

@@ -40,7 +40,8 @@ def decode(mechanism: Reporting, slots: Sequence[bytes | None]) -> Decoded:
     >>> decode(mechanism, batch)
     Decoded(decoded=20, damaged=0)
     """
-    due = mechanism.users * shape(mechanism).slots
+    form = shape(mechanism)
+    due = mechanism.users * form.slots + form.front
     if len(slots) != due:
         raise TamperedMessage(f"{len(slots)} messages where {due} are due")
     if isinstance(mechanism, HistogramMechanism):
@@ -67,10 +68,12 @@ def _residues(mechanism: Mechanism, slots: Sequence[bytes | None]) -> tuple[list
 
 def _bits(mechanism: Mechanism, slots: Sequence[bytes | None]) -> tuple[list[bytes], int]:
     messages, damaged = _sorted_out(mechanism, slots, lambda message: _possible(mechanism, message))
-    missing = mechanism.users * _least(mechanism) - len(messages)
+    missing = _fewest(mechanism) - len(messages)
     if missing > 0 and not mechanism.coordinates:
-        # Somebody sent dummies, or damage, where bits were due.
-        messages += [b"\x00"] * missing
+        # Somebody sent dummies, or damage, where bits were due. Ones minus zeros then lack just those bits;
+        # a count of ones lacks the ones among them.
+        ones = missing // 2 if isinstance(mechanism.share, SparseBits) else 0
+        messages += [b"\x01"] * ones + [b"\x00"] * (missing - ones)
         damaged = max(damaged, missing)
     return messages, damaged
 
@@ -112,12 +115,13 @@ def _possible(mechanism: Mechanism, message: bytes) -> bool:
     return label < mechanism.dimension and (bit == 1 or (bit == 0 and carrier.value_messages > 0))
 
 
-def _least(mechanism: Mechanism) -> int:
-    """The fewest messages that an honest user sends for a coordinate."""
+def _fewest(mechanism: Mechanism) -> int:
+    """The fewest messages of a coordinate that an honest batch holds: values, and noise that is always sent."""
     carrier, share = mechanism.carrier, mechanism.share
     assert isinstance(carrier, ShuffledMessages)
+    noise = 0
     if isinstance(share, Binomial):
-        return carrier.value_messages + share.trials
-    if isinstance(share, SparseBits) and share.rate == 1:
-        return carrier.value_messages + share.slots
-    return carrier.value_messages
+        noise = share.trials
+    elif isinstance(share, SparseBits) and share.rate == 1:
+        noise = share.slots
+    return mechanism.users * carrier.value_messages + (mechanism.users + mechanism.front_shares) * noise

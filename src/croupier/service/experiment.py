@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, one_of
-from croupier.client.configuration import NAME, Configuration, Privacy, ServerKeys, recipe_of
+from croupier.client.configuration import NAME, Admission, Configuration, Privacy, ServerKeys, recipe_of
 from croupier.client.sealing import SUITES
 from croupier.client.wire import CAP_SHARE, LONGEST_UPLOAD, Reporting, capped_loss, shape, upload_bytes
 from croupier.privacy import Loss
@@ -21,6 +21,16 @@ UNIT = "one installation of the app"
 PERIOD = 86_400
 HONEST = 0.9
 DEADLINE = 3600.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a configuration says of the servers: the suite, their keys and addresses, and whom the front admits."""
+
+    suite: str
+    keys: dict[str, ServerKeys]
+    urls: dict[str, str]
+    admission: Admission
 
 
 @dataclass(frozen=True)
@@ -39,13 +49,10 @@ class Plan:
         """A fresh run of the program."""
         return program(self.parameters)
 
-    def configuration(
-        self, revision: int, arms: tuple[str, ...], suite: str, keys: dict[str, ServerKeys], urls: dict[str, str]
-    ) -> Configuration:
+    def configuration(self, revision: int, arms: tuple[str, ...], site: Site) -> Configuration:
         """The public configuration, to be signed."""
-        return Configuration(
-            self.name, revision, self.title, arms, self.parameters, self.recipe, self.privacy, suite, keys, urls
-        )
+        promise = (self.parameters, self.recipe, self.privacy, site.admission)
+        return Configuration(self.name, revision, self.title, arms, *promise, site.suite, site.keys, site.urls)
 
 
 def read_plan(path: str) -> Plan:
@@ -108,8 +115,9 @@ def _plan(body: dict[str, Any]) -> Plan:
 def check_length(found: Plan, suite: str) -> None:
     """Refuse an experiment whose uploads would be longer than a shuffler takes."""
     for turn in found.program().wanted:
-        shapes = tuple(shape(mechanism) for _, mechanism in turn.batches)
-        length = upload_bytes(shapes, SUITES[suite].overhead)
+        overhead = SUITES[suite].overhead
+        shapes = (shape(mechanism) for _, mechanism in turn.batches)
+        length = upload_bytes(((one.slots, one.length + overhead) for one in shapes), overhead)
         if length > LONGEST_UPLOAD:
             raise CroupierError(f"{found.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
 
@@ -148,7 +156,11 @@ def _privacy(given: Section, parameters: Section, running: Program, mechanisms: 
 def _target(sections: dict[str, Section], *, counted: bool) -> Section:
     """ε, δ and γ as a program takes them; of a counted message's δ a share is kept back for the limit on its noise."""
     given = sections["privacy"]
-    target: Section = {"epsilon": given.get("epsilon", 1.0), "honest_fraction": given.get("honest_fraction", HONEST)}
+    target: Section = {
+        "epsilon": given.get("epsilon", 1.0),
+        "honest_fraction": given.get("honest_fraction", HONEST),
+        "front_noise": given.get("front_noise", True),
+    }
     if counted:
         target["delta"] = given.get("delta", DEFAULT_DELTA) / (1.0 + CAP_SHARE)
     elif "delta" in given:

@@ -13,8 +13,10 @@ from croupier.checks import CroupierError
 from croupier.client.signing import Statement
 from croupier.client.steps import URN
 from croupier.service.openapi import MOST_BATCHES
+from croupier.service.waits import Waits
 
-TIMEOUT = 60.0
+QUICK, SLOW = 5.0, 60.0
+"""Seconds for a whole call: one that reads or writes a little, and one that makes the shuffler compute or send much."""
 
 
 class ShufflerAway(CroupierError):
@@ -32,9 +34,10 @@ class ShufflerRefused(CroupierError):
 class ShufflerLink:
     """A shuffler's address and the secret that it knows this analyzer by."""
 
-    def __init__(self, url: str, bearer: str, http: httpx.AsyncClient | None = None) -> None:
+    def __init__(self, url: str, bearer: str, waits: Waits, http: httpx.AsyncClient | None = None) -> None:
         self.url = url.rstrip("/")
-        self._http = http or httpx.AsyncClient(timeout=TIMEOUT)
+        self._waits = waits
+        self._http = http or httpx.AsyncClient(timeout=SLOW)
         self._headers = {"authorization": f"Bearer {bearer}"}
 
     async def close(self) -> None:
@@ -45,12 +48,16 @@ class ShufflerLink:
 
     async def register(self, name: str, statement: Statement) -> Statement:
         return Statement.from_dict(
-            "configuration", await self._json("PUT", f"/experiments/{quote(name)}", statement.to_dict())
+            "configuration", await self._json("PUT", f"/experiments/{quote(name)}", statement.to_dict(), SLOW)
         )
 
     async def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> None:
         body = {"offer": statement.to_dict(), "deadline": deadline}
-        await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body)
+        await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body, SLOW)
+
+    async def witness(self, name: str, head: Statement) -> Statement:
+        """Have the head of the log countersigned."""
+        return Statement.from_dict("head", await self._json("PUT", f"/experiments/{quote(name)}/head", head.to_dict()))
 
     async def standings(self, name: str, since: int = 0) -> dict[str, Any]:
         """The public counts, with all batches from a number on: the shuffler shows so many at a time."""
@@ -65,7 +72,7 @@ class ShufflerLink:
         return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/receipt"))
 
     async def messages(self, name: str, batch: int, part: int) -> bytes:
-        return (await self._send("GET", f"{_batch(name, batch)}/messages/{part}")).content
+        return (await self._send("GET", f"{_batch(name, batch)}/messages/{part}", within=SLOW)).content
 
     async def acknowledge(self, name: str, batch: int) -> None:
         await self._send("DELETE", f"{_batch(name, batch)}/messages")
@@ -86,8 +93,10 @@ class ShufflerLink:
                 await asyncio.sleep(0.1)
         raise ShufflerAway(f"the shuffler at {self.url} does not answer")
 
-    async def _json(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        answer = await self._send(method, path, body)
+    async def _json(
+        self, method: str, path: str, body: dict[str, Any] | None = None, within: float = QUICK
+    ) -> dict[str, Any]:
+        answer = await self._send(method, path, body, within)
         try:
             found = answer.json()
         except ValueError:
@@ -96,9 +105,15 @@ class ShufflerLink:
             raise ShufflerRefused("no-json", f"{method} {path}")
         return found
 
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    async def _send(
+        self, method: str, path: str, body: dict[str, Any] | None = None, within: float = QUICK
+    ) -> httpx.Response:
         try:
-            answer = await self._http.request(method, self.url + path, json=body, headers=self._headers)
+            with self._waits.on("shuffler"):
+                async with asyncio.timeout(within):
+                    answer = await self._http.request(method, self.url + path, json=body, headers=self._headers)
+        except TimeoutError:
+            raise ShufflerAway(f"the shuffler at {self.url} does not answer within {within:g} seconds") from None
         except httpx.TransportError as error:
             raise ShufflerAway(f"the shuffler at {self.url} does not answer ({_reason(error)})") from None
         if answer.status_code >= 500 or answer.status_code == 429:

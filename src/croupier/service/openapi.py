@@ -10,6 +10,7 @@ from croupier.client.configuration import NAME
 from croupier.client.steps import REPORT_TYPE
 from croupier.service.problems import PROBLEMS, URN
 from croupier.service.schemas import (
+    ADMISSION,
     ANY,
     BASE64,
     COUNT,
@@ -130,7 +131,7 @@ _COMMON = (
 
 SHUFFLER = (
     *_COMMON,
-    _get("/keys", "The shuffler's public keys", fields(verify=BASE64, seal=SUITE_KEYS)),
+    _get("/keys", "The shuffler's public keys", fields(verify=BASE64, seal=SUITE_KEYS, admission=ADMISSION)),
     _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN),
     Operation(
         "put",
@@ -139,7 +140,7 @@ SHUFFLER = (
         STATEMENT,
         STATEMENT,
         True,
-        (*_WRITES, "bad-signature", "configuration-conflict", "beyond-policy"),
+        (*_WRITES, "bad-signature", "broken-promise", "configuration-conflict", "beyond-policy"),
     ),
     _get(
         _BASE + "/configurations/{hash}",
@@ -164,6 +165,16 @@ SHUFFLER = (
             "beyond-policy",
             "experiment-finished",
         ),
+    ),
+    _get(_BASE + "/head", "The newest head of the analyzer's log that was countersigned", STATEMENT, _UNKNOWN),
+    Operation(
+        "put",
+        _BASE + "/head",
+        "Countersign the head of the analyzer's log",
+        STATEMENT,
+        STATEMENT,
+        True,
+        (*_WRITES, _UNKNOWN, "bad-signature", "head-conflict"),
     ),
     Operation(
         "post",
@@ -255,7 +266,7 @@ ANALYZER = (
         fields(record=COUNT),
         OPERATE,
         True,
-        (*_WRITES, _UNKNOWN, "operation-refused"),
+        (*_WRITES, _UNKNOWN, "operation-refused", "not-ready"),
     ),
 )
 

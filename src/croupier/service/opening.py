@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from croupier.client.sealing import Unopenable, unseal
 from croupier.service.pool import Pool
+from croupier.service.waits import Waits
 
 CHUNK = 2000
 """Ciphertexts that one process takes at a time."""
+
+CHUNK_SECONDS = 20.0
+"""A process that has not finished them by then stands still: it takes well below one second."""
 
 Job = tuple[str, bytes, bytes, bytes]
 """Suite, private key, context, ciphertext."""
@@ -29,8 +34,8 @@ def open_all(jobs: Sequence[Job]) -> list[bytes | None]:
 class Opener:
     """Decrypts in so many processes at once; none of them means: here and now."""
 
-    def __init__(self, processes: int) -> None:
-        self.pool = Pool(processes) if processes else None
+    def __init__(self, processes: int, waits: Waits) -> None:
+        self.pool = Pool(processes, CHUNK_SECONDS, partial(waits.on, "decryption")) if processes else None
 
     async def open(self, jobs: Sequence[Job]) -> list[bytes | None]:
         """Decrypt all of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -10,23 +11,40 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
+from croupier.checks import CroupierError
 from croupier.service import logs
 
+log = logging.getLogger("croupier")
+
 R = TypeVar("R")
+Waiting = Callable[[], AbstractContextManager[None]]
+
+ATTEMPTS = 3
+
+
+class Stuck(CroupierError):
+    """Work that no process finishes in its time."""
 
 
 class Pool:
-    """`count` processes, each made ready by `prepare(*given)`; one that is killed is replaced.
+    """`count` processes, each made ready by `prepare(*given)`; one that is killed, or stands still, is replaced.
 
-    Work is done again when a process dies over it, so it must be such that twice is as good as once.
+    A piece of work has `seconds`, and `waiting` around it. It is done again when a process dies or stands still over
+    it, so it must be such that twice is as good as once.
     """
 
-    def __init__(self, count: int, prepare: Callable[..., None] | None = None, *given: Any) -> None:
-        self.count, self._prepare, self._given = count, prepare, given
+    def __init__(
+        self, count: int, seconds: float, waiting: Waiting, prepare: Callable[..., None] | None = None, *given: Any
+    ) -> None:
+        self.count, self.seconds, self._waiting = count, seconds, waiting
+        self._prepare, self._given = prepare, given
         self._executor = self._start()
+        # One more than there are processes, so that none waits for its next piece. The time of others does not run yet.
+        self._room = asyncio.Semaphore(count + 1)
 
     def _start(self) -> ProcessPoolExecutor:
         # Spawned, not forked: a server has threads.
@@ -35,28 +53,50 @@ class Pool:
 
     async def run(self, work: Callable[..., R], *given: Any) -> R:
         """Let one of the processes do this."""
-        loop, executor = asyncio.get_running_loop(), self._executor
-        try:
-            return await loop.run_in_executor(executor, work, *given)
-        except BrokenProcessPool:
-            if self._executor is executor:
-                self._executor = self._start()
-                _end(executor)
-            return await loop.run_in_executor(self._executor, work, *given)
+        async with self._room:
+            with self._waiting():
+                for _ in range(ATTEMPTS):
+                    executor = self._executor
+                    try:
+                        return await self._within(executor, work, *given)
+                    except (BrokenProcessPool, TimeoutError) as error:
+                        self._replace(executor, type(error).__name__)
+        raise Stuck(f"no process has finished its work in {self.seconds:g} seconds, {ATTEMPTS} times over")
+
+    async def _within(self, executor: ProcessPoolExecutor, work: Callable[..., R], *given: Any) -> R:
+        async with asyncio.timeout(self.seconds):
+            return await asyncio.get_running_loop().run_in_executor(executor, work, *given)
+
+    def _replace(self, executor: ProcessPoolExecutor, why: str) -> None:
+        """Processes of one executor live and die together; of many who wait for them the first one replaces them."""
+        if self._executor is executor:
+            log.warning("processes replaced", extra={"fields": {"why": why}})
+            self._executor = self._start()
+            _end(executor)
 
     async def warm(self) -> None:
         """Start the processes before the first request needs them."""
         await asyncio.gather(*(self.run(_nothing) for _ in range(self.count)))
 
     def close(self) -> None:
-        self._executor.shutdown(cancel_futures=True)
+        """End them; one that does not finish in its time is not waited for."""
+        executor = self._executor
+        patience = threading.Timer(self.seconds, _kill, (executor,))
+        patience.daemon = True
+        patience.start()
+        executor.shutdown(cancel_futures=True)
+        patience.cancel()
 
 
 def _end(executor: ProcessPoolExecutor) -> None:
     """What is left of an executor that has lost a process: it ends the others by a signal that they do not heed."""
+    _kill(executor)
+    executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _kill(executor: ProcessPoolExecutor) -> None:
     for process in list((executor._processes or {}).values()):
         process.kill()
-    executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _nothing() -> None:

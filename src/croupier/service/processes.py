@@ -37,6 +37,7 @@ COMMAND = (sys.executable, "-c", "import sys; from croupier.cli import main; sys
 
 def serve_shuffler(settings: ShufflerSettings) -> None:
     """Serve until SIGTERM or SIGINT; then finish what was begun."""
+    from croupier.service.meters import shared
     from croupier.service.shuffler_app import ShufflerApp
 
     logs.set_up()
@@ -47,7 +48,7 @@ def serve_shuffler(settings: ShufflerSettings) -> None:
         # Everything that can be wrong is found here, once, before workers are started.
         ShufflerApp(settings).shuffler.store.close()
         logs.catch_all()
-        with _listener(settings) as listener:
+        with shared(), _listener(settings) as listener:
             supervise(settings.workers, GRACE + 5, _shuffler_worker, settings, listener)
 
 
@@ -198,7 +199,9 @@ class Home:
         if server == "shuffler":
             known = (home / "analyzer.sha256").read_text()
             listen = f"127.0.0.1:{self.shuffler_port}"
-            given = {"listen": listen, "url": self.shuffler_url, "analyzer": known} | given
+            # Trying things out on one machine: whoever can reach it may take part.
+            trying = {"admission": "everybody", "analyzer": known}
+            given = {"listen": listen, "url": self.shuffler_url} | trying | given
         else:
             given = {
                 "listen": f"127.0.0.1:{self.analyzer_port}",

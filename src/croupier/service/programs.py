@@ -22,6 +22,7 @@ from croupier.client.wire import Reporting
 from croupier.continual import Counter, CounterPlan, counter
 from croupier.protocols import HistogramRelease, histogram
 from croupier.protocols.universe import universe_from_dict
+from croupier.service.thinned import Thinned
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Program(ABC):
 
     @abstractmethod
     def expired(self, batch: int) -> None:
-        """A batch did not fill in time; the program wants it again."""
+        """A batch did not fill in time, or was refused; the program wants it again, or goes on without it."""
 
     @abstractmethod
     def operate(self, operation: str, arm: int | None) -> None:
@@ -137,7 +138,8 @@ class BanditProgram(Program):
 class CounterProgram(Program):
     """A continual counter: a user takes part in one batch of every level, all in one turn.
 
-    Every turn fills one lowest node. The nodes above it hold the same users, so they are full exactly when it is.
+    Every turn fills one lowest node. The nodes above it hold the same users, so they are full exactly when it is. A
+    batch that cannot be read is left out of the sum, and the counter goes on; its bound says what that costs.
     """
 
     kind = "counter"
@@ -146,54 +148,74 @@ class CounterProgram(Program):
         self.plan: CounterPlan = counter(**parameters)
         self.counter = Counter(self.plan)
         self.stopped = False
-        self.bound = self.plan.bound(0.05)
-        self._came: set[int] = set()
-        self.points: list[tuple[int, Any]] = []
+        self._due: set[int] = set()
+        self._lost: set[int] = set()
+        self.points = Thinned(POINTS)
 
     @property
     def wanted(self) -> list[Wanted]:
-        if self.finished or self._came:
+        if self.finished or self._due:
             return []
         batches = tuple((batch.number, batch.mechanism) for batch in self.counter.open)
         return [Wanted(self.counter.users // self.plan.tree.low, None, batches)] if batches else []
 
     def released(self, batch: int, decoded: Any) -> None:
-        if self.stopped:
-            raise InvalidParameter("batch", batch, "nothing: the counter was stopped")
-        if not self._came:
-            # The first batch of a turn to come back says that its users have come; the others then must follow.
-            self.counter.arrive(self.plan.tree.low)
-            self._came = {full.number for full in self.counter.shufflers.full}
-        if batch not in self._came:
-            raise InvalidParameter("batch", batch, f"one that is full: {sorted(self._came)}")
-        self._came.discard(batch)
+        self._come(batch)
         self.counter.release(batch, tuple(decoded) if isinstance(decoded, list) else int(decoded))
-        if not self._came:
-            self.points.append((self.counter.users, self.counter.estimate))
+        self._over(batch)
 
     def expired(self, batch: int) -> None:
-        """A batch that was refused leaves a hole that nothing fills, since all levels have the same users: the end."""
-        if batch not in self._came and batch not in {one.number for one in self.counter.open}:
-            raise InvalidParameter("batch", batch, "an open one")
-        self.stopped = True
+        """A batch was refused, or is gone: it is left out as soon as all its users have come."""
+        if not self.stopped and batch in {one.number for one in self.counter.open if one.shuffler} - self._lost:
+            # Only the lowest batch of a turn says that the turn is over: others may be given up before.
+            self._lost.add(batch)
+            return
+        self._come(batch)
+        self.counter.leave_out(batch)
+        self._over(batch)
+
+    def _come(self, batch: int) -> None:
+        """The first batch of a turn to come back says that its users have come; the others then must follow."""
+        if self.stopped:
+            raise InvalidParameter("batch", batch, "nothing: the counter was stopped")
+        low = self.plan.tree.low
+        full = self._due or {one.number for one in self.counter.open if one.missing == low}
+        if batch not in full - self._lost:
+            raise InvalidParameter("batch", batch, f"one that is full: {sorted(full - self._lost)}")
+        if not self._due:
+            self.counter.arrive(low)
+            for lost in sorted(full & self._lost):
+                self.counter.leave_out(lost)
+            self._due, self._lost = full - self._lost, self._lost - full
+
+    def _over(self, batch: int) -> None:
+        self._due.discard(batch)
+        if not self._due:
+            self.points.append([self.counter.users, _plain(self.counter.estimate), self.counter.bound(FAILURE)])
 
     def operate(self, operation: str, arm: int | None) -> None:
         one_of("operation", operation, ("stop",))
         self.stopped = True
 
     @property
+    def unwanted(self) -> set[int]:
+        """All users of these have come: one that still waits for some, in a shuffler that lost them, waits for ever."""
+        return set(self._due)
+
+    @property
     def finished(self) -> bool:
-        return self.stopped or (not self.counter.open and not self._came)
+        return self.stopped or (not self.counter.open and not self._due)
 
     def show(self) -> dict[str, Any]:
-        estimate = self.counter.estimate
+        """`bound` holds for all times at once; `points` are users, estimate and bound after some turns and the last."""
         return {
             "users": self.counter.users,
             "planned": self.plan.users,
             "shufflers": self.plan.shufflers,
-            "estimate": estimate if isinstance(estimate, float) else estimate.tolist(),
-            "bound": self.bound,
-            "points": [[users, value if isinstance(value, float) else value.tolist()] for users, value in self.points],
+            "estimate": _plain(self.counter.estimate),
+            "bound": self.counter.bound(FAILURE),
+            "left_out": self.counter.left_out,
+            "points": list(self.points),
         }
 
 
@@ -206,7 +228,8 @@ class HistogramProgram(Program):
         body = dict(parameters)
         users, self.rounds = body.pop("users"), integer("rounds", body.pop("rounds", 1), 1)
         self.mechanism = histogram(**body | {"universe": universe_from_dict(body["universe"])}).plan(users)
-        self.releases: list[HistogramRelease] = []
+        self.released_rounds = 0
+        self.counts = np.zeros(self.mechanism.size)
         self.stopped = False
         self._batch = 0
 
@@ -216,7 +239,8 @@ class HistogramProgram(Program):
 
     def released(self, batch: int, decoded: Any) -> None:
         self._expect(batch)
-        self.releases.append(HistogramRelease(self.mechanism, np.asarray(decoded, dtype=np.int64)))
+        self.counts += HistogramRelease(self.mechanism, np.asarray(decoded, dtype=np.int64)).counts
+        self.released_rounds += 1
         self._batch += 1
 
     def expired(self, batch: int) -> None:
@@ -233,24 +257,35 @@ class HistogramProgram(Program):
 
     @property
     def finished(self) -> bool:
-        return self.stopped or len(self.releases) >= self.rounds
+        return self.stopped or self.released_rounds >= self.rounds
 
     def show(self) -> dict[str, Any]:
-        counts = np.sum([release.counts for release in self.releases], axis=0) if self.releases else []
-        order = np.argsort(-np.asarray(counts), kind="stable")[:TOP].tolist()
+        order = np.argsort(-self.counts, kind="stable")[:TOP].tolist() if self.released_rounds else []
         name = self.mechanism.universe.name
         return {
-            "users": len(self.releases) * self.mechanism.users,
+            "users": self.released_rounds * self.mechanism.users,
             "planned": self.rounds * self.mechanism.users,
             "rounds": self.rounds,
             "size": self.mechanism.size,
             "radius": self.rounds * self.mechanism.radius(0.05 / self.rounds),
-            "top": [{"item": name(i), "count": float(counts[i])} for i in order],
+            "top": [{"item": name(i), "count": float(self.counts[i])} for i in order],
         }
 
 
 TOP = 50
 """Items of a histogram that are shown."""
+
+FAILURE = 0.05
+"""The chance that a bound which is shown ever fails."""
+
+POINTS = 500
+"""Points of a counter's curve that are shown, at most."""
+
+
+def _plain(estimate: Any) -> Any:
+    """A number, or a list of them."""
+    return estimate if isinstance(estimate, float) else estimate.tolist()
+
 
 KINDS: dict[str, Callable[[dict[str, Any]], Program]] = {
     program.kind: program for program in (BanditProgram, CounterProgram, HistogramProgram)

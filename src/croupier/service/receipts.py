@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from croupier.checks import CroupierError
@@ -14,19 +15,19 @@ class BadRelease(CroupierError):
     """A release that no honest shuffler hands out."""
 
 
-def check_receipt(receipt: Statement, configuration: Configuration, digest: bytes, batch: Batch) -> dict[str, Any]:
-    """A release is what the shuffler signed: this batch, exactly its users, exactly their messages."""
-    receipt.check("shuffler", configuration.verify_keys["shuffler"])
+def check_receipt(receipt: Statement, pinned: Configuration, batch: Batch) -> dict[str, Any]:
+    """A release is what the shuffler signed: this batch, exactly its users, exactly their messages and its own."""
+    receipt.check("shuffler", pinned.verify_keys["shuffler"])
     body = receipt.body
     users, shape = batch.mechanism.users, batch.shape
     due = {
-        "experiment": configuration.experiment,
-        "configuration": to_text(digest),
+        "experiment": pinned.experiment,
+        "configuration": to_text(batch.pin),
         "batch": batch.number,
         "batch_hash": to_text(batch.hash),
         "reports": users,
-        "messages": users * shape.slots,
-        "length": shape.length + SUITES[configuration.suite].overhead,
+        "messages": users * shape.slots + shape.front,
+        "length": shape.length + SUITES[pinned.suite].overhead,
     }
     for key, value in due.items():
         if body.get(key) != value:
@@ -34,9 +35,15 @@ def check_receipt(receipt: Statement, configuration: Configuration, digest: byte
     return body
 
 
-def check_damage(batch: Batch, damaged: int) -> None:
-    """Refuse a batch in which more is damaged than bad users can be to blame for: its noise would be missing too."""
+def check_decoded(batch: Batch, decoded: int | Sequence[int], damaged: int) -> None:
+    """Refuse a batch that its users cannot have made: more is damaged than the bad ones send, or a number is none that
+    values and noise add up to (see `Mechanism.possible`).
+    """
     mechanism = batch.mechanism
+    low, high = mechanism.possible
+    for number in (decoded,) if isinstance(decoded, int) else decoded:
+        if not low <= number <= high:
+            raise BadRelease(f"{number} came out, and a batch of {mechanism.users} users lies in [{low}, {high}]")
     bad = max(mechanism.users - mechanism.honest, mechanism.users // 10)
     if damaged > bad * batch.shape.slots:
         raise BadRelease(f"{damaged} messages are damaged, and {bad} users send {bad * batch.shape.slots}")

@@ -35,6 +35,7 @@ STATEMENT: Schema = fields(body=TEXT, signatures={"type": "object", "additionalP
     "description": "A text and who signed exactly that text; see docs/wire.md."
 }
 SUITE_KEYS: Schema = {"type": "object", "propertyNames": {"enum": list(SUITES)}, "additionalProperties": BASE64}
+ADMISSION: Schema = {"type": "object", "required": ["kind"], "properties": {"kind": TEXT, "issuer": BASE64}}
 _STATES: Schema = {"enum": ["open", "closed", "ready", "released", "expired", "cancelled"]}
 COUNTS = fields(
     finished=FLAG,
@@ -79,7 +80,9 @@ PARTICIPATION = fields(
     privacy=_PRIVACY,
     values=optional(ANY),
     smallest=COUNT,
+    front_noise=FLAG,
     servers=optional(fields(analyzer=TEXT, shuffler=TEXT)),
+    admission=optional(ADMISSION),
     reports=array(
         fields(arm=optional(COUNT), batches=array(_SAMPLE), upload_bytes=COUNT, sample_upload=TEXT),
     ),

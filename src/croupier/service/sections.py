@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, Check]] = {
         "honest_fraction": _within(0.0, 1.0, "(]"),
         "unit": _of(str, "words that say who a user is"),
         "period": _whole(1, int(LONGEST)),
+        "front_noise": _truth,
     },
     "reward": dict.fromkeys(("protocol", "constants", "side"), _text)
     | dict.fromkeys(("low", "high"), finite)

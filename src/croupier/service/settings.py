@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
+from croupier.client.configuration import ADMISSIONS, Admission
 from croupier.client.sealing import DEFAULT_SUITE, SUITES
 from croupier.service.keys import public_key
 
@@ -30,9 +31,10 @@ class ShufflerSettings:
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
     turns as a batch has users are given out, and `spare` more; a turn that is not reported `due_within` seconds is
-    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` is empty when
-    everybody is admitted, or the public key of an issuer of tickets, as base64; spent tokens are remembered `remember`
-    seconds, and no ticket may be valid for longer. `largest_epsilon` and `smallest_batch` are what this shuffler lends
+    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` has no
+    default: `everybody`, or `tickets` of the holder of the public key `issuer`, who must not be the analyzer. Spent
+    tokens are remembered `remember` seconds, and no ticket may be valid for longer.
+    `largest_epsilon` and `smallest_batch` are what this shuffler lends
     itself to, and `url` the one address of it that it signs. Uploads are written in groups of up to `group_size`, or
     what came in `group_seconds`; `openers` processes open, check and write them, for each worker (0: the worker itself
     does). No more than `queue` requests wait. Pages of the web sites in `origins` may be clients. `plain_http` says
@@ -42,6 +44,8 @@ class ShufflerSettings:
     keys: str
     store: str
     analyzer: str
+    admission: str
+    issuer: str = ""
     listen: str = "127.0.0.1:8401"
     url: str = ""
     workers: int = 1
@@ -50,7 +54,6 @@ class ShufflerSettings:
     spare: int = 2
     due_within: int = 30
     report_within: int = 600
-    admission: str = ""
     remember: int = 7 * 86_400
     largest_epsilon: float = 10.0
     smallest_batch: int = 2
@@ -75,11 +78,11 @@ class ShufflerSettings:
         integer("queue", self.queue, 1)
         between("group_seconds", self.group_seconds, 0, 1, "[]")
         positive("largest_epsilon", self.largest_epsilon)
-        integer("remember", self.remember, self.report_within)
+        # Tickets end with a day, so a shorter memory would refuse good ones.
+        integer("remember", self.remember, max(self.report_within, 86_400 if self.admission == "tickets" else 1))
         _secret("analyzer", self.analyzer)
         _web_address("url", self.url)
-        if self.admission:
-            public_key("admission", self.admission)
+        admission_of(self)
         one_of("suite", self.suite, tuple(SUITES))
         if finite("ahead", self.ahead) < 1:
             raise InvalidParameter("ahead", self.ahead, "a number >= 1")
@@ -202,6 +205,12 @@ def origins_of(text: str) -> list[str]:
         if one != "*" and not re.fullmatch(r"https?://[^\s/@?#*]+", one):
             raise InvalidParameter("origins", one, "* or addresses without a path, as https://shop.example")
     return found
+
+
+def admission_of(settings: ShufflerSettings) -> Admission:
+    """Who may take part, as it is signed."""
+    one_of("admission", settings.admission, ADMISSIONS)
+    return Admission(settings.admission, public_key("issuer", settings.issuer) if settings.issuer else None)
 
 
 def flag(text: str) -> bool:

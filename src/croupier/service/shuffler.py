@@ -13,19 +13,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Configuration, NotCovered, Offer
+from croupier.client.configuration import (
+    EVERYBODY,
+    Admission,
+    Batch,
+    BrokenPromise,
+    Configuration,
+    NotCovered,
+    Offer,
+    configuration_of,
+    seal_slots,
+)
 from croupier.client.sealing import SUITES, key_id
 from croupier.client.signing import BadSignature, Statement, to_text
-from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, report_info, upload_bytes
+from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, front_slots, report_info, upload_bytes
 from croupier.service import tickets, tokens
 from croupier.service.keys import Keys
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.opening import Job, open_all
 from croupier.service.problems import Problem
+from croupier.service.records import Head
 from croupier.service.store import Arrival, Closing, NewBatch, ShufflerStore, Standing
 
-VERSION = 1
+VERSION = 2
 DAY = 86_400
+EIGHTHS = 8
+COARSE = 32
+"""Totals of an experiment are told in steps of so many."""
 GRID = 10
 """Turns are due at one of about this many moments a period, so that they can be counted together."""
 
@@ -39,11 +53,13 @@ class Rules:
     due_within: int = 30
     report_within: int = 600
     remember: int = 7 * 86_400
-    issuer: bytes | None = None
+    admission: Admission = EVERYBODY
     largest_epsilon: float = 10.0
     smallest_batch: int = 2
     url: str = ""
     """The only address of itself that it signs; empty for any. An analyzer could name its own, and sit in between."""
+    claim: float = 0.0
+    """Seconds that a batch is left to the worker that began to close it; 0 where there is one worker."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +81,7 @@ class Shuffler:
     def __init__(self, store: ShufflerStore, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
         self.store, self.keys, self.rules, self.clock = store, keys, rules, clock
         self._offers: dict[tuple[str, int], Offer] = {}
-        self._texts: dict[bytes, str] = {}
+        self._texts: dict[tuple[str, bytes], str] = {}
 
     def register(self, name: str, statement: Statement) -> Statement:
         """Check an analyzer's configuration, sign it too, and serve it. Again is the same."""
@@ -77,23 +93,41 @@ class Shuffler:
         key = self.keys.by_id(key_id(own.seal))
         if own.verify != self.keys.verify or key is None or key.suite != configuration.suite:
             raise Problem("bad-signature", "the configuration names other keys than this shuffler's")
-        if configuration.privacy.epsilon > self.rules.largest_epsilon:
-            raise Problem(
-                "beyond-policy", f"ε = {configuration.privacy.epsilon:g} is above {self.rules.largest_epsilon:g}"
-            )
-        if configuration.recipe["smallest"] < self.rules.smallest_batch:
-            raise Problem("beyond-policy", f"batches below {self.rules.smallest_batch} users are not served")
-        named = configuration.urls["shuffler"].rstrip("/")
-        if self.rules.url and named != self.rules.url:
-            raise Problem(
-                "beyond-policy", f"this shuffler's url is {self.rules.url}, and the configuration names {named}"
-            )
-        self._same_signer(configuration)
+        self._check_rules(configuration)
+        self._check_known(configuration)
         signed = statement.signed("shuffler", self.keys.sign)
         envelope = json.dumps(signed.to_dict())
         if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope):
             raise Problem("configuration-conflict")
         return signed
+
+    def _check_rules(self, configuration: Configuration) -> None:
+        """Refuse what this shuffler does not lend itself to."""
+        rules, epsilon = self.rules, configuration.privacy.epsilon
+        if epsilon > rules.largest_epsilon:
+            raise Problem("beyond-policy", f"ε = {epsilon:g} is above {rules.largest_epsilon:g}")
+        if configuration.recipe["smallest"] < rules.smallest_batch:
+            raise Problem("beyond-policy", f"batches below {rules.smallest_batch} users are not served")
+        named = configuration.urls["shuffler"].rstrip("/")
+        if rules.url and named != rules.url:
+            raise Problem("beyond-policy", f"this shuffler's url is {rules.url}, and the configuration names {named}")
+        if configuration.admission != rules.admission:
+            raise Problem("beyond-policy", f"this shuffler admits {_words(rules.admission)}")
+        if configuration.admission.kind == "everybody" and not configuration.recipe["front_noise"]:
+            raise Problem("beyond-policy", "where everybody is admitted, only noise of the shuffler hides one user")
+
+    def _check_known(self, configuration: Configuration) -> None:
+        """A name belongs to the analyzer that used it first, and what was promised under it stays."""
+        envelope = self.store.configuration(configuration.experiment)
+        if envelope is None:
+            return
+        known = Configuration.from_text(json.loads(envelope)["body"])
+        if configuration.keys["analyzer"].verify != known.keys["analyzer"].verify:
+            raise Problem("configuration-conflict", "this name belongs to another analyzer")
+        try:
+            configuration.check_promise(known.promise)
+        except BrokenPromise as error:
+            raise Problem("broken-promise", str(error)) from None
 
     def configuration(self, name: str, digest: bytes | None = None) -> dict[str, Any]:
         """The configuration that is served, or one by its hash: an envelope with both signatures."""
@@ -105,45 +139,66 @@ class Shuffler:
 
     def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> Statement:
         """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same."""
+        configuration = self._configuration(name, configuration_of(statement))
+        # Before it is read: a mechanism's text may make whoever reads it compute for long.
+        _signed(statement, "analyzer", configuration)
         offer = Offer.from_text(statement.text)
         if offer.experiment != name or offer.number != number:
             raise Problem("bad-request", f"the offer is number {offer.number} of {offer.experiment!r}")
-        signed_configuration = self.configuration(name, offer.configuration)
-        configuration = Configuration.from_text(signed_configuration["body"])
-        _signed(statement, "analyzer", configuration)
         try:
             configuration.check(offer)
         except NotCovered as error:
             raise Problem("not-covered", str(error)) from None
         if self.store.finished(name):
             raise Problem("experiment-finished")
-        overhead = SUITES[configuration.suite].overhead
-        length = upload_bytes(tuple(batch.shape for batch in offer.batches), overhead)
+        for batch in offer.batches:
+            known = self.store.batch(name, batch.number)
+            if batch.pin != (offer.configuration if known is None else known[0]):
+                raise Problem("not-covered", f"batch {batch.number} is pinned to another configuration")
+        expires = None if deadline is None else self.clock() + deadline
+        batches = [self._new_batch(name, batch, expires) for batch in offer.batches]
+        length = upload_bytes(((one.slots, one.length) for one in batches), SUITES[configuration.suite].overhead)
         if length > LONGEST_UPLOAD:
             raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
-        expires = None if deadline is None else self.clock() + deadline
         signed = statement.signed("shuffler", self.keys.sign)
-        batches = [
-            NewBatch(
-                batch.number,
-                batch.hash,
-                offer.configuration,
-                batch.mechanism.users,
-                batch.shape.slots,
-                batch.shape.length + overhead,
-                expires,
-            )
-            for batch in offer.batches
-        ]
         if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches, length):
             raise Problem("offer-conflict")
         return signed
 
+    def _new_batch(self, name: str, batch: Batch, expires: float | None) -> NewBatch:
+        length = batch.shape.length + self._overhead(name, batch)
+        users, slots = batch.mechanism.users, batch.shape.slots
+        return NewBatch(batch.number, batch.hash, batch.pin, users, slots, length, expires, batch.text)
+
+    def countersign(self, name: str, statement: Statement) -> Statement:
+        """Sign the head of an analyzer's log too: one hash a number, and numbers never fall. Again is the same."""
+        configuration = Configuration.from_text(self.configuration(name)["body"])
+        _signed(statement, "analyzer", configuration)
+        head = Head.from_statement(statement, name)
+        signed = statement.signed("shuffler", self.keys.sign)
+        known = self.store.put_head(name, head.number, head.hash, json.dumps(signed.to_dict()))
+        if known is not None:
+            raise Problem(
+                "head-conflict",
+                f"the log shown ends with record {head.number}, and record {known} of another log was countersigned: "
+                "the analyzer's store is older than its log was; restore its newest copy, or begin under a new name",
+            )
+        return signed
+
+    def head(self, name: str) -> dict[str, Any]:
+        """The newest head that was countersigned."""
+        envelope = self.store.head(name)
+        if envelope is None:
+            raise Problem("unknown-experiment", "no log of it was countersigned yet")
+        found: dict[str, Any] = json.loads(envelope)
+        return found
+
     def admit(self, name: str, ticket: bytes) -> bytes | None:
         """Whether somebody may take a turn: everybody, or who shows a ticket, whose name this returns."""
-        if self.rules.issuer is None:
+        issuer = self.rules.admission.issuer
+        if issuer is None:
             return None
-        return tickets.check(self.rules.issuer, ticket, name, self.clock(), self.rules.remember)
+        return tickets.check(issuer, ticket, name, self.clock(), self.rules.remember)
 
     def assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
         """Give out turns, one for each request (an experiment, and the name of a ticket), as long as there are any."""
@@ -207,10 +262,8 @@ class Shuffler:
             raise Problem("wrong-batch", "the report was made under another configuration than its offer")
         if [part.batch for part in report.parts] != [batch.number for batch in offer.batches]:
             raise Problem("wrong-batch")
-        configuration = Configuration.from_text(self._configuration_text(name, offer.configuration))
-        overhead = SUITES[configuration.suite].overhead
         for part, batch in zip(report.parts, offer.batches, strict=True):
-            length = batch.shape.length + overhead
+            length = batch.shape.length + self._overhead(name, batch)
             if len(part.messages) != batch.shape.slots or len(part.messages[0]) != length:
                 raise Problem("wrong-shape", f"{batch.shape.slots} messages of {length} bytes are due")
             if len(set(part.messages)) != len(part.messages):
@@ -247,7 +300,11 @@ class Shuffler:
         closed, failure = 0, None
         for name, number in self.store.full():
             try:
-                closed += self.store.close_batch(name, number, self._receipt)
+                now = self.clock()
+                if self.rules.claim and not self.store.claim(name, number, now, now + self.rules.claim):
+                    continue
+                # Drawn and sealed before the store is locked; whoever closes the batch first uses his own.
+                closed += self.store.close_batch(name, number, self._receipt, self._noise(name, number))
             except Exception as error:
                 failure = error
         if failure is not None:
@@ -260,6 +317,7 @@ class Shuffler:
         if finished is None:
             raise Problem("unknown-experiment")
         assigned, accepted = self.store.plays(name)
+        assigned, accepted = (total // COARSE * COARSE for total in (assigned, accepted))
         batches = [_standing(one) for one in self.store.standings(name, since, most)]
         return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
 
@@ -320,18 +378,25 @@ class Shuffler:
             offer = self._offers[name, number] = Offer.from_text(json.loads(envelope)["body"])
         return offer
 
-    def _configuration_text(self, name: str, digest: bytes) -> str:
-        if digest not in self._texts:
-            self._texts[digest] = self.configuration(name, digest)["body"]
-        return self._texts[digest]
+    def _configuration(self, name: str, digest: bytes) -> Configuration:
+        if (name, digest) not in self._texts:
+            self._texts[name, digest] = self.configuration(name, digest)["body"]
+        return Configuration.from_text(self._texts[name, digest])
 
-    def _same_signer(self, configuration: Configuration) -> None:
-        """A name belongs to the analyzer that used it first."""
-        known = self.store.configuration(configuration.experiment)
-        if known is not None:
-            first = Configuration.from_text(json.loads(known)["body"])
-            if first.keys["analyzer"].verify != configuration.keys["analyzer"].verify:
-                raise Problem("configuration-conflict", "this name belongs to another analyzer")
+    def _noise(self, name: str, number: int) -> tuple[bytes, ...]:
+        """A whole noise of this shuffler's own, sealed as users' messages are; drawn anew for each closing."""
+        found = self.store.batch(name, number)
+        assert found is not None
+        batch = Batch(number, *found)
+        try:
+            own = front_slots(batch.mechanism, self.store.source)
+        finally:
+            # From here on no image of the memory tells this noise.
+            self.store.source.renew()
+        return seal_slots(name, batch, self._configuration(name, batch.pin), own)
+
+    def _overhead(self, name: str, batch: Batch) -> int:
+        return SUITES[self._configuration(name, batch.pin).suite].overhead
 
     def _receipt(self, closing: Closing) -> str:
         body = {
@@ -353,7 +418,17 @@ _GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
 
 
 def _standing(one: Standing) -> dict[str, Any]:
-    return {"batch": one.number, "users": one.users, "received": one.received, "state": one.state}
+    return {"batch": one.number, "users": one.users, "received": _coarse(one.received, one.users), "state": one.state}
+
+
+def _coarse(received: int, users: int) -> int:
+    """How full a batch is, in eighths: an exact count would tell when each report came."""
+    step = -(-users // EIGHTHS)
+    return users if received >= users else received // step * step
+
+
+def _words(admission: Admission) -> str:
+    return "everybody" if admission.issuer is None else f"who has a ticket of {to_text(admission.issuer)}"
 
 
 def _signed(statement: Statement, server: str, configuration: Configuration) -> None:

@@ -7,14 +7,14 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from croupier.checks import between
@@ -22,19 +22,20 @@ from croupier.client.signing import Statement, from_text, to_text
 from croupier.client.steps import REPORT_TYPE
 from croupier.noise import Source, secure
 from croupier.service import keys as key_files
-from croupier.service import openapi
+from croupier.service import meters, openapi
 from croupier.service.connections import most_held
 from croupier.service.grouping import Groups
+from croupier.service.meters import Meters
 from croupier.service.openapi import JSON, MESSAGES_TYPE
 from croupier.service.pool import Pool
 from croupier.service.problems import Problem, kind_of
-from croupier.service.settings import ShufflerSettings, origins_of, store_url
+from croupier.service.settings import ShufflerSettings, admission_of, origins_of, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
 from croupier.service.uploads import Uploads
+from croupier.service.waits import LATE_SECONDS, Waits, watch
 from croupier.service.web import (
     BASE,
-    Meters,
     Place,
     Room,
     add_handlers,
@@ -56,10 +57,15 @@ log = logging.getLogger("croupier")
 
 SWEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
+CLAIM_SECONDS = 5.0
 LONGEST_HOLD = 10.0
 MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
 LONGEST_DEADLINE = 2.0**53
+CLOSE_SECONDS, LONGEST_CLOSE = 60.0, 1200.0
+"""A batch that takes longer to close is told of; one that takes longer still is begun again."""
+WORK_SECONDS = 60.0
+"""A process that has not finished a group by then stands still: for other writers it waits half as long."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,8 +81,13 @@ class ShufflerApp:
         self.known_bearer = known_bearer(settings.analyzer)
         self.shuffler = _shuffler(settings, clock, source or secure())
         # Turns and uploads are worked on in processes: this one is left to answer.
-        self.pool = Pool(settings.openers, _prepare, settings) if settings.openers else None
-        self.meters = Meters()
+        self.waits = Waits(store=LATE_SECONDS, workers=LATE_SECONDS, closing=CLOSE_SECONDS)
+        self.pool, self.closer = (
+            Pool(count, seconds, partial(self.waits.on, kind), _prepare, settings) if settings.openers else None
+            # Closing seals as many messages as many users do: it has a process to itself, and nobody waits for it.
+            for kind, count, seconds in (("workers", settings.openers, WORK_SECONDS), ("closing", 1, LONGEST_CLOSE))
+        )
+        self.meters = Meters(meters.SHUFFLER)
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
         self._waiting, self._most_waiting = 0, min(settings.queue, most_held())
@@ -111,6 +122,8 @@ class ShufflerApp:
             Route(base, self.register, methods=["PUT"]),
             Route(base + "/configurations/{hash}", self.configuration),
             Route(base + "/offers/{offer}", self.offer, methods=["PUT"]),
+            Route(base + "/head", self.head),
+            Route(base + "/head", self.countersign, methods=["PUT"]),
             Route(base + "/finish", self.finish, methods=["POST"]),
             Route(base + "/batches", self.batches),
             Route(batch, self.cancel, methods=["DELETE"]),
@@ -125,13 +138,14 @@ class ShufflerApp:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        if self.pool is not None:
-            await self.pool.warm()
+        pools = [pool for pool in (self.pool, self.closer) if pool is not None]
+        await asyncio.gather(*(pool.warm() for pool in pools))
         tasks = [
-            asyncio.create_task(work) for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep())
+            asyncio.create_task(work)
+            for work in (self.turns.run(), self.uploads.run(), self._close(), self._sweep(), watch(self._look))
         ]
         log.info("started", extra={"fields": {"server": "shuffler"}})
-        if self.shuffler.rules.issuer is None:
+        if self.shuffler.rules.admission.issuer is None:
             log.warning("everybody is admitted", extra={"fields": {"setting": "admission"}})
         try:
             yield
@@ -139,18 +153,22 @@ class ShufflerApp:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if self.pool is not None:
-                self.pool.close()
+            for pool in pools:
+                pool.close()
             self.shuffler.store.close()
             log.info("stopped", extra={"fields": {"server": "shuffler"}})
 
     async def _trouble(self) -> str:
         """Why nothing can be taken in. Writing is tried only where it has failed, since anyone may ask this."""
+        if self.waits.trouble:
+            return self.waits.trouble
         try:
-            await asyncio.to_thread(self.shuffler.store.standings, "")
-            if self._failed:
-                await asyncio.to_thread(self.shuffler.store.touch)
-                self._failed = False
+            with self.waits.on("store"):
+                async with asyncio.timeout(LATE_SECONDS):
+                    await asyncio.to_thread(self.shuffler.store.standings, "")
+                    if self._failed:
+                        await asyncio.to_thread(self.shuffler.store.touch)
+                        self._failed = False
         except Exception as error:
             return f"the store: {kind_of(error)}"
         return ""
@@ -213,13 +231,25 @@ class ShufflerApp:
         found = await asyncio.to_thread(self.shuffler.standings, request.path_params["name"], int(since))
         return JSONResponse(found)
 
+    async def head(self, request: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(self.shuffler.head, request.path_params["name"]))
+
     async def keys(self, _: Request) -> Response:
         keys = self.shuffler.keys
         sealing = {key.suite: to_text(key.public) for key in keys.sealing}
-        return JSONResponse({"verify": to_text(keys.verify), "seal": sealing})
+        admission = self.shuffler.rules.admission.to_dict()
+        return JSONResponse({"verify": to_text(keys.verify), "seal": sealing, "admission": admission})
 
     async def metrics(self, _: Request) -> Response:
-        return PlainTextResponse(self.meters.text({}))
+        await self._look()
+        return self.meters.answer()
+
+    async def _look(self) -> str:
+        """What is wrong, as a gauge too: whoever answers for all workers sees that of each."""
+        trouble = await self._trouble()
+        self.meters.show("waiting_seconds", self.waits.ages)
+        self.meters.show("ready", {"shuffler": not trouble})
+        return trouble
 
     # For the analyzer
 
@@ -241,6 +271,12 @@ class ShufflerApp:
         self._opened.set()
         self._opened = asyncio.Event()
         log.info("offer opened", extra={"fields": {"experiment": name, "offer": number}})
+        return JSONResponse(signed.to_dict())
+
+    async def countersign(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        statement = Statement.from_dict("head", await json_of(request))
+        signed = await asyncio.to_thread(self.shuffler.countersign, request.path_params["name"], statement)
         return JSONResponse(signed.to_dict())
 
     async def finish(self, request: Request) -> Response:
@@ -284,7 +320,8 @@ class ShufflerApp:
         try:
             if self.pool is not None:
                 return await self.pool.run(there, given)
-            return await asyncio.to_thread(here, given)
+            with self.waits.on("workers"):
+                return await asyncio.to_thread(here, given)
         except Exception:
             self._failed = True
             raise
@@ -294,21 +331,32 @@ class ShufflerApp:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._full.wait(), SWEEP_SECONDS)
             self._full.clear()
-            await self._safely("close", self.shuffler.close_full)
+            await self._safely("close", self._close_full)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            await self._safely("expire", self.shuffler.sweep)
+            await self._safely("expire", self._swept)
 
-    async def _safely(self, what: str, work: Callable[[], int]) -> None:
+    async def _swept(self) -> int:
+        with self.waits.on("store"):
+            return await asyncio.to_thread(self.shuffler.sweep)
+
+    async def _close_full(self) -> int:
+        if self.closer is None:
+            return await asyncio.to_thread(self.shuffler.close_full)
+        # Asked first, which costs little: a process is bothered only when there is something to close.
+        return await self.closer.run(_close_here) if await asyncio.to_thread(self.shuffler.store.full) else 0
+
+    async def _safely(self, what: str, work: Callable[[], Awaitable[int]]) -> None:
         """Background work must outlive one bad moment of the store."""
         try:
-            done = await asyncio.to_thread(work)
+            done = await work()
             if done:
                 log.info(what, extra={"fields": {"batches": done}})
                 self.meters.add("batches", what, done)
         except Exception as error:
+            self._failed = True
             log.error(what, extra={"fields": {"error": kind_of(error)}})
 
 
@@ -328,10 +376,11 @@ def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: So
         settings.due_within,
         settings.report_within,
         settings.remember,
-        key_files.public_key("admission", settings.admission) if settings.admission else None,
+        admission_of(settings),
         settings.largest_epsilon,
         settings.smallest_batch,
         settings.public_url,
+        CLAIM_SECONDS if settings.workers > 1 else 0.0,
     )
     return Shuffler(store, keys, rules, clock)
 
@@ -346,6 +395,10 @@ def _prepare(settings: ShufflerSettings) -> None:
 
 def _assign_here(wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
     return _here[0].assign(wishes)
+
+
+def _close_here() -> int:
+    return _here[0].close_full()
 
 
 def _take_here(uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:

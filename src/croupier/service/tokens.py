@@ -32,7 +32,7 @@ def holder(experiment: str, ticket: bytes) -> bytes:
 
 def _admitted(experiment: str, ticket: bytes) -> bytes:
     # Without the key, so that a ticket stays spent when the key is replaced.
-    return hashlib.sha256(b"croupier/1 admitted\0" + experiment.encode() + b"\0" + ticket).digest()[:16]
+    return hashlib.sha256(b"croupier/2 admitted\0" + experiment.encode() + b"\0" + ticket).digest()[:16]
 
 
 def redeem(key: bytes, token: bytes, experiment: str, offer: int) -> bytes:
@@ -52,5 +52,5 @@ def expiry(token: bytes) -> int:
 
 
 def _seal(key: bytes, experiment: str, offer: int, expires: int, name: bytes) -> bytes:
-    said = b"croupier/1 token\0" + experiment.encode() + b"\0" + struct.pack(">IQ", offer, expires) + name
+    said = b"croupier/2 token\0" + experiment.encode() + b"\0" + struct.pack(">IQ", offer, expires) + name
     return hmac.digest(key, said, "sha256")

@@ -1,12 +1,11 @@
-"""What both servers' HTTP has in common: problem documents, bearer tokens, bounded bodies, health and metrics."""
+"""What both servers' HTTP has in common: problem documents, bearer tokens, bounded bodies, and health."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
-from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from croupier.checks import CroupierError
 from croupier.client.configuration import NAME
 from croupier.service import logs
 from croupier.service.keys import bearer, bearer_hash, bearer_matches
+from croupier.service.meters import Meters
 from croupier.service.problems import Problem
 
 MOST_JSON = 2**20
@@ -237,30 +237,6 @@ def stopping(app: Starlette) -> bool:
     """Whether the server has been told to end, so that requests held open should too."""
     told: Callable[[], bool] | None = getattr(app.state, "stopping", None)
     return told is not None and told()
-
-
-class Meters:
-    """Counts for Prometheus, by name and outcome."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str]] = Counter()
-
-    def add(self, name: str, outcome: str = "", count: int = 1) -> None:
-        self.counts[name, outcome] += count
-
-    def text(self, gauges: Mapping[str, Mapping[str, float]]) -> str:
-        """Prometheus's text format; gauges are by name and experiment."""
-        counters: dict[str, dict[str, float]] = {}
-        for (name, outcome), count in sorted(self.counts.items()):
-            counters.setdefault(name, {})[f'{{outcome="{outcome}"}}' if outcome else ""] = count
-        lines = []
-        for name, found in counters.items():
-            lines.append(f"# TYPE croupier_{name}_total counter")
-            lines += [f"croupier_{name}_total{label} {value:g}" for label, value in found.items()]
-        for name, by_experiment in gauges.items():
-            lines.append(f"# TYPE croupier_{name} gauge")
-            lines += [f'croupier_{name}{{experiment="{one}"}} {value:g}' for one, value in by_experiment.items()]
-        return "\n".join(lines) + "\n"
 
 
 def answer_problem(problem: Problem) -> Response:

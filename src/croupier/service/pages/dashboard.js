@@ -62,11 +62,12 @@ function arms(state) {
 }
 
 function counter(state) {
-  const { points, estimate, bound, planned, shufflers } = state.program;
+  const { points, estimate, bound, planned, shufflers, left_out: missing } = state.program;
   if (!points.length) return [element("p", { class: "soft" }, "No sum yet: the first batch is filling.")];
   return [
     element("p", { class: "result" }, "The sum so far is ", element("b", {}, bound > 10 ? whole(estimate) : number(estimate, 4)), `, off by at most ${number(bound)} (with a chance of 95 %, at all times together).`),
-    sums(points, bound, planned, main.clientWidth),
+    missing ? element("p", {}, `Nothing is known of ${counted(missing, "person", "people")}: their batch was refused and left out. They count as the middle, and the bound allows for it.`) : "",
+    sums(points, planned, main.clientWidth),
     element("p", { class: "soft" }, `Every report is in ${counted(shufflers, "batch", "batches")} at once, one a level of the tree. The band is the bound.`),
   ];
 }
@@ -128,8 +129,8 @@ const EVENTS = {
   configured: (event) => (event.revision ? `Both servers signed revision ${whole(event.revision)} of the configuration` : "Both servers signed the configuration"),
   opened: (event, state) => (event.arm === null ? `The next ${whole(event.users)} people can take part` : `A batch of ${whole(event.users)} opened for ${quoted(state, event.arm)}`),
   released: (event, state) => RELEASED[state.kind](event, state) + (event.damaged ? `; ${counted(event.damaged, "message")} could not be read` : ""),
-  expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} did not fill in time: it was deleted and will be asked for again`,
-  refused: (event) => `Batch ${whole(event.batch)} was refused and will be asked for again: ${event.reason}`,
+  expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} ${state.kind === "counter" ? "is gone, and left out" : "did not fill in time: it was deleted and will be asked for again"}`,
+  refused: (event, state) => `Batch ${whole(event.batch)} was refused and ${state.kind === "counter" ? "is left out" : "will be asked for again"}: ${event.reason}`,
   operated: (event, state) => OPERATIONS[event.operation](event, state),
 };
 

@@ -34,17 +34,17 @@ function ticks(low, high, wanted) {
 }
 
 // The running sum after so many people, as steps within the band that holds the truth.
-export function sums(points, bound, planned, width) {
+export function sums(points, planned, width) {
   const [left, right, top, bottom, height] = [54, 14, 10, 40, 260];
-  const steps = [[0, 0], ...points];
-  const values = steps.map(([, value]) => value);
-  const low = Math.min(0, ...values) - bound, high = Math.max(0, ...values) + bound;
+  const steps = [[0, 0, points[0][2]], ...points];
+  const low = Math.min(...steps.map(([, value, bound]) => value - bound)), high = Math.max(...steps.map(([, value, bound]) => value + bound));
   const x = (users) => left + ((width - left - right) * users) / planned;
   const y = (value) => top + ((height - top - bottom) * (high - value)) / (high - low);
-  const path = (shift) => steps.map(([users, value], i) =>
-    i === 0 ? `${x(users)},${y(value + shift)}` : `${x(users)},${y(steps[i - 1][1] + shift)} ${x(users)},${y(value + shift)}`);
-  const band = `M${path(bound).join(" ")} L${path(-bound).reverse().map((pair) => pair.split(" ").reverse().join(" ")).join(" ")} Z`;
-  const [last, value] = steps[steps.length - 1];
+  const at = (i, side) => y(steps[i][1] + side * steps[i][2]);
+  const path = (side) => steps.map(([users], i) =>
+    i === 0 ? `${x(users)},${at(i, side)}` : `${x(users)},${at(i - 1, side)} ${x(users)},${at(i, side)}`);
+  const band = `M${path(1).join(" ")} L${path(-1).reverse().map((pair) => pair.split(" ").reverse().join(" ")).join(" ")} Z`;
+  const [last, value, bound] = steps[steps.length - 1];
   const said = `The sum after ${whole(last)} people is ${whole(value)}, off by at most ${whole(bound)}.`;
   return drawn("svg", { class: "sums", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said },
     drawn("title", {}, said),

@@ -111,7 +111,7 @@ class Database:
             if last and own and own not in inspect(connection).get_table_names():
                 raise StoreProblem(f"the store {self.name} is another server's: it has no table {own!r}")
             if last > len(steps):
-                raise StoreProblem(f"the store {self.name} was written by a newer version (migration {last})")
+                raise StoreProblem(f"the store {self.name} was written by another version (migration {last})")
             for number, step in enumerate(steps, start=1):
                 if number > last:
                     step(connection)

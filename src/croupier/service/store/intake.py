@@ -39,7 +39,7 @@ Key = tuple[str, int]
 
 # Built once: putting a statement together takes longer than running it.
 _FIND_BATCHES = (
-    select(BATCHES)
+    select(*(BATCHES.c[name] for name in ("number", "users", "received", "length", "state")))
     .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number.in_(bindparam("numbers", expanding=True)))
     .order_by(BATCHES.c.number)
 )

@@ -17,9 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    delete,
     insert,
-    select,
 )
 
 from croupier.service.store.vault import Vault
@@ -62,12 +60,14 @@ BATCHES = Table(
     Column("number", BigInteger, primary_key=True),
     Column("hash", LargeBinary, nullable=False),
     Column("configuration", LargeBinary, nullable=False),
+    Column("mechanism", Text, nullable=False),
     Column("users", BigInteger, nullable=False),
     Column("slots", Integer, nullable=False),
     Column("length", Integer, nullable=False),
     Column("received", BigInteger, nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("expires", Float),
+    Column("claimed", Float, nullable=False, server_default="0"),
     Column("receipt", Text),
 )
 ISSUED = Table(
@@ -112,31 +112,25 @@ HOLDERS = Table(
     Column("due", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+HEADS = Table(
+    "heads",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("envelope", Text, nullable=False),
+)
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
 
 
 def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
     """Numbered migrations; a later one is added, never changed."""
 
-    def hide_messages_and_marks(connection: Connection) -> None:
-        """Stores of the first version held sealed messages as they came, and hashes without a key."""
-        for row in connection.execute(select(SPENT)).all():
-            connection.execute(delete(SPENT).where(SPENT.c.token == row.token))
-            marks = {"token": vault.mark(b"token", row.token), "report": vault.mark(b"report", row.report)}
-            connection.execute(insert(SPENT).values(marks | {"expires": row.expires}))
-        for table, place in ((POOLS, pool_place), (PARTS, part_place)):
-            column = table.c[2]
-            for row in connection.execute(select(table)).all():
-                hidden = vault.hide(row.experiment, row.batch, place(row[2]), row.payload)
-                where = (table.c.experiment == row.experiment, table.c.batch == row.batch, column == row[2])
-                connection.execute(table.update().where(*where).values(payload=hidden))
-
     def keep_the_keys_mark(connection: Connection) -> None:
         """With another key every spent token would be unknown again, and every pool unreadable."""
-        META.create_all(connection)
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
 
-    return META.create_all, hide_messages_and_marks, keep_the_keys_mark
+    return META.create_all, keep_the_keys_mark
 
 
 def pool_place(key: bytes) -> bytes:
@@ -151,7 +145,7 @@ def part_place(part: int) -> bytes:
 
 @dataclass(frozen=True)
 class NewBatch:
-    """A batch as an offer first names it."""
+    """A batch as an offer first names it; `configuration` is what it is pinned to from then on."""
 
     number: int
     hash: bytes
@@ -160,6 +154,7 @@ class NewBatch:
     slots: int
     length: int
     expires: float | None
+    mechanism: str = ""
 
 
 @dataclass(frozen=True)

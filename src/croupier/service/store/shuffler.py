@@ -20,6 +20,7 @@ from croupier.service.store.schema import (
     BATCHES,
     CONFIGURATIONS,
     EXPERIMENTS,
+    HEADS,
     HOLDERS,
     ISSUED,
     OFFERS,
@@ -185,6 +186,26 @@ class ShufflerStore:
         with self.database.read() as connection:
             return connection.execute(query).scalar()
 
+    def put_head(self, experiment: str, number: int, digest: bytes, envelope: str) -> int | None:
+        """Keep the head of an analyzer's log; where it falls behind or differs, the number that is kept instead."""
+        this = HEADS.c.experiment == experiment
+        row = {"experiment": experiment, "number": number, "hash": digest, "envelope": envelope}
+        with self.database.write() as connection:
+            query = select(HEADS.c.number, HEADS.c.hash).where(this)
+            known = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if known is None:
+                connection.execute(insert(HEADS).values(row))
+            elif number < known.number or (number == known.number and digest != known.hash):
+                return int(known.number)
+            elif number > known.number:
+                connection.execute(update(HEADS).where(this).values(row))
+        return None
+
+    def head(self, experiment: str) -> str | None:
+        """The envelope of the newest head."""
+        with self.database.read() as connection:
+            return connection.execute(select(HEADS.c.envelope).where(HEADS.c.experiment == experiment)).scalar()
+
     def finish(self, experiment: str) -> None:
         """The experiment has ended: whatever is open is deleted."""
         with self.database.write() as connection:
@@ -289,10 +310,26 @@ class ShufflerStore:
         with self.database.read() as connection:
             return [(row.experiment, row.number) for row in connection.execute(_FULL)]
 
-    def close_batch(self, experiment: str, number: int, receipt: Callable[[Closing], str]) -> bool:
-        """Mix a full batch's messages into a uniformly random order and make them ready to leave, in one step.
+    def batch(self, experiment: str, number: int) -> tuple[bytes, str] | None:
+        """What a batch is pinned to, and its mechanism; None when it was never opened."""
+        query = select(BATCHES.c.configuration, BATCHES.c.mechanism)
+        with self.database.read() as connection:
+            where = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+            found = connection.execute(query.where(*where)).first()
+        return None if found is None else (found.configuration, found.mechanism)
 
-        False when another worker does it, or has.
+    def claim(self, experiment: str, number: int, now: float, until: float) -> bool:
+        """Whether this worker may close a full batch; others leave it alone until then."""
+        this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+        free = (BATCHES.c.state == "closed", BATCHES.c.claimed <= now)
+        with self.database.write() as connection:
+            return connection.execute(update(BATCHES).where(*this, *free).values(claimed=until)).rowcount == 1
+
+    def close_batch(
+        self, experiment: str, number: int, receipt: Callable[[Closing], str], own: Sequence[bytes] = ()
+    ) -> bool:
+        """Mix a full batch's messages and this server's `own` into a uniformly random order, and make them ready to
+        leave, in one step. False when another worker does it, or has.
         """
         this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
         query = select(BATCHES).where(*this, BATCHES.c.state == "closed")
@@ -305,7 +342,7 @@ class ShufflerStore:
             pools = b"".join(
                 self.vault.show(experiment, number, pool_place(row.key), row.payload)
                 for row in connection.execute(select(POOLS.c.key, POOLS.c.payload).where(*where))
-            )
+            ) + b"".join(own)
             # Rows of an array, not objects: a batch may hold millions of messages.
             messages = without_copies(np.frombuffer(pools, dtype=np.uint8).reshape(-1, length))
             order = random_order(len(messages), self.source)

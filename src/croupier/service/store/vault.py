@@ -38,7 +38,7 @@ class Vault:
         return self.mark(b"key", b"")
 
     def _cipher_of(self, experiment: str, batch: int) -> AESGCM:
-        return AESGCM(hmac.digest(self._key, b"croupier/1 batch\0%s\0%d" % (experiment.encode(), batch), "sha256"))
+        return AESGCM(hmac.digest(self._key, b"croupier/2 batch\0%s\0%d" % (experiment.encode(), batch), "sha256"))
 
     def hide(self, experiment: str, batch: int, place: bytes, payload: bytes) -> bytes:
         """The payload, encrypted; it can be read at this place alone."""
@@ -55,4 +55,4 @@ class Vault:
 
     def mark(self, kind: bytes, thing: bytes) -> bytes:
         """What a thing is known by again, and nothing else can be learned from."""
-        return hmac.digest(self._key, b"croupier/1 mark\0" + kind + b"\0" + thing, "sha256")
+        return hmac.digest(self._key, b"croupier/2 mark\0" + kind + b"\0" + thing, "sha256")

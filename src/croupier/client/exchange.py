@@ -1,0 +1,152 @@
+"""One request and its answer over httpx: bounded in size and in total time, whatever the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from croupier.checks import CroupierError
+from croupier.client.configuration import LONGEST
+from croupier.client.steps import Lost, Request, Response
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT = 30.0
+"""No single wait for the network is longer, in seconds."""
+
+LONGEST_EXCHANGE = 60.0
+"""Nor is a request with its answer, in seconds."""
+
+LONGEST_ANSWER = 4 * LONGEST + 2**16
+"""No answer has more bytes: the largest is a statement, whose characters take at most four, and its signatures."""
+
+
+class Unfit(CroupierError):
+    """An answer that is not read to its end."""
+
+
+class Exchange:
+    """An httpx client as devices use it; one that was given stays its owner's."""
+
+    def __init__(self, http: httpx.Client | None = None) -> None:
+        self._http, self._own = http, http is None
+
+    def exchange(self, request: Request) -> Response | Lost:
+        """Send a request and read its answer.
+
+        In a thread of its own, because httpx knows no limit on the whole: neither on a head that comes byte by byte nor
+        on looking up a name.
+        """
+        httpx = needed()
+        if self._http is None:
+            self._http = httpx.Client(timeout=TIMEOUT)
+        found: Future[Response] = Future()
+        threading.Thread(target=_settle, args=(found, self._http, request), daemon=True).start()
+        try:
+            return found.result(LONGEST_EXCHANGE)
+        except TimeoutError:
+            # Without its connection the thread ends.
+            self.close()
+            return TOO_SLOW
+        except (Unfit, httpx.TransportError, httpx.InvalidURL) as error:
+            return lost(error)
+
+    def close(self) -> None:
+        if self._own and self._http is not None:
+            self._http.close()
+            self._http = None
+
+
+class AsyncExchange:
+    """The same within an event loop."""
+
+    def __init__(self, http: httpx.AsyncClient | None = None) -> None:
+        self._http, self._own = http, http is None
+
+    async def exchange(self, request: Request) -> Response | Lost:
+        """Send a request and read its answer."""
+        httpx = needed()
+        if self._http is None:
+            self._http = httpx.AsyncClient(timeout=TIMEOUT, limits=httpx.Limits(max_connections=None))
+        try:
+            async with asyncio.timeout(LONGEST_EXCHANGE), self._http.stream(**_options(request)) as answer:
+                body = _begun(answer)
+                async for part in answer.aiter_bytes():
+                    _extend(body, part)
+                return _response(answer, body)
+        except TimeoutError:
+            return TOO_SLOW
+        except (Unfit, httpx.TransportError, httpx.InvalidURL) as error:
+            return lost(error)
+
+    async def close(self) -> None:
+        if self._own and self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+
+TOO_SLOW = Lost(f"the answer took longer than {LONGEST_EXCHANGE:g} s")
+
+
+def needed() -> Any:
+    """The module httpx, or one line that says how to get it."""
+    try:
+        import httpx
+    except ImportError:
+        raise CroupierError("the client needs httpx: pip install 'croupier[client]'") from None
+    return httpx
+
+
+def lost(error: Exception) -> Lost:
+    """Why there is no answer."""
+    return Lost(str(error) if isinstance(error, Unfit) else f"no answer ({str(error) or type(error).__name__})")
+
+
+def check_head(headers: Any) -> int:
+    """Refuse an answer that says of itself that it is compressed or too long; returns the length that it says."""
+    if (coding := headers.get("content-encoding", "identity").lower()) != "identity":
+        raise Unfit(f"the answer is compressed ({coding[:40]}), which was not asked for")
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > 10 or int(length) > LONGEST_ANSWER:
+        raise Unfit(f"the answer has {length[:20]} bytes, and {LONGEST_ANSWER} is the most")
+    return int(length)
+
+
+def _settle(found: Future[Response], http: httpx.Client, request: Request) -> None:
+    try:
+        with http.stream(**_options(request)) as answer:
+            body = _begun(answer)
+            for part in answer.iter_bytes():
+                _extend(body, part)
+        found.set_result(_response(answer, body))
+    except BaseException as error:
+        found.set_exception(error)
+
+
+def _options(request: Request) -> dict[str, Any]:
+    return {
+        "method": request.method,
+        "url": request.url,
+        "content": request.content or None,
+        # What comes compressed may be of any size unpacked.
+        "headers": {"accept-encoding": "identity"} | request.headers,
+        "follow_redirects": False,
+    }
+
+
+def _begun(answer: httpx.Response) -> bytearray:
+    check_head(answer.headers)
+    return bytearray()
+
+
+def _extend(body: bytearray, part: bytes) -> None:
+    if len(body) + len(part) > LONGEST_ANSWER:
+        raise Unfit(f"the answer has more than {LONGEST_ANSWER} bytes")
+    body += part
+
+
+def _response(answer: httpx.Response, body: bytearray) -> Response:
+    return Response(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, bytes(body))

@@ -1,0 +1,100 @@
+"""Long logs, written as both servers would write them, but without users: every number is one that a batch may give."""
+
+from collections.abc import Iterator
+
+from service_world import SUITE, URLS, keys_of
+
+from croupier.client.configuration import Admission
+from croupier.client.sealing import SUITES
+from croupier.client.signing import Statement, to_text
+from croupier.protocols import Mechanism
+from croupier.service import records
+from croupier.service.experiment import Site, plan
+from croupier.service.live import Live, Run
+
+AT = "2026-01-01T00:00:00+00:00"
+PLANS = {
+    "bandit": {
+        "name": "bandit",
+        "arms": ["red", "green"],
+        "program": {"policy": "dp-klucb", "horizon": 10**8, "growth": 1.0},
+        "reward": {"protocol": "shuffled-bits"},
+        "privacy": {"epsilon": 4.0},
+    },
+    "counter": {
+        "name": "counter",
+        "program": {"kind": "counter", "users": 2 * 10**7, "shufflers": 3},
+        "reward": {"protocol": "shuffled-bits"},
+        "privacy": {"epsilon": 4.0},
+    },
+    "histogram": {
+        "name": "histogram",
+        "program": {"kind": "histogram", "users": 60, "rounds": 10**6, "items": ["apple", "pear", "plum"]},
+        "privacy": {"epsilon": 4.0},
+    },
+}
+
+
+def long_log(kind: str, length: int) -> Iterator[str]:
+    """The lines of a log of so many records."""
+    found = plan(PLANS[kind])
+    run = Run(found)
+    keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "shuffler")}
+    configuration = found.configuration(0, found.arms, Site(SUITE, keys, URLS, Admission("everybody")))
+    signed = configuration.statement()
+    for server in ("analyzer", "shuffler"):
+        signed = signed.signed(server, keys_of(server).sign)
+    yield _line(run, "configured", configuration=signed.to_dict())
+    overhead = SUITES[configuration.suite].overhead
+    while run.head.number + 1 < length:
+        for turn in run.program.wanted:
+            if turn.number not in run.signed:
+                live = type("Begun", (), {"configured": run.configured, "name": found.name, "open": run.open})
+                offer = Live.offer_of(live, turn).statement()  # type: ignore[arg-type]
+                yield _line(run, "opened", offer=offer.signed("analyzer", keys_of("analyzer").sign).to_dict())
+        full = min((offer.number for offer in run.offers.values()), default=None)
+        batches = list(run.open.values()) if full is None else run.offers[full].batches
+        for batch in batches:
+            # Upper levels of a counter are full when the program says so.
+            upper = full is not None and batch is not batches[0]
+            if upper and batch.number not in getattr(run.program, "_due", ()):
+                continue
+            witness = run.head.statement(found.name).signed("shuffler", keys_of("shuffler").sign)
+            yield _line(
+                run,
+                "released",
+                batch=batch.number,
+                decoded=_decoded(batch.mechanism),
+                damaged=0,
+                receipt=_receipt(batch, found.name, overhead).to_dict(),
+                witness=witness.to_dict(),
+            )
+
+
+def _line(run: Run, event: str, **body) -> str:
+    line = records.make(run.head, {"event": event, "at": AT} | body, keys_of("analyzer").sign)
+    run.read(line)
+    return line
+
+
+def _decoded(mechanism):
+    low, high = mechanism.possible
+    middle = (low + high) // 2
+    return middle if isinstance(mechanism, Mechanism) else [middle] * mechanism.size
+
+
+def _receipt(batch, name: str, overhead: int) -> Statement:
+    users, shape = batch.mechanism.users, batch.shape
+    body = {
+        "version": 2,
+        "experiment": name,
+        "configuration": to_text(batch.pin),
+        "batch": batch.number,
+        "batch_hash": to_text(batch.hash),
+        "reports": users,
+        "messages": users * shape.slots + shape.front,
+        "length": shape.length + overhead,
+        "parts": 1,
+        "sha256": to_text(bytes(32)),
+    }
+    return Statement.of("release", body).signed("shuffler", keys_of("shuffler").sign)

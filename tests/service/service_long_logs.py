@@ -55,10 +55,10 @@ def long_log(kind: str, length: int) -> Iterator[str]:
         full = min((offer.number for offer in run.offers.values()), default=None)
         batches = list(run.open.values()) if full is None else run.offers[full].batches
         for batch in batches:
-            if full is not None and batch is not batches[0]:
-                # Upper levels of a counter are full when the program says so.
-                if batch.number not in getattr(run.program, "_due", ()):
-                    continue
+            # Upper levels of a counter are full when the program says so.
+            upper = full is not None and batch is not batches[0]
+            if upper and batch.number not in getattr(run.program, "_due", ()):
+                continue
             witness = run.head.statement(found.name).signed("shuffler", keys_of("shuffler").sign)
             yield _line(
                 run,

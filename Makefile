@@ -1,10 +1,10 @@
-# make run, make test and make bench set up what they need, in .venv, from constraints.txt.
+# make run, make test and make bench set up what they need, in .venv: exact versions, every file known by its hash.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench pins clean
 
 run: $(VENV)/.run
 	@echo "Which of five onboarding screens do people finish, if nobody may learn what any one of them did?"
@@ -26,21 +26,25 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-# Each stamp stands for a set of extras; it is renewed when a pin or a dependency changes.
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Setting up croupier in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[figures,service]'
+# Each stamp stands for a set of packages; it is renewed when a pin or a dependency changes. The build backend is one of
+# the pinned packages, so that nothing is fetched without a hash.
+$(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN)/python
+	@echo "Setting up croupier in $(VENV), with what it takes to $* it ..."
+	$(PIP) install --require-hashes -r $<
+	$(PIP) install --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Setting up croupier and its tests in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[dev,figures,learning,service]'
-	@touch $@ $(VENV)/.run
+# Makes the pins again, with uv 0.13 or later. Versions stay as long as they fit; the newest: make pins UPGRADE=--upgrade
+RUN   := figures service
+TEST  := $(RUN) dev learning
+BENCH := $(TEST) bench
+pinned = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	$(1) $(2:%=--extra %) pyproject.toml requirements/build.in
 
-$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Setting up croupier and the peers it is measured against in $(VENV) ..."
-	$(PIP) install -c constraints.txt -e '.[dev,figures,learning,service,bench]'
-	@touch $@ $(VENV)/.run $(VENV)/.test
+pins:
+	$(call pinned,$(UPGRADE) -o requirements/bench.txt,$(BENCH))
+	$(call pinned,-c requirements/bench.txt -o requirements/test.txt,$(TEST))
+	$(call pinned,-c requirements/bench.txt -o requirements/run.txt,$(RUN))

@@ -4,16 +4,29 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from client_cases import MECHANISM, Server, both_signed, configuration, device, offer, turn
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client import BadSignature, BeyondLimits, Client, Limits, NotCovered, Refused, Unreachable
+from croupier.client import (
+    BadSignature,
+    BeyondLimits,
+    BrokenPromise,
+    Client,
+    Limits,
+    NotCovered,
+    Refused,
+    Spent,
+    Unreachable,
+)
 from croupier.client.account import Account
 from croupier.client.sealing import unseal
 from croupier.client.signing import Statement, to_text
-from croupier.client.steps import ATTEMPTS, REPORT_TYPE, Device, Pause, Request, Response
+from croupier.client.steps import ATTEMPTS, REPORT_TYPE, Device, Lost, Pause, Request, Response
 from croupier.client.wire import Envelope, Report, message_info, read_slot, report_info
 from croupier.noise import secure
 from croupier.privacy import BudgetExceeded
@@ -298,6 +311,83 @@ def test_a_turn_in_a_batch_that_was_reported_to_costs_more_and_is_refused_when_t
     with pytest.raises(BudgetExceeded, match="δ"):
         drive(own.play("colours"), ASSIGNED)
     assert own.account.ledger.spent == privacy.epsilon
+
+
+def test_a_later_revision_that_promises_less_is_refused_where_it_is_joined_and_where_it_is_offered():
+    own = device(Limits(epsilon=10.0))
+    drive(own.join("colours"), JOINED)
+    weaker = configuration(ANALYZER, SHUFFLER, revision=1, privacy=replace(FOUND.privacy, epsilon=3.0))
+    signed = both_signed(weaker.statement(), ANALYZER, SHUFFLER)
+    with pytest.raises(BrokenPromise, match="privacy.epsilon was 1.0, and is 3.0"):
+        drive(own.join("colours"), answer(200, signed.to_dict()))
+    found = both_signed(offer(signed).statement(), ANALYZER, SHUFFLER)
+    body = {"offer": found.to_dict(), "token": to_text(bytes(56)), "expires": 5}
+    with pytest.raises(BrokenPromise, match="privacy.epsilon was 1.0, and is 3.0"):
+        drive(own.play("colours"), answer(201, body), answer(200, signed.to_dict()))
+    assert own.joined["colours"].configuration == FOUND
+
+
+def test_a_batch_that_was_reported_to_is_refused_when_it_comes_under_another_pin():
+    """Else its messages would be sealed to another key, and one user's part of it could be opened by itself."""
+    own = device()
+    found, _ = drive(own.play("colours"), JOINED, ASSIGNED)
+    drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
+    renewed = {"analyzer": replace(ANALYZER.public, seal=Server.make().public.seal), "shuffler": SHUFFLER.public}
+    newer = both_signed(configuration(ANALYZER, SHUFFLER, revision=1, keys=renewed).statement(), ANALYZER, SHUFFLER)
+    moved = both_signed(offer(newer, number=1).statement(), ANALYZER, SHUFFLER)
+    body = {"offer": moved.to_dict(), "token": to_text(bytes(56)), "expires": 5}
+    with pytest.raises(BrokenPromise, match="batch 10 of .* has another pin than before"):
+        drive(own.play("colours"), answer(201, body), answer(200, newer.to_dict()))
+
+
+class Renewed:
+    """A secure source that counts how often it forgot."""
+
+    def __init__(self):
+        self.times = 0
+
+    def words(self, count):
+        return secure().words(count)
+
+    def renew(self):
+        self.times += 1
+
+
+def test_the_noise_of_a_report_is_forgotten_as_soon_as_it_is_sealed_or_refused():
+    own = device()
+    own.source = Renewed()
+    own.sealed(turn(SIGNED, offer(SIGNED)), 1.0)
+    assert own.source.times == 1
+    with pytest.raises(InvalidParameter):
+        own.sealed(turn(SIGNED, offer(SIGNED)), 0.5)
+    assert own.source.times == 2
+
+
+@pytest.mark.parametrize("value", [[1], [[1]], [], (1.0,), "1", b"1", None, {}])
+def test_what_is_no_number_is_no_value(value):
+    own = device()
+    with pytest.raises(InvalidParameter, match="value = .* must be a number"):
+        drive(own.report(turn(SIGNED, offer(SIGNED)), value))
+    assert own.account.ledger.spent == 0.0
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, np.float32(1), np.int64(0), np.bool_(True), Fraction(1), Decimal(1)])
+def test_every_kind_of_number_is_a_value(value):
+    device().sealed(turn(SIGNED, offer(SIGNED)), value)
+
+
+def test_the_reason_why_there_was_no_answer_is_said():
+    with pytest.raises(Unreachable, match="GET https://analyzer.test/experiments/colours: the answer is too good"):
+        drive(device().join("colours"), *[Lost("the answer is too good")] * ATTEMPTS)
+
+
+def test_a_spent_device_says_when_it_can_take_part_again():
+    own = device(Limits(epsilon_per_period=1.0), clock=lambda: 1000.0)
+    own.account.clock = lambda: 1000.0
+    drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), answer(201, {"status": "accepted"}))
+    with pytest.raises(Spent, match="there is enough in 86400 s") as refusal:
+        drive(own.play("colours"), JOINED)
+    assert refusal.value.until == own.account.renews_at == 87_400.0
 
 
 def test_a_ticket_that_is_no_bytes_is_named():

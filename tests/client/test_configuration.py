@@ -125,7 +125,8 @@ def test_a_mechanism_without_the_devices_own_noise_is_refused_whoever_signed_it(
     split = shuffled_laplace(epsilon=1.0, binary=True).plan(users=40)
     alone = central_laplace(epsilon=1.0, binary=True).plan(users=40)
     trusting = replace(alone, carrier=split.carrier)
-    signed = configuration(ANALYZER, SHUFFLER, recipe=recipe_of(trusting) | {"smallest": 40})
+    whole = replace(FOUND.privacy, honest_fraction=1.0)
+    signed = configuration(ANALYZER, SHUFFLER, recipe=recipe_of(trusting) | {"smallest": 40}, privacy=whole)
     with pytest.raises(CroupierError, match="has its noise from the analyzer"):
         signed.check(offer(signed.statement(), trusting))
 

@@ -2,37 +2,77 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
-from contextlib import contextmanager
+import zlib
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-CLIENT = Path(__file__).parents[2] / "examples" / "browser"
+CLIENT = Path(__file__).parents[2] / "clients" / "javascript"
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    """Serves the example's files, one empty page, and the module below."""
+class _Site(SimpleHTTPRequestHandler):
+    """Serves the client's files, one empty page, the module below, and servers that answer as no honest one does."""
 
     def do_GET(self) -> None:
         made = {"/empty.html": ("text/html", "<!doctype html><title>empty</title>"), "/checks.js": (JS, CHECKS)}
-        if self.path not in made:
-            return super().do_GET()
-        kind, text = made[self.path]
-        self.send_response(200)
-        self.send_header("content-type", kind)
+        if self.path.startswith("/hostile/"):
+            with suppress(ConnectionError):
+                HOSTILE[self.path.split("/")[2]](self)
+        elif self.path in made:
+            kind, text = made[self.path]
+            self._begin(200, {"content-type": kind})
+            self.wfile.write(text.encode())
+        else:
+            super().do_GET()
+
+    def _begin(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(text.encode())
-        return None
+
+    def endless(self) -> None:
+        """More than a device needs; it does end, for a client that would read on."""
+        self._begin(200, {})
+        for _ in range(256):
+            self.wfile.write(b" " * 2**20)
+        REACHED.add("endless")
+
+    def bomb(self) -> None:
+        """Little that unpacks to much."""
+        self._begin(200, {"content-encoding": "deflate"})
+        self.wfile.write(zlib.compress(b" " * 64 * 2**20))
+
+    def stalled(self) -> None:
+        """A head, and then nothing until the client has gone."""
+        self._begin(200, {"content-length": "2"})
+        self.rfile.read(1)
+
+    def elsewhere(self) -> None:
+        self._begin(307, {"location": "/hostile/moved"})
+
+    def moved(self) -> None:
+        REACHED.add("moved")
+        self._begin(200, {})
 
     def log_message(self, *_: object) -> None:
         pass
 
 
+HOSTILE = {name: getattr(_Site, name) for name in ("endless", "bomb", "stalled", "elsewhere", "moved")}
+REACHED: set[str] = set()
+"""Where no client should get: the end of what is endless, and where a redirection leads."""
+
+
 @contextmanager
-def site():
-    """A web site that is neither server's: pages of it are clients of another origin."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(CLIENT)))
+def site(directory: Path):
+    """A web site that is neither server's, with the client's files: pages of it are clients of another origin."""
+    shutil.copytree(CLIENT, directory)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Site, directory=str(directory)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -41,6 +81,20 @@ def site():
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def write_demo(directory: Path, name: str, analyzer: str, shuffler: str, experiment: str, trust: dict[str, str]):
+    """A copy of the demo's page with its own settings, written into its files as its author would."""
+    shutil.copytree(CLIENT / "demo", directory / name)
+    settings = {"ANALYZER": analyzer, "EXPERIMENT": experiment, "TRUST": trust}
+    code = "".join(f"export const {name} = {json.dumps(value)};\n" for name, value in settings.items())
+    (directory / name / "settings.js").write_text(code)
+    page = directory / name / "index.html"
+    text = page.read_text()
+    for shipped, here in {"http://127.0.0.1:8400": analyzer, "http://127.0.0.1:8401": shuffler}.items():
+        assert text.count(shipped) == 1
+        text = text.replace(shipped, here)
+    page.write_text(text)
 
 
 JS = "text/javascript"
@@ -61,6 +115,7 @@ import { batchHash, fillSlots, messageInfo, packReport, packUpload, reportInfo, 
 const nameOf = (error) => error.reason ?? error.token ?? error.name;
 const outcome = (promise) => promise.then((value) => ({ value }), (error) => ({ refused: nameOf(error) }));
 export const limits = LIMITS;
+const trust = "first-seen";
 
 // WebCrypto takes a raw private key only inside PKCS #8, and tells its public half only as a JSON key.
 async function pairOf(privateHex) {
@@ -85,9 +140,9 @@ export async function report(vector) {
   for (const [at, batch] of offer.batches.entries()) {
     const given = vector.batches?.[at] ?? vector;
     const { plan } = batch;
-    const info = messageInfo("colours", hash, await batchHash(batch));
+    const info = messageInfo("colours", batch.pin, await batchHash(batch));
     const found = { batch_hash: base64(await batchHash(batch)), slots: plan.slots, slot_length: plan.length + 1 };
-    Object.assign(found, { cap: plan.cap, message_info: hex(info), messages: given.messages });
+    Object.assign(found, { cap: plan.cap, front: plan.front, message_info: hex(info), messages: given.messages });
     const opened = given.messages.map((message) => open(keys.analyzer, info, fromHex(message)));
     found.opened = (await Promise.all(opened)).map(hex);
     if (given.drawn) {
@@ -111,7 +166,8 @@ export async function report(vector) {
   const upload = hex(await packUpload(sealKey, hash, sealed));
   const opened = hex(await open(keys.shuffler, info, fromHex(vector.upload).slice(42)));
   const whole = { configuration_hash: base64(hash), report: hex(packed), report_info: hex(info), upload };
-  const turn = { configuration, hash, offer, token: fromHex(vector.token) };
+  const pinned = new Map([[base64(hash), configuration]]);
+  const turn = { configuration, pinned, hash, offer, token: fromHex(vector.token) };
   const sent = await Promise.all([1, 2].map(async () => fromBase64((await sealReport(turn, vector.value)).body)));
   const own = await Promise.all(sent.map(async (body) => hex(await open(keys.shuffler, info, body.slice(42)))));
   return { whole, opened, batches, own, lengths: sent.map((body) => body.length) };
@@ -141,10 +197,11 @@ export function laws({ share, parties, terms }) {
 }
 
 export const plan = (text) => {
-  const { cap, slots, excess } = readMechanism(text);
-  return { cap, slots, excess };
+  const { cap, slots, excess, front, frontExcess } = readMechanism(text);
+  return { cap, slots, excess, front, frontExcess };
 };
 export const delta = ({ mechanisms, epsilon }) => turnDelta(mechanisms.map(readMechanism), epsilon);
+export const priced = (vectors) => Promise.all(vectors.map((vector) => outcome((async () => delta(vector))())));
 export const honest = ([share, users]) => mostHonest(share, users);
 export const pieces = ({ modulus, honest, security }) => leastPieces(modulus, honest, security);
 
@@ -156,20 +213,22 @@ export function encoding({ values, precision, value }) {
   }
 }
 
-export async function ledger({ period, turns }) {
+// What each turn is charged; whatever the experiment, it is joined first, so that its period counts.
+export async function ledger({ turns }) {
   let now = 0;
   const account = new Account(undefined, { clock: () => now });
-  const privacy = { epsilon: 1, delta: 0, period };
-  for (const experiment of new Set(turns.map((turn) => turn.experiment))) {
-    await account.trust({ experiment, revision: 0, privacy }, { analyzer: "a", shuffler: "s" }, null);
-  }
+  const keys = { analyzer: "a", shuffler: "s" };
   const charged = [];
   for (const [at, turn] of turns.entries()) {
     now = turn.at;
+    await account.trust(turn.experiment, { revision: 0, privacy: turn }, keys, "promise", null);
     const before = await account.left();
-    const { refused } = await outcome(account.charge({ ...turn, privacy: turn }, { report: String(at) }));
+    const batches = Object.fromEntries(turn.batches.map((number) => [number, `${turn.experiment} ${number}`]));
+    const paid = account.charge({ ...turn, privacy: turn, batches }, { report: String(at) });
+    const { refused, value } = await outcome(paid);
     const after = await account.left();
-    charged.push(refused ?? [before.epsilon - after.epsilon, before.delta - after.delta]);
+    const taken = refused ? null : before.epsilon - after.epsilon - value.epsilon;
+    charged.push(refused ?? [value.epsilon, value.delta, taken]);
   }
   return charged;
 }
@@ -186,15 +245,16 @@ const answer = (status, body) => new Response(JSON.stringify(body), { status });
 const turnWith = (offer) => answer(201, { offer, token: base64(new Uint8Array(56)), expires: 2 ** 33 });
 
 // A turn against servers that answer with what a vector holds: what was refused, why, and all that was sent.
-export async function turn({ before, configuration, offer }) {
+export async function turn({ before, configuration, offer, kept }) {
   const sent = [];
   let joining = before ?? configuration;
   const fetch = async (url, { method = "GET" } = {}) => {
     sent.push(`${method} ${new URL(url).pathname.split("/").at(-1)}`);
     if (url.endsWith("/assignments")) return turnWith(offer);
+    if (url.includes("/configurations/")) return answer(200, kept[url.split("/").at(-1)]);
     return url.endsWith("/reports") ? answer(201, { status: "accepted" }) : answer(200, joining);
   };
-  const client = new Client("https://analyzer.example", { fetch });
+  const client = new Client("https://analyzer.example", { fetch, trust: "first-seen" });
   if (before) await client.join("colours");
   sent.length = 0;
   joining = configuration;
@@ -204,18 +264,69 @@ export async function turn({ before, configuration, offer }) {
   return { where: played.refused ? "offer" : null, why: played.refused ?? null, sent };
 }
 
-// A turn while the shuffler moves: all addresses that were asked.
+// What a client says of an answer that no honest server gives.
+export const hostile = (kind) => {
+  const client = new Client(`${location.origin}/hostile/${kind}`, { trust, attempts: 1, timeout: 2 });
+  return client.join("x").then(() => "joined", (error) => error.message);
+};
+
+// Signing keys that are none.
+export const mistrusted = (keys) =>
+  Promise.all(keys.map((trust) => outcome((async () => new Client("https://analyzer.example", { trust }))())));
+
+// Two analyzers that call an experiment by one name: each is believed by its own keys alone.
+export async function namesakes({ first, second }) {
+  const account = new Account();
+  const shown = { one: first, other: second };
+  const fetch = async (url) => answer(200, shown[new URL(url).host.split(".")[0]]);
+  const join = (host) => outcome(new Client(`https://${host}.example`, { account, fetch, trust }).join("colours"));
+  const found = [await join("one"), await join("other"), await join("one")];
+  shown.one = second;
+  return [...found, await join("one")].map(({ refused }) => refused ?? null);
+}
+
+// What a device with limits of its own says of configurations, one after another.
+export async function joins({ statements, own }) {
+  const shown = [...statements];
+  const fetch = async () => answer(200, shown.shift());
+  const account = new Account(undefined, { limits: own });
+  const client = new Client("https://analyzer.example", { account, fetch, trust });
+  const found = [];
+  for (const _ of statements) found.push((await outcome(client.join("colours"))).refused ?? null);
+  return found;
+}
+
+// A turn whose offer or batches belong to another configuration than was joined: all addresses that were asked, and
+// the report.
 export async function moving({ joined, offered, offer }) {
   const asked = [];
-  const fetch = async (url, { method = "GET" } = {}) => {
+  let upload;
+  const fetch = async (url, { method = "GET", body } = {}) => {
     asked.push(`${method} ${new URL(url).host} ${new URL(url).pathname.split("/")[3] ?? ""}`);
     if (url.endsWith("/assignments")) return turnWith(offer);
-    if (url.endsWith("/reports")) return answer(201, { status: "accepted" });
+    if (url.endsWith("/reports")) return (upload = hex(body), answer(201, { status: "accepted" }));
     return answer(200, url.includes("/configurations/") ? offered : joined);
   };
-  const client = new Client("https://analyzer.example", { fetch });
+  const client = new Client("https://analyzer.example", { fetch, trust });
   await client.report(await client.play("colours"), 1);
-  return asked;
+  return { asked, upload };
+}
+
+// An account whose clock shows these times: {join} with a period, or {epsilon} to be charged, at each.
+export async function history({ events, ...limits }) {
+  let now = 0;
+  const account = new Account(undefined, { limits, clock: () => now });
+  const found = [];
+  for (const [report, { at, join, epsilon, batches }] of events.entries()) {
+    now = at;
+    const keys = { analyzer: "a", shuffler: "s" };
+    const experiment = join ? `period ${join}` : "x";
+    const done = join
+      ? account.trust(experiment, { revision: 0, privacy: { period: join } }, keys, "promise", null)
+      : account.charge({ experiment, privacy: { epsilon, delta: 0 }, batches }, { report });
+    found.push((await outcome(done)).refused ?? null);
+  }
+  return found;
 }
 
 // How many messages reports have whose noise may be one at most, though it is often more.
@@ -238,11 +349,11 @@ export function draws({ share, parties, times, size }) {
 
 // Devices, each with an account of its own, until the experiment ends: how often each outcome came with each value.
 async function crowd({ analyzer, name, devices, values }) {
-  const own = { epsilon: 100, users: 2, epsilonPerPeriod: 100 };
+  const own = { epsilon: 100, users: 2, epsilonPerPeriod: 100, honestFraction: 1 };
   const found = {};
   const add = (what) => (found[what] = (found[what] ?? 0) + 1);
   async function device(at) {
-    const client = new Client(analyzer, { account: new Account(undefined, { limits: own }) });
+    const client = new Client(analyzer, { account: new Account(undefined, { limits: own }), trust });
     const turn = await client.play(name, { patience: 60 });
     const value = turn.arm === null ? values[at % values.length] : values[turn.arm];
     await client.report(turn, value);
@@ -279,6 +390,23 @@ export function startCharges(times) {
 
 export const kept = () => new Kept().read();
 
+// How often the database was opened and the browser asked to keep it, while one account did several things.
+export async function openings() {
+  const counts = { opened: 0, asked: 0 };
+  const { open } = IDBFactory.prototype;
+  IDBFactory.prototype.open = function (...given) {
+    counts.opened += 1;
+    return open.apply(this, given);
+  };
+  StorageManager.prototype.persist = async () => (counts.asked += 1) > 0;
+  const account = new Account(new Kept());
+  const privacy = { epsilon: 1, delta: 0 };
+  await Promise.all([account.left(), account.pending(), account.charge({ experiment: "x", privacy }, { report: "r" })]);
+  await account.settle("r");
+  IDBFactory.prototype.open = open;
+  return counts;
+}
+
 export async function spoil(value) {
   await new Kept().change(() => value);
   return (await outcome(new Account(new Kept()).left())).refused;
@@ -297,7 +425,7 @@ export async function meet({ analyzer, name, own, forged }) {
     body.signatures[forged] = otherEnd(body.signatures[forged]);
     return answer(200, body);
   };
-  const client = new Client(analyzer, { account: new Account(undefined, { limits: own }), fetch });
+  const client = new Client(analyzer, { account: new Account(undefined, { limits: own }), fetch, trust });
   for (;;) {
     const { value, refused } = await outcome(client.play(name, { patience: 30 }));
     if (refused) return { refused, sent, left: (await client.account.left()).epsilon };
@@ -318,7 +446,7 @@ export async function loseAnswer({ analyzer, name }) {
     bodies.push(hex(options.body));
     throw new TypeError("the answer was lost");
   };
-  const client = new Client(analyzer, { account: new Account(new Kept()), fetch, attempts: 2 });
+  const client = new Client(analyzer, { account: new Account(new Kept()), trust, fetch, attempts: 2 });
   const { refused } = await outcome(client.report(await client.play(name, { patience: 30 }), 1));
   return { refused, bodies, ...(await standing(client)) };
 }
@@ -326,7 +454,7 @@ export async function loseAnswer({ analyzer, name }) {
 export async function resume({ analyzer }) {
   const bodies = [];
   const fetch = (url, options) => (bodies.push(hex(options.body)), globalThis.fetch(url, options));
-  const client = new Client(analyzer, { account: new Account(new Kept()), fetch });
+  const client = new Client(analyzer, { account: new Account(new Kept()), trust, fetch });
   const accepted = await client.resume();
   return { accepted, bodies, ...(await standing(client)) };
 }

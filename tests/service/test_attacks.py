@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from service_attacker import BASE, EXACT, USERS, Attacker
+from service_world import GENEROUS
 from test_apps import Both, check_problem
 
-from croupier.client import AsyncClient, BeyondLimits, Limits
+from croupier.client import AsyncClient, BeyondLimits
 from croupier.client.configuration import Batch, Offer
 from croupier.client.sealing import SUITES
 from croupier.client.wire import REAL, Envelope, shape, slots
@@ -97,9 +98,12 @@ async def too_many_messages(attacker):
     turn = await attacker.turn()
     (part,) = attacker.opened(turn).parts
     more = (*part.messages, attacker.sealed_slot(turn, bytes(turn.offer.batches[0].shape.length)))
-    for messages in (more, part.messages[:-1], (part.messages[0],) * len(part.messages)):
-        parts = (replace(part, messages=messages),)
-        await attacker.refused("wrong-shape", attacker.rebuilt(turn, parts=parts))
+    for token, messages in (
+        ("too-large", more),
+        ("wrong-shape", part.messages[:-1]),
+        ("wrong-shape", (part.messages[0],) * len(part.messages)),
+    ):
+        await attacker.refused(token, attacker.rebuilt(turn, parts=(replace(part, messages=messages),)))
 
 
 async def mixed_keys_outside(attacker):
@@ -143,7 +147,7 @@ async def an_offer_beyond_the_promise(attacker):
 
 
 async def more_than_the_device_gives(attacker):
-    careful = AsyncClient("http://analyzer.test", http=attacker.both.http, limits=Limits(epsilon=1.0))
+    careful = AsyncClient("http://analyzer.test", http=attacker.both.http, limits=replace(GENEROUS, epsilon=1.0))
     with pytest.raises(BeyondLimits, match="ε = 20 is above"):
         await careful.play("colours")
     assert careful.device.account.ledger.spent == 0

@@ -1,26 +1,33 @@
-"""The client of `examples/browser` in a real Chromium: every vector, whole experiments, refusals, and its page."""
+"""The client of `clients/javascript` in a real Chromium: every vector, whole experiments, refusals, and its page."""
 
+import hashlib
 import json
 import os
-from dataclasses import asdict
+import secrets
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
-import httpx
 import numpy as np
 import pytest
 import vector_reports as making
-from browser_pages import site
+from browser_pages import REACHED, site, write_demo
 from browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.sync_api import sync_playwright
 from scipy import stats
 from service_processes import QUICK, home_of, transcript_of, written
 
 from croupier.client import Limits
-from croupier.client.configuration import Offer
-from croupier.client.wire import shape
+from croupier.client.configuration import Admission, Offer
+from croupier.client.sealing import SUITES, unseal
+from croupier.client.signing import Statement, to_text
+from croupier.client.wire import Envelope, Report, message_info, report_info, shape
 from croupier.noise.serial import noise_from_dict
-from croupier.protocols import HistogramMechanism
+from croupier.protocols import HistogramMechanism, shuffled_laplace
+from croupier.service import keys
 from croupier.service.crowd import wait_finished
 from croupier.service.processes import both
 from croupier.service.verifying import verify
@@ -94,7 +101,7 @@ def world(tmp_path_factory):
     directory = tmp_path_factory.mktemp("browser-client")
     files = [written(directory, text, f"{name}.toml") for name, text in (PLAYED | OPEN).items()]
     home = home_of(directory)
-    with site() as origin:
+    with site(directory / "site") as origin:
         allowed = {server: {**settings, "origins": origin} for server, settings in QUICK.items()}
         with both(home, files, **allowed):
             yield home, origin
@@ -145,12 +152,12 @@ def test_no_group_of_vectors_is_left_out():
 
 
 @pytest.mark.slow
-def test_the_limits_are_those_of_the_other_client(ask):
-    named = {
-        name: "".join(part.title() if i else part for i, part in enumerate(name.split("_")))
-        for name in asdict(Limits())
+def test_the_limits_are_those_of_the_other_client_but_for_what_a_browser_cannot_seal(ask):
+    own = {
+        "".join(part.title() if i else part for i, part in enumerate(name.split("_"))): value
+        for name, value in asdict(Limits(suites=(SUITE,))).items()
     }
-    assert ask("limits") == {named[name]: value for name, value in asdict(Limits()).items()}
+    assert ask("limits") == own | {"admission": [*own["admission"]], "suites": [SUITE]}
 
 
 @pytest.mark.slow
@@ -191,7 +198,8 @@ def test_laws_limits_and_losses_are_those_of_the_vectors(ask):
                 assert law[x - start + 1 :].sum() == pytest.approx(tail, rel=1e-9)
     for vector in VECTORS["caps"]:
         plan = ask("plan", vector["mechanism"])
-        assert (plan["cap"], plan["slots"]) == (vector["cap"], vector["slots"])
+        assert [plan[name] for name in ("cap", "slots", "front")] == [vector[n] for n in ("cap", "slots", "front")]
+        assert plan["frontExcess"] == pytest.approx(vector.get("front_above", 0.0), rel=1e-8)
         assert plan["excess"] == pytest.approx(vector["above"], rel=1e-9)
     for vector in VECTORS["deltas"]:
         found = ask("delta", vector)
@@ -211,6 +219,27 @@ def test_three_batches_together_cost_what_adding_over_all_outcomes_says(ask):
     found = ask("delta", {"mechanisms": [counted.to_json()] * 3, "epsilon": 3.0})
     ideal = found - (1.0 + np.exp(3.0)) * 3 * shape(counted).distance
     assert exact * (1.0 - 1e-9) <= ideal <= exact * (1.0 + 1e-4)
+
+
+@pytest.mark.slow
+def test_noise_that_would_keep_a_page_busy_is_refused_before_a_table_is_made(ask):
+    """Each is signed by both servers, and would take hours or all of the memory."""
+    counted, bits = (json.loads(making.MECHANISMS[name][0].to_json()) for name in ("counted-messages", "shuffled-bits"))
+    labelled = json.loads(making.MECHANISMS["histogram"][0].to_json())
+    many = {"users": 10**12, "honest": 10**12, "front_shares": 10**12}
+    hostile = [
+        bits | many | {"share": {"family": "Binomial", "trials": 4000, "p": 0.5}},
+        bits | many | {"share": {"family": "SparseBits", "slots": 4000, "rate": 0.5}},
+        bits | many | {"users": 10**12 + 1},
+        counted | many,
+        counted | {"share": {"family": "Poisson", "rate": 10**9}},
+        counted | {"share": {"family": "Polya", "r": 1e-3, "scale": 2**32}},
+        counted | {"share": {"family": "Polya", "r": "1/1000000000", "scale": 10**6}},
+        labelled | {"ballot": labelled["ballot"] | {"share": {"family": "Poisson", "rate": 2000}}},
+    ]
+    vectors = [{"mechanisms": [json.dumps(one)], "epsilon": 1.0} for one in hostile]
+    refused = {one["refused"] for one in ask("priced", vectors)}
+    assert refused == {"unsupported", "malformed", "too-many-messages"}
 
 
 @pytest.mark.slow
@@ -249,9 +278,14 @@ def test_encodings_honest_users_pieces_and_the_ledger_are_those_of_the_vectors(a
     for vector in VECTORS["ledger"]:
         for charged, turn in zip(ask("ledger", vector), vector["turns"], strict=True):
             expected = turn["charged"]
-            assert charged == ("budget-spent" if expected is None else pytest.approx(expected, abs=1e-12)), turn
+            assert charged == ("budget-spent" if expected is None else pytest.approx([*expected, 0.0], abs=1e-12)), turn
 
 
+# Some have the text of the first one, and other signatures.
+BY_HASH = {
+    to_text(hashlib.sha256(one["body"].encode()).digest()): one
+    for one in reversed(VECTORS["refusals"]["configurations"].values())
+}
 NAMED = {
     "almost no pieces": "too-few-pieces",
     "one piece too few": "too-few-pieces",
@@ -262,6 +296,12 @@ NAMED = {
     "batches smaller than the device's": "beyond-limits",
     "one signature is missing": "bad-signature",
     "a stale revision": "bad-signature",
+    "no noise of the front": "not-covered",
+    "a part of a noise of the front": "malformed",
+    "a revision that promises less": "broken-promise",
+    "a batch opened under a later revision": "not-covered",
+    "a batch opened under another promise": "broken-promise",
+    "a batch opened under what one server signed": "bad-signature",
 }
 """How some refusals are called; the others are one of `REASONS`."""
 REASONS = {*NAMED.values(), "malformed", "too-few-users", "too-many-messages"}
@@ -270,14 +310,15 @@ REASONS = {*NAMED.values(), "malformed", "too-few-users", "too-many-messages"}
 @pytest.mark.slow
 @pytest.mark.parametrize("case", VECTORS["refusals"]["cases"], ids=lambda case: case["why"])
 def test_a_turn_is_taken_or_refused_by_name_as_its_vector_says_and_nothing_is_sent(case, ask):
-    given = {name: VECTORS["refusals"]["configurations"].get(case[name]) for name in ("before", "configuration")}
-    found = ask("turn", given | {"offer": case["offer"]})
+    configurations = VECTORS["refusals"]["configurations"]
+    given = {name: configurations.get(case[name]) for name in ("before", "configuration")}
+    found = ask("turn", given | {"offer": case["offer"], "kept": BY_HASH})
     assert found["where"] == case["refused"]
-    assert (
-        found["sent"] == ["GET colours"]
-        if case["refused"] == "configuration"
-        else found["sent"][1:] == ["POST assignments"]
-    )
+    first, *rest = found["sent"]
+    assert first == "GET colours"
+    assert rest[:1] == ([] if case["refused"] == "configuration" else ["POST assignments"])
+    # Only configurations that batches are pinned to are asked for after that.
+    assert {request.removeprefix("GET ") for request in rest[1:]} <= {*BY_HASH}
     if case["refused"] is not None:
         assert found["why"] in REASONS
         assert found["why"] == NAMED.get(case["why"], found["why"])
@@ -291,13 +332,107 @@ def test_a_report_goes_where_the_shuffler_is_under_the_newest_configuration(ask)
     statements = {one.revision: making.signed(one.statement()) for one in (old, new)}
     asked = {}
     for joined, offered in ((new, old), (old, new)):
-        offer = making.Offer("colours", statements[offered.revision].hash, 7, 0, (making.Batch.of(3, mechanism),))
+        pin = statements[offered.revision].hash
+        offer = making.Offer("colours", pin, 7, 0, (making.Batch.of(3, pin, mechanism),))
         given = {"joined": statements[joined.revision], "offered": statements[offered.revision]}
         given["offer"] = making.signed(offer.statement())
         asked[joined.revision] = ask("moving", {name: one.to_dict() for name, one in given.items()})
+    asked = {revision: found["asked"] for revision, found in asked.items()}
     assert asked[1][1:] == [f"{way} moved.example {what}" for way, what in STEPS]
     assert asked[0][1:3] == [f"{way} shuffler.example {what}" for way, what in STEPS[:2]]
     assert asked[0][3:] == ["POST moved.example reports"]
+
+
+@pytest.mark.slow
+def test_messages_are_sealed_to_the_key_that_their_batch_was_opened_under(ask):
+    """An analyzer that takes a new key in the middle of a batch must not learn which messages came after."""
+    mechanism = making.MECHANISMS["shuffled-laplace"][0]
+    old = making.configuration_of(mechanism)
+    private = making.fixed("another seal", 32)
+    fresh = replace(old.keys["analyzer"], seal=SUITES[SUITE].public_of(private))
+    new = making.configuration_of(mechanism, revision=1, keys=old.keys | {"analyzer": fresh})
+    joined, offered = (making.signed(one.statement()) for one in (new, old))
+    batch = making.Batch.of(3, offered.hash, mechanism)
+    offer = making.signed(making.Offer("colours", joined.hash, 7, 0, (batch,)).statement())
+    given = {"joined": joined, "offered": offered, "offer": offer}
+    found = ask("moving", {name: one.to_dict() for name, one in given.items()})
+    assert [request.split()[-1] for request in found["asked"][1:]] == ["assignments", "configurations", "reports"]
+    envelope = Envelope.from_bytes(bytes.fromhex(found["upload"]))
+    assert envelope.configuration == joined.hash
+    seals = making.private_seal(SUITE)
+    report = unseal(SUITE, seals["shuffler"], envelope.sealed, report_info("colours", joined.hash))
+    ((part,), info) = Report.from_bytes(report).parts, message_info("colours", offered.hash, batch.hash)
+    assert all(len(unseal(SUITE, seals["analyzer"], one, info)) == 9 for one in part.messages)
+
+
+@pytest.mark.slow
+def test_what_an_experiment_may_not_ask_of_a_device_is_refused_unless_the_app_allows_it(ask):
+    mechanism = making.MECHANISMS["shuffled-laplace"][0]
+    plain = making.configuration_of(mechanism)
+    analyzer, shuffler = plain.keys["analyzer"], plain.keys["shuffler"]
+    tickets = Admission("tickets", bytes(range(32)))
+    alone = making.configuration_of(shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40))
+    refused = {
+        "sharedKeys": replace(plain, keys=plain.keys | {"shuffler": replace(shuffler, seal=analyzer.seal)}),
+        "plainHttp": replace(plain, urls=plain.urls | {"shuffler": "http://shuffler.example"}),
+        "honestFraction": replace(plain, privacy=replace(plain.privacy, honest_fraction=0.91)),
+        "frontNoise": alone,
+        "admission": replace(plain, admission=tickets),
+    }
+    otherwise = {"sharedKeys": True, "plainHttp": True, "honestFraction": 0.95, "frontNoise": False}
+    for name, configuration in refused.items():
+        given = {"statements": [making.signed(configuration.statement()).to_dict()]}
+        strict = {"admission": ["everybody"]} if name == "admission" else {}
+        assert ask("joins", given | {"own": strict}) == ["beyond-limits"], name
+        assert ask("joins", given | {"own": {name: otherwise[name]} if name in otherwise else {}}) == [None], name
+    local = replace(plain, urls={"analyzer": "http://127.0.0.1:8400", "shuffler": "http://[::1]:8401"})
+    assert ask("joins", {"statements": [making.signed(local.statement()).to_dict()]}) == [None]
+    body = plain.to_dict() | {"admission": {"kind": "tickets", "issuer": to_text(analyzer.verify)}}
+    issuing = making.signed(Statement.of("configuration", body))
+    assert ask("joins", {"statements": [issuing.to_dict()]}) == ["malformed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: {"privacy": replace(one.privacy, epsilon=0.5)},
+        lambda one: {"privacy": replace(one.privacy, unit="a person")},
+        lambda one: {"recipe": one.recipe | {"smallest": 41}},
+        lambda one: {"program": one.program | {"policy": "other"}},
+        lambda one: {"admission": Admission("tickets", bytes(range(32)))},
+    ],
+)
+def test_no_later_revision_changes_what_was_promised(change, ask):
+    plain = making.configuration_of(making.MECHANISMS["shuffled-laplace"][0])
+    later = replace(plain, revision=1, title="Another title", arms=(*plain.arms, "blue"))
+    other = replace(later, revision=2, **change(plain))
+    statements = [making.signed(one.statement()).to_dict() for one in (plain, later, other)]
+    assert ask("joins", {"statements": statements}) == [None, None, "broken-promise"]
+
+
+DAY = 86_400
+
+
+@pytest.mark.slow
+def test_every_window_of_a_period_holds_the_budget_once_and_a_longer_one_counts_what_was_before(ask):
+    spend = [{"at": at, "epsilon": 1.0} for at in (0, 10, DAY - 10, DAY - 5)]
+    # A ledger that renewed a day after its first turn would pay for four more at once.
+    again = [{"at": DAY + 1, "epsilon": 1.0}, {"at": DAY + 2, "epsilon": 1.0}, {"at": DAY + 11, "epsilon": 1.0}]
+    assert ask("history", {"events": [*spend, *again]}) == [None] * 5 + ["budget-spent", None]
+    daily = [{"at": 0, "epsilon": 4.0}, {"at": DAY, "epsilon": 1.0}, {"at": 2 * DAY, "epsilon": 1.0}]
+    longer = [{"at": 3 * DAY, "join": 7 * DAY}, {"at": 3 * DAY, "epsilon": 1.0}, {"at": 7 * DAY, "epsilon": 1.0}]
+    assert ask("history", {"events": [*daily, *longer]}) == [None] * 4 + ["budget-spent", None]
+    # A clock that was ahead: what was spent counts from when that shows.
+    back = [{"at": 100 * DAY, "epsilon": 4.0}, {"at": DAY, "join": DAY}, {"at": DAY + 1, "epsilon": 1.0}]
+    assert ask("history", {"events": [*back, {"at": 2 * DAY, "epsilon": 1.0}]}) == [None, None, "budget-spent", None]
+
+
+@pytest.mark.slow
+def test_a_batch_that_was_reported_to_does_not_come_back_as_another(ask):
+    first = {"at": 0, "epsilon": 1.0, "batches": {"3": "hash"}}
+    events = [first, first | {"batches": {"3": "hash", "4": "h"}}, first | {"batches": {"3": "other"}}]
+    assert ask("history", {"events": events}) == [None, None, "broken-promise"]
 
 
 STEPS = [("POST", "assignments"), ("GET", "configurations"), ("POST", "reports")]
@@ -415,8 +550,9 @@ def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(context, w
 
 
 def _accepted(home, name="open"):
-    """How many reports were accepted, as everybody can see."""
-    return httpx.get(f"{home.shuffler_url}/experiments/{name}/batches", timeout=10).json()["accepted"]
+    """How many reports were accepted, as the shuffler itself knows: what it tells everybody is coarse."""
+    with closing(sqlite3.connect(home.directory / "shuffler" / "shuffler.db")) as store:
+        return store.execute("select sum(accepted) from offers where experiment = ?", (name,)).fetchone()[0]
 
 
 @pytest.mark.slow
@@ -427,7 +563,7 @@ def test_tabs_that_share_an_account_lose_no_charge(context, world):
     for page in pages:
         page.page.wait_for_function("() => window.all")
     for page in pages:
-        assert len(page("kept")["charges"]) == len(page("kept")["pending"]) == 60
+        assert len(page("kept")["turns"]) == len(page("kept")["pending"]) == 60
 
 
 @pytest.mark.parametrize("kept", [{}, {"version": 2}, "text", None])
@@ -435,19 +571,71 @@ def test_an_account_that_cannot_be_read_is_not_taken_for_an_empty_one(kept, cont
     assert Asked(context, world[1])("spoil", kept) == "bad-account"
 
 
+def test_the_database_is_opened_once_and_the_browser_asked_to_keep_it(context, world):
+    assert Asked(context, world[1])("openings") == {"opened": 1, "asked": 1}
+
+
+def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
+    said = {kind: ask("hostile", kind) for kind in ("endless", "bomb", "stalled", "elsewhere")}
+    assert all(one.startswith("no-answer") for one in said.values()), said
+    assert "more than 4194304 bytes" in said["bomb"]
+    assert "more than 4194304 bytes" in said["endless"]
+    assert "no answer in 2 seconds" in said["stalled"]
+    assert set() == REACHED
+
+
+def test_a_client_says_whom_it_trusts(ask):
+    key = "A" * 43
+    keys = [None, {}, {"analyzer": key}, {"analyzer": key, "shuffler": ""}, {"analyzer": key, "shuffler": "A"}]
+    assert ask("mistrusted", keys) == [{"refused": "malformed"}] * len(keys)
+
+
+def test_experiments_of_one_name_at_two_analyzers_are_two(ask):
+    mechanism = making.MECHANISMS["shuffled-laplace"][0]
+    first = making.configuration_of(mechanism)
+    strangers = {server: Ed25519PrivateKey.generate() for server in first.keys}
+    verify_keys = {server: key.public_key().public_bytes_raw() for server, key in strangers.items()}
+    other = replace(
+        first, keys={server: replace(one, verify=verify_keys[server]) for server, one in first.keys.items()}
+    )
+    statements = {"first": making.signed(first.statement()), "second": other.statement()}
+    for server, key in strangers.items():
+        statements["second"] = statements["second"].signed(server, key)
+    found = ask("namesakes", {name: one.to_dict() for name, one in statements.items()})
+    assert found == [None, None, None, "bad-signature"]
+
+
+class Page:
+    """The demo's page, set up for an experiment and for keys, and everything about it that should not have happened."""
+
+    def __init__(self, context, world, experiment, **trust):
+        home, origin = world
+        servers = ("analyzer", "shuffler")
+        trust = trust or {server: to_text(keys.load(home.directory / server / "keys").verify) for server in servers}
+        name = f"demo-{secrets.token_hex(4)}"
+        write_demo(home.directory.parent / "site", name, home.analyzer_url, home.shuffler_url, experiment, trust)
+        self.address = f"{origin}/{name}/index.html"
+        self.page, self.wrong, self.asked = context.new_page(), [], []
+        self.page.set_default_timeout(20_000)
+        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def open(self, query=""):
+        self.page.goto(self.address + query)
+        return self.page
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, world, browser, tmp_path):
-    home, origin = world
+    home, _ = world
     shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
-    context, wrong = browser.new_context(**VIEWS[view]), []
+    context = browser.new_context(**VIEWS[view])
     context.add_init_script(NO_OTHER_CHANCE)
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    page.on("console", lambda said: said.type in ("error", "warning") and wrong.append(said.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
     before = _accepted(home)
-    page.goto(f"{origin}/index.html?" + urlencode({"analyzer": home.analyzer_url, "experiment": "open"}))
+    shown = Page(context, world, "open")
+    page = shown.open()
     page.wait_for_selector("h1:has-text('Which colour do people press?')")
     assert "ε = 1" in page.locator("#promise").inner_text()
     page.get_by_text("Take a turn").click()
@@ -460,16 +648,13 @@ def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, wor
     _check_looks(page, view, shots / f"browser-client-sent-{view}.png")
     assert _accepted(home) == before + 1
     context.close()
-    assert wrong == []
+    assert shown.wrong == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])
 def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, context):
-    home, origin = world
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    page.goto(f"{origin}/index.html?" + urlencode({"analyzer": home.analyzer_url, "experiment": name}))
+    page = Page(context, world, name).open()
     page.get_by_text("Take a turn").click()
     if name == "liked":
         page.locator("select").select_option(answer)
@@ -480,7 +665,51 @@ def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, contex
         page.locator("input").fill(answer)
     page.get_by_text("Send").click()
     page.wait_for_selector("#done h2")
-    assert _accepted(home, name) == 1
+    assert _accepted(world[0], name) == 1
+
+
+def test_a_link_does_not_decide_whom_the_page_trusts(world, context):
+    home, origin = world
+    stranger = {"analyzer": "A" * 43, "shuffler": "A" * 42 + "E"}
+    link = {"analyzer": f"{origin}/hostile/moved", "experiment": "liked", "analyzer-key": "A" * 43} | stranger
+    shown = Page(context, world, "open")
+    page = shown.open("?" + urlencode(link))
+    page.wait_for_selector("h1:has-text('Which colour do people press?')")
+    assert [url for url in shown.asked if "/experiments/" in url] == [f"{home.analyzer_url}/experiments/open"]
+    page = Page(context, world, "open", **stranger).open()
+    page.wait_for_selector("#status:has-text('not signed by the two servers that this device trusts')")
+    page = Page(context, world, "open", analyzer="", shuffler="").open()
+    page.wait_for_selector("#promise:has-text('This page trusts nobody yet')")
+
+
+def test_nothing_that_gets_into_the_page_can_run_there_or_reach_anybody_else(world, context):
+    page = Page(context, world, "open").open()
+    page.wait_for_selector("h1:has-text('Which colour do people press?')")
+    assert page.evaluate(INTRUDER, [f"{world[1]}/empty.html", f"{world[0].analyzer_url}/experiments/open"]) == {
+        "elsewhere": "TypeError",
+        "analyzer": "200",
+        "markup": "TypeError",
+        "inline": None,
+        "attribute": None,
+        "code": "EvalError",
+    }
+
+
+INTRUDER = """async ([elsewhere, analyzer]) => {
+  const reached = (url) => fetch(url).then((answer) => String(answer.status), (error) => error.name);
+  const thrown = (step) => { try { return String(step()); } catch (error) { return error.name; } };
+  const script = document.createElement("script");
+  try { script.textContent = "window.inline = 1"; } catch { script.append("window.inline = 1"); }
+  const button = document.createElement("button");
+  try { button.setAttribute("onclick", "window.attribute = 1"); } catch { }
+  document.body.append(script, button);
+  button.click();
+  return {
+    elsewhere: await reached(elsewhere), analyzer: await reached(analyzer),
+    markup: thrown(() => document.body.insertAdjacentHTML("beforeend", "<b>")),
+    inline: window.inline ?? null, attribute: window.attribute ?? null, code: thrown(() => (0, eval)("1")),
+  };
+}"""
 
 
 def _check_looks(page, view, shot):

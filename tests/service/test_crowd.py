@@ -93,7 +93,7 @@ def test_every_user_knows_the_revision_that_the_first_one_saw(tmp_path, monkeypa
 
     monkeypatch.setattr(crowds.AsyncClient, "play", watched)
     assert sent(Both(tmp_path), monkeypatch) == {"accepted": 6}
-    assert [one["colours"].revision for one in known] == [0] * 6
+    assert [one[f"{ANALYZER}/experiments/colours"].revision for one in known] == [0] * 6
     assert len({id(one) for one in known}) == 6
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from croupier.client.wire import shape, slots
+from croupier.client.wire import REAL, front_slots, shape, slots
 from croupier.noise import seeded
 from croupier.protocols import counted_messages, histogram, shuffled_bits, shuffled_laplace, shuffled_levels
 from croupier.protocols.carriers import TamperedMessage
@@ -90,3 +90,18 @@ def test_many_users_who_send_dummies_only_leave_a_histogram_of_the_others():
     found = decode(mechanism, batch)
     assert found.damaged == max(0, 100 - sum(slot != bytes(form.length) for slot in batch))
     assert found.decoded[1] >= 70
+
+
+def test_noise_that_is_left_out_moves_unbiased_levels_by_nothing():
+    """Half of the users send dummies where noise bits are due: ones minus zeros are those of the bits that came."""
+    recipe = shuffled_levels(epsilon=1.0, honest_fraction=0.5, front_noise=True, precision=1, binary=True)
+    mechanism, source = recipe.plan(users=100), seeded(3)
+    form = shape(mechanism)
+    assert mechanism.omission_bias == 0
+    silent = [REAL + b"\0"] + [bytes(form.length)] * (form.slots - 1)
+    sent = [slot for _ in range(mechanism.honest) for slot in slots(mechanism, 0.0, source)]
+    sent += silent * (mechanism.users - mechanism.honest) + list(front_slots(mechanism, source))
+    bits = [slot[-1] for slot in sent if slot[:1] == REAL]
+    came = bits.count(1) - bits.count(0) + mechanism.users * mechanism.carrier.value_messages
+    missing = (mechanism.users - mechanism.honest) * mechanism.share.slots
+    assert decode(mechanism, sent).decoded == came - missing % 2

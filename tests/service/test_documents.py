@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import math
 import re
 import shlex
 import shutil
@@ -11,8 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 import service_stores
+from scipy import optimize, stats
 from service_tls import make_certificate
 from service_world import Clock
+from two_hosts import issuer
 
 from croupier import protocols
 from croupier.cli import main, parser
@@ -21,6 +24,7 @@ from croupier.client import AsyncClient, Limits, Refused, residual
 from croupier.client.wire import shape, upload_bytes
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.experiment import plan, read_plan
+from croupier.service.keys import bearer_hash, load
 from croupier.service.settings import AnalyzerSettings, ShufflerSettings, read
 from croupier.service.shuffler_app import ShufflerApp
 
@@ -79,6 +83,18 @@ def test_the_residual_epsilons_of_the_promises_are_those_of_the_code():
             found = residual(ROWS[name](users, 1.0))
             epsilon = "∞" if found.hides_nothing else f"{found.epsilon:.2f}"
             assert cell == f"{epsilon} ({found.advantage:.3f})", (name, users)
+
+
+def test_the_chance_of_a_larger_ratio_in_the_promises_is_what_gaussian_noise_gives():
+    said = re.search(r"it is (\d+) δ at ε = 1, and (\d+) δ at ε = 0.1", (ROOT / "docs/promises.md").read_text())
+    for epsilon, times in zip((1.0, 0.1), said.groups(), strict=True):
+
+        def excess(sigma, epsilon=epsilon):
+            above = stats.norm.sf(epsilon * sigma - 1 / (2 * sigma))
+            return above - math.exp(epsilon) * stats.norm.sf(epsilon * sigma + 1 / (2 * sigma)) - 1e-6
+
+        sigma = optimize.brentq(excess, 0.3, 200.0)
+        assert times == f"{stats.norm.sf(epsilon * sigma - 1 / (2 * sigma)) / 1e-6:.0f}"
 
 
 def test_the_bias_of_missing_noise_in_the_promises_is_that_of_the_code():
@@ -156,13 +172,15 @@ def example(tmp_path, monkeypatch):
         for arguments in [one for one in commands() if one[1] == "keys"]:
             assert main(arguments) == 0
     known = re.search(r"^analyzer/keys/bearer: (sha256:[0-9a-f]{64})$", printed.getvalue(), re.MULTILINE)
-    return {"CROUPIER_SHUFFLER_ANALYZER": known[1]}
+    issuer = re.search(r"^issuer/keys: signing key ([\w-]+),", printed.getvalue(), re.MULTILINE)
+    return {"CROUPIER_SHUFFLER_ANALYZER": known[1], "CROUPIER_SHUFFLER_ISSUER": issuer[1]}
 
 
 def test_the_settings_of_the_example_are_valid_and_its_files_hold_no_secret(example):
     shuffler, _ = settings("shuffler", example)
     analyzer, experiments = settings("analyzer", example)
     assert (shuffler.workers, shuffler.report_within, shuffler.largest_epsilon) == (4, 900, 2.0)
+    assert shuffler.admission == "tickets"
     assert shuffler.store.startswith("postgresql://")
     assert analyzer.store.startswith("postgresql://")
     assert analyzer.public_url.startswith("https://")
@@ -182,7 +200,10 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
     shuffler = ShufflerApp(settings("shuffler", example)[0], clock=clock)
     found, experiments = settings("analyzer", example)
     analyzer = AnalyzerApp(found, [read_plan(path) for path in experiments], clock=clock, http=http)
-    hosts.apps = {"shuffler.example": shuffler.app, "analyzer.example": analyzer.app}
+    issued = issuer.Issued(str(tmp_path / "issued.db"))
+    people = {bearer_hash("secret"): "ada"}
+    tickets = issuer.application(load(Path("issuer/keys")).sign, ["onboarding"], people, issued, clock)
+    hosts.apps = {"shuffler.example": shuffler.app, "analyzer.example": analyzer.app, "issuer.example": tickets}
     trust = {"analyzer": analyzer.analyzer.keys.verify, "shuffler": shuffler.shuffler.keys.verify}
 
     async def get(server, path):
@@ -207,7 +228,11 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
 
             await until(ready)
             client = AsyncClient(found.public_url, http=http, limits=Limits(epsilon=1.0), trust=trust)
-            await client.report(await client.play("onboarding", patience=5.0), 1.0)
+            with pytest.raises(Refused, match="not-admitted"):
+                await client.play("onboarding")
+            login = {"Authorization": "Bearer secret"}
+            ticket = await http.post("https://issuer.example:8402/tickets/onboarding", headers=login)
+            await client.report(await client.play("onboarding", patience=5.0, ticket=ticket.content), 1.0)
             with pytest.raises(Refused):
                 await client.play("nothing")
             assert (await get("shuffler", "/nowhere")).status_code == 404

@@ -119,7 +119,7 @@ def test_stores_are_their_owners_alone(server, tmp_path, monkeypatch):
             processes.serve_shuffler(ShufflerSettings(analyzer="sha256:" + "0" * 64, admission="everybody", **where))
         else:
             bearer = str(tmp_path / "bearer")
-            settings = AnalyzerSettings(bearer=bearer, admin=bearer, shuffler="http://shuffler.test", **where)
+            settings = AnalyzerSettings(bearer=bearer, admin=bearer, shuffler="https://shuffler.test", **where)
             processes.serve_analyzer(settings, [default_experiment()])
     finally:
         after = os.umask(before)

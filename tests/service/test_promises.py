@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from service_forgery import resigned
 from service_world import GENEROUS, SIGN, URLS, World, keys_of, signed
 from test_apps import SUITE, Both
 
@@ -17,7 +18,7 @@ from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement, to_text
 from croupier.client.steps import Device, Response
 from croupier.client.wire import REAL, front_slots, message_info, shape, slots
-from croupier.noise import secure, seeded
+from croupier.noise import Noise, secure, seeded
 from croupier.protocols import protocol
 from croupier.protocols.wire import RESIDUE
 from croupier.service import keys as key_files
@@ -25,9 +26,10 @@ from croupier.service.decoding import decode
 from croupier.service.experiment import Site, plan
 from croupier.service.opening import open_all
 from croupier.service.problems import Problem
+from croupier.service.receipts import BadRelease, check_decoded
 from croupier.service.shuffler import Rules
 from croupier.service.store import ShufflerStore
-from croupier.service.verifying import verify
+from croupier.service.verifying import BadTranscript, verify
 
 COUNTER = {
     "name": "colours",
@@ -46,7 +48,7 @@ def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_p
     async def begin():
         async with first.running():
             assert set(await first.users(32)) == {"accepted"}
-            await first.until(lambda: len(first.live.offers) == 2)
+            await first.until(lambda: 1 in first.live.offers)
 
     asyncio.run(begin())
     key_files.rotate(tmp_path / "analyzer")
@@ -68,7 +70,7 @@ def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_p
             assert verify(again.live.transcript()).released == 4
 
     asyncio.run(end())
-    offers = list(again.live.offers.values())
+    offers = [Offer.from_text(r["offer"]["body"]) for r in again.live.records if r["event"] == "opened"]
     configurations = {offer.configuration for offer in offers}
     assert len(configurations) == 2
     number, batch = next((b.number, b) for b in offers[0].batches if b.mechanism.users == 96)
@@ -128,33 +130,33 @@ def test_an_active_analyzer_cannot_isolate_a_report_by_a_new_revision(world):
 
 
 def test_verify_refuses_a_batch_that_comes_back_under_another_pin(tmp_path):
-    """Written and signed by the analyzer itself: only the pin of the second offer is wrong."""
-    from croupier.service.verifying import _Check
-
+    """Signed by both servers throughout: only the pin of the second offer's batches is another."""
     both = Both(tmp_path, experiment=COUNTER)
 
     async def work():
         async with both.running():
             assert set(await both.users(32)) == {"accepted"}
-            await both.until(lambda: len(both.live.offers) == 2)
+            await both.until(lambda: 1 in both.live.offers)
 
     asyncio.run(work())
-    check = _Check({})
-    for record in both.live.records:
-        if record["event"] == "opened" and json.loads(record["offer"]["body"])["offer"] == 1:
-            offer = Offer.from_text(record["offer"]["body"])
-            newer = Configuration.from_text(both.live.configured.text)
-            newer = replace(newer, revision=1, title="mended").statement()
-            newer = newer.signed("analyzer", both.analyzer.analyzer.keys.sign)
-            newer = newer.signed("shuffler", both.shuffler.shuffler.keys.sign)
-            check.configured({"configuration": newer.to_dict()})
-            batches = tuple(Batch(batch.number, newer.hash, batch.text) for batch in offer.batches)
-            moved = replace(offer, configuration=newer.hash, batches=batches).statement()
-            with pytest.raises(CroupierError, match="pinned to another configuration"):
-                check.opened({"offer": moved.signed("analyzer", both.analyzer.analyzer.keys.sign).to_dict()})
-            return
-        getattr(check, record["event"])(record)
-    raise AssertionError("there was no second offer")
+    analyzer, shuffler = both.analyzer.analyzer.keys.sign, both.shuffler.shuffler.keys.sign
+    *before, second = both.live.records
+    newer = replace(Configuration.from_text(both.live.configured.text), revision=1, title="mended").statement()
+    newer = newer.signed("analyzer", analyzer).signed("shuffler", shuffler)
+    offer = Offer.from_text(second["offer"]["body"])
+    configured = {"event": "configured", "at": second["at"], "configuration": newer.to_dict()}
+
+    def opened(pin):
+        batches = tuple(Batch(b.number, pin(b), b.text) for b in offer.batches)
+        moved = replace(offer, configuration=newer.hash, batches=batches).statement().signed("analyzer", analyzer)
+        return {"event": "opened", "at": second["at"], "offer": moved.to_dict()}
+
+    low = min(batch.mechanism.users for batch in offer.batches)
+    # The lowest batch is new and so has the new pin; the one above it keeps its own.
+    right = opened(lambda batch: newer.hash if batch.mechanism.users == low else batch.pin)
+    assert verify(resigned([*before, configured, right], analyzer)).offers == 2
+    with pytest.raises(BadTranscript, match="pinned to another configuration"):
+        verify(resigned([*before, configured, opened(lambda _: newer.hash)], analyzer))
 
 
 def noiseless(mechanism):
@@ -318,3 +320,48 @@ def test_the_limits_of_a_device_are_safe_by_default():
     assert (limits.honest_fraction, limits.front_noise) == (0.9, True)
     assert not limits.shared_keys
     assert not limits.plain_http
+
+
+ABSURD = {
+    "a Laplace noise without end": ("shuffled-laplace", {"family": "PolyaDifference", "r": "1/36", "scale": 10**9}),
+    "bits of a million users each": ("shuffled-bits", {"family": "SparseBits", "slots": 4000, "rate": "1/2"}),
+    "more messages than fit on average": ("counted-messages", {"family": "Poisson", "rate": 5000}),
+    "counts with a tail without end": ("counted-messages", {"family": "Polya", "r": 1e-9, "scale": 10**12}),
+}
+
+
+@pytest.mark.parametrize("absurd", ABSURD)
+def test_noise_that_would_cost_time_or_memory_is_refused_before_any_table_is_made(absurd, monkeypatch):
+    name, share = ABSURD[absurd]
+    body = protocol(name, epsilon=1.0, honest_fraction=0.9, front_noise=True).plan(users=40).to_dict()
+    body |= {"share": share, "users": 10**6, "honest": 9 * 10**5, "front_shares": 9 * 10**5}
+    if name == "shuffled-laplace":
+        body["carrier"]["modulus"], body["carrier"]["pieces"] = 2**40, 99
+    batch = Batch(7, bytes(32), json.dumps(body))
+    text = Offer("colours", bytes(32), 7, 0, (batch,)).statement().text
+
+    def never(*_):
+        raise AssertionError("a table was made")
+
+    for family in (Noise, *Noise.__subclasses__()):
+        monkeypatch.setattr(family, "window", never)
+    with pytest.raises(CroupierError):
+        Offer.from_text(text)
+
+
+@pytest.mark.parametrize("name", ["shuffled-laplace", "shuffled-bits", "shuffled-levels", "counted-messages"])
+def test_a_number_that_no_batch_adds_up_to_is_refused_as_damage(name):
+    mechanism = protocol(name, epsilon=1.0, honest_fraction=0.9, front_noise=True).plan(users=40)
+    batch = Batch.of(7, bytes(32), mechanism)
+    low, high = mechanism.possible
+    for number in (low, high):
+        check_decoded(batch, number, 0)
+    for number in (low - 1, high + 1):
+        with pytest.raises(BadRelease, match="a batch of 40 users lies in"):
+            check_decoded(batch, number, 0)
+
+
+def test_84_of_40_binary_users_are_not_released():
+    mechanism = protocol("shuffled-laplace", epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40)
+    with pytest.raises(BadRelease, match="84 came out"):
+        check_decoded(Batch.of(7, bytes(32), mechanism), 84, 0)

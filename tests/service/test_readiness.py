@@ -183,7 +183,7 @@ WORKER = """
 import sys
 from croupier.service.meters import SHUFFLER, Meters
 meters = Meters(SHUFFLER)
-meters.add("reports", "accepted", int(sys.argv[1]))
+meters.add("reports", "accepted", 32 * int(sys.argv[1]))
 meters.show("waiting_seconds", {"store": float(sys.argv[1])})
 meters.show("ready", {"shuffler": sys.argv[1] == "3"})
 print("counted", flush=True)
@@ -205,7 +205,7 @@ def test_several_workers_are_one_scrape_and_a_dead_one_waits_for_nothing():
         workers[2].communicate()
         scraped = workers[0].communicate("\n")[0]
         workers[1].communicate("\n")
-    assert 'croupier_reports_total{outcome="accepted"} 12.0' in scraped
+    assert 'croupier_reports_total{outcome="accepted"} 384.0' in scraped
     assert 'croupier_waiting_seconds{what="store"} 4.0' in scraped
     assert 'croupier_ready{server="shuffler"} 0.0' in scraped
     assert meters.SHARED not in os.environ

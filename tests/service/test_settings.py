@@ -251,6 +251,11 @@ WRONG = {
     "tickets of nobody": ("shuffler --admission tickets", "issuer"),
     "an issuer whom nobody asks": ("shuffler --issuer " + "A" * 43, "issuer"),
     "an admission that is none": ("shuffler --admission some", "everybody, tickets"),
+    "plain http for everybody": ("shuffler --listen 0.0.0.0:0", "plain_http = true"),
+    "plain http for everybody, by the analyzer": ("analyzer good.toml --listen [::]:0", "plain_http = true"),
+    "a secret over plain http": ("analyzer good.toml --shuffler http://shuffler.test", "an https address"),
+    "a secret over plain http inside": ("analyzer good.toml --shuffler-internal http://10.0.0.2", "an https address"),
+    "a flag that is none": ("shuffler --plain-http maybe", "--plain-http"),
 }
 FILES = {
     "good.toml": EXPERIMENT,
@@ -286,7 +291,7 @@ RIGHT = {
     "shuffler": ["--keys", "keys", "--store", "s.db", "--analyzer", HASH, "--admission", "everybody"],
     "analyzer": [
         *("--keys", "keys", "--store", "a.db", "--bearer", "keys/bearer", "--admin", "keys/admin"),
-        *("--shuffler", "http://shuffler.test"),
+        *("--shuffler", "https://shuffler.test"),
     ],
 }
 

@@ -271,10 +271,11 @@ def test_every_outcome_of_the_store_is_a_problem_or_a_success(world):
 
 def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
     issuer, stranger = keys_of("issuer").sign, keys_of("thief").sign
-    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=1000)
+    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=2 * tickets.DAY)
     world = World(ShufflerStore(sqlite_url, secure(), bytes(32)), rules)
     world.open()
-    later = int(world.clock.now) + 500
+    now = int(world.clock.now)
+    later = now + 500
     ticket = tickets.issue(issuer, world.plan.name, later)
     first, second = world.turn(ticket), world.turn(ticket)
     assert world.upload(world.report(first, 1.0)) == ["accepted"]
@@ -289,18 +290,33 @@ def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
         ticket[:-1],
         tickets.issue(stranger, world.plan.name, later),
         tickets.issue(issuer, "elsewhere", later),
-        tickets.issue(issuer, world.plan.name, int(world.clock.now)),
-        tickets.issue(issuer, world.plan.name, int(world.clock.now) + 1001),
-        ticket[:16] + (later + 1).to_bytes(8, "big") + ticket[24:],
+        tickets.issue(issuer, world.plan.name, now - tickets.DAY),
+        tickets.issue(issuer, world.plan.name, now + 2 * tickets.DAY + 1),
+        ticket[:16] + (later + tickets.DAY).to_bytes(8, "big") + ticket[24:],
+        _to_the_second(issuer, world.plan.name, now + 500),
     ):
         refused("not-admitted", world.turn, bad)
     world.shuffler.store.close()
 
 
+def _to_the_second(issuer, experiment, expires):
+    """A ticket whose issuer tells when it was issued."""
+    said = bytes(16) + expires.to_bytes(8, "big")
+    assert expires % tickets.DAY
+    return said + issuer.sign(b"croupier/2 ticket\0" + experiment.encode() + b"\0" + said)
+
+
+def test_tickets_of_one_day_all_expire_at_once():
+    issuer = keys_of("issuer").sign
+    seconds = (1, 1000, tickets.DAY - 1, tickets.DAY)
+    found = {tickets.issue(issuer, "colours", 20_000 * tickets.DAY + after)[16:24] for after in seconds}
+    assert found == {(20_001 * tickets.DAY).to_bytes(8, "big")}
+
+
 def test_a_ticket_holder_has_one_turn_at_a_time_however_often_he_asks(sqlite_url):
     """Else one person could take every turn, and no batch would ever fill."""
     issuer = keys_of("issuer").sign
-    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=1000)
+    rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=2 * tickets.DAY)
     world = World(ShufflerStore(sqlite_url, secure(), bytes(32)), rules)
     world.open()
     later = int(world.clock.now) + 500

@@ -23,6 +23,11 @@ def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> 
     command.add_argument(
         "--honest-fraction", type=float, default=1.0, metavar="G", help="share of users counted on (default: 1)"
     )
+    command.add_argument(
+        "--front-noise",
+        action="store_true",
+        help="with the whole noise that a service's front adds",
+    )
     command.add_argument("--low", type=float, default=0.0, help="least value a user can report (default: 0)")
     command.add_argument("--high", type=float, default=1.0, help="largest value (default: 1)")
     command.add_argument("--binary", action="store_true", help="values are the least or the largest, nothing between")
@@ -41,6 +46,7 @@ def protocol_from(options: argparse.Namespace, name: str, constants: str) -> Pro
         delta=options.delta,
         constants=constants,
         honest_fraction=options.honest_fraction,
+        front_noise=options.front_noise,
         **ranges,
     )
 

@@ -10,6 +10,7 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import add_target, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
+from croupier.client.wire import shape
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, Mechanism, Numbers, histogram, selection
 from croupier.protocols.target import PURE
@@ -63,7 +64,7 @@ def priced(mechanism: Mechanism, epsilon: float) -> dict[str, Any]:
         "omission_bias": mechanism.omission_bias,
         "messages_per_user": mechanism.messages_per_user,
         "bits_per_user": mechanism.bits_per_user,
-    }
+    } | ({"front_messages": shape(mechanism).front} if mechanism.front_shares else {})
 
 
 def _describe(mechanism: Mechanism, epsilon: float) -> None:
@@ -88,6 +89,8 @@ def _describe(mechanism: Mechanism, epsilon: float) -> None:
     if mechanism.honest < mechanism.users:
         rows.append(("honest users counted on", f"{mechanism.honest:,} of {mechanism.users:,}"))
         rows.append(("bias if others add no noise", f"at most {number(price['omission_bias'])}"))
+    if mechanism.front_shares:
+        rows.append(("the front adds", f"a whole noise of its own, in {price['front_messages']:,} messages a batch"))
     table([mechanism.protocol, f"{mechanism.constants} constants, {mechanism.users:,} users"], rows, right=set())
 
 
@@ -114,7 +117,9 @@ def _compare(options: argparse.Namespace) -> int:
     with progress("protocols", len(cases)) as advance:
         for name, constants in cases:
             pure = ROWS[name].notion == "pure"
-            own = argparse.Namespace(**vars(options) | {"delta": None if pure else options.delta})
+            shuffled = ROWS[name].trust == "shuffler"
+            changes = {"delta": None if pure else options.delta, "front_noise": options.front_noise and shuffled}
+            own = argparse.Namespace(**vars(options) | changes)
             try:
                 mechanism = protocol_from(own, name, constants).plan(options.users)
                 found.append(priced(mechanism, options.epsilon))
@@ -241,7 +246,8 @@ def _priced_histogram(
         "honest_fraction": options.honest_fraction,
         "minimise": minimise,
     }
-    mechanism = histogram(universe=Numbers(options.items), **target).plan(options.users)
+    front = options.front_noise and model == "shuffle" and side != "both"
+    mechanism = histogram(universe=Numbers(options.items), **target, front_noise=front).plan(options.users)
     winner = selection(size=options.items, **target).plan(options.users)
     certificate = mechanism.certificate()
     return {

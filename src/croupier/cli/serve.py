@@ -23,6 +23,7 @@ SETTINGS = {
     "url": "its address as clients reach it (default: by `listen`)",
     "certificate": "a PEM file, to serve TLS itself",
     "certificate_key": "the certificate's key",
+    "plain_http": "true where a proxy encrypts: without a certificate a server listens on this machine alone",
     "origins": "web sites whose pages may be clients, as 'https://shop.example https://www.shop.example'; * for all",
     "suite": "how reports are sealed; keys: for which suite",
     "openers": "processes that open reports, for each worker (0: none)",
@@ -48,7 +49,7 @@ SETTINGS = {
 }
 """What each setting means; `docs/service.md` has the defaults."""
 
-METAVARS = {int: "N", float: "NUMBER", str: "TEXT"}
+METAVARS = {int: "N", float: "NUMBER", str: "TEXT", bool: "true"}
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -60,11 +61,13 @@ def add(command: argparse.ArgumentParser) -> None:
     settings = command.add_argument_group(
         "settings", "of both servers unless it says whose; also in the settings' file and as CROUPIER_SHUFFLER_NAME"
     )
+    from croupier.service.settings import reader
+
     kinds = _options()
     for name in sorted(kinds, key=[*SETTINGS, *kinds].index):
         settings.add_argument(
             f"--{name.replace('_', '-')}",
-            type=kinds[name],
+            type=reader(kinds[name]),
             metavar=METAVARS[kinds[name]],
             help=SETTINGS.get(name, "").replace("%", "%%"),
             dest=f"set_{name}",
@@ -73,7 +76,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def require_service() -> None:
     """Say what to install when the service's own dependencies are missing."""
-    missing = [name for name in ("httpx", "sqlalchemy", "starlette", "uvicorn") if find_spec(name) is None]
+    missing = [name for name in ("httptools", "httpx", "sqlalchemy", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise CroupierError(f"{', '.join(missing)} is missing: pip install 'croupier[service]'")
 

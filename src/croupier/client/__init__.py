@@ -1,17 +1,20 @@
 """What an app embeds: randomize on the device, seal, report, and keep a ledger of one's own."""
 
+from croupier.client.account import Spent
 from croupier.client.client import AsyncClient, Client
-from croupier.client.configuration import Batch, Configuration, NotCovered, Offer, Privacy
+from croupier.client.configuration import Admission, Batch, BrokenPromise, Configuration, NotCovered, Offer, Privacy
 from croupier.client.limits import BeyondLimits, Limits
 from croupier.client.residual import Residual, residual
 from croupier.client.signing import BadSignature, Statement
 from croupier.client.steps import Joined, Refused, Turn, Unreachable
 
 __all__ = [
+    "Admission",
     "AsyncClient",
     "BadSignature",
     "Batch",
     "BeyondLimits",
+    "BrokenPromise",
     "Client",
     "Configuration",
     "Joined",
@@ -21,6 +24,7 @@ __all__ = [
     "Privacy",
     "Refused",
     "Residual",
+    "Spent",
     "Statement",
     "Turn",
     "Unreachable",

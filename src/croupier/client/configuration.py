@@ -19,6 +19,7 @@ from croupier.checks import CroupierError, InvalidParameter, between, integer, o
 from croupier.client.sealing import SUITES, check_public, seal
 from croupier.client.signing import SERVERS, Statement, from_text, to_text
 from croupier.client.wire import Reporting, Shape, capped_loss, message_info, shape
+from croupier.noise.serial import noise_from_dict
 from croupier.privacy import Loss
 from croupier.protocols import Ball, HistogramMechanism, Mechanism
 from croupier.protocols.mechanism import canonical
@@ -26,6 +27,7 @@ from croupier.protocols.mechanism import canonical
 VERSION = 2
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PROGRAMS = ("bandit", "counter", "histogram")
+MOST_USERS = 10**12
 LONGEST = 2**20
 """No configuration or offer is longer than this."""
 
@@ -390,8 +392,19 @@ def _read_offer(text: str) -> Offer:
 @lru_cache(maxsize=1024)
 def _mechanism(text: str) -> Reporting:
     # One object a mechanism, so that its loss is computed once however many offers name it.
-    kind = _json("mechanism", text).get("kind")
-    return HistogramMechanism.from_json(text) if kind == "HistogramMechanism" else Mechanism.from_json(text)
+    body = _json("mechanism", text)
+    _check_affordable(body)
+    kind = HistogramMechanism if body.get("kind") == "HistogramMechanism" else Mechanism
+    return kind.from_json(text)
+
+
+def _check_affordable(mechanism: dict[str, Any]) -> None:
+    """Refuse noise that would take a device's time and memory, before any table is made."""
+    body = mechanism.get("ballot", mechanism)
+    if isinstance(body, dict) and isinstance(body.get("share"), dict):
+        share, users = noise_from_dict(body["share"]), integer("users", body.get("users"), 1, MOST_USERS)
+        if not share.times(2 * users).affordable:
+            raise InvalidParameter("share", str(share), f"noise that {users} devices can compute with")
 
 
 def _body(kind: str, text: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError
+from croupier.client.configuration import LONGEST
 from croupier.client.steps import Lost, Request, Response
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ TIMEOUT = 30.0
 LONGEST_EXCHANGE = 60.0
 """Nor is a request with its answer, in seconds."""
 
-LONGEST_ANSWER = 2**22
-"""No answer has more bytes: the largest are statements of 2^20 characters, which JSON may write as several bytes."""
+LONGEST_ANSWER = 4 * LONGEST + 2**16
+"""No answer has more bytes: the largest is a statement, whose characters take at most four, and its signatures."""
 
 
 class Unfit(CroupierError):

@@ -81,6 +81,11 @@ class Noise(ABC):
         return math.sqrt(self.variance)
 
     @property
+    def affordable(self) -> bool:
+        """Whether its privacy is computed within about a second and a gigabyte, whoever named its parameters."""
+        return self.std <= 2.0**24
+
+    @property
     def support(self) -> tuple[int | None, int | None]:
         """The least and the largest value; None where there is none."""
         return (None, None)

@@ -141,6 +141,11 @@ class SparseBits(Noise):
         return float(self.slots * Fraction(self.rate))
 
     @property
+    def affordable(self) -> bool:
+        # Below a rate of 1 the loss is added up over every number of bits sent.
+        return self.std <= (2.0**24 if self.rate == 1 else 2.0**12)
+
+    @property
     def support(self) -> tuple[int | None, int | None]:
         return (-self.slots, self.slots)
 

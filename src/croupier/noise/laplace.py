@@ -139,6 +139,10 @@ class PolyaDifference(Noise):
         return 2.0 * self.part.variance
 
     @property
+    def affordable(self) -> bool:
+        return self.part.odds <= 2.0**17 and self.std <= 2.0**24
+
+    @property
     def log_ratio_bound(self) -> Number:
         # With r >= 1 the ratios are mixtures of those of discrete Laplace; below, the law peaks more sharply.
         return 1 / Fraction(self.scale) if self.r >= 1 else math.inf

@@ -52,6 +52,10 @@ class Poisson(RatioNoise):
         return float(self.rate)
 
     @property
+    def affordable(self) -> bool:
+        return self.std <= 2.0**17
+
+    @property
     def support(self) -> tuple[int | None, int | None]:
         return (0, None)
 

@@ -64,6 +64,11 @@ class Polya(RatioNoise):
         return float(self.r) * self.odds * (1.0 + self.odds)
 
     @property
+    def affordable(self) -> bool:
+        # Tables reach many times `odds` into the tail, however rarely anything is there.
+        return self.odds <= 2.0**13 and self.std <= 2.0**17
+
+    @property
     def support(self) -> tuple[int | None, int | None]:
         return (0, None)
 

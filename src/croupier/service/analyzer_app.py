@@ -20,6 +20,7 @@ from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.service import keys as key_files
 from croupier.service import meters, openapi
 from croupier.service.analyzer import Analyzer
+from croupier.service.connections import most_held
 from croupier.service.experiment import Plan, check_length
 from croupier.service.link import ShufflerLink
 from croupier.service.live import Live
@@ -37,10 +38,12 @@ from croupier.service.web import (
     add_handlers,
     admit_pages,
     check_bearer,
+    fixed,
     healthz,
     json_of,
     known_bearer,
     readyz,
+    seated,
     stopping,
 )
 
@@ -100,14 +103,14 @@ class AnalyzerApp:
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._trouble)),
             Route("/metrics", self.metrics),
-            Route("/openapi.json", lambda _: JSONResponse(openapi.document("analyzer", openapi.ANALYZER))),
+            Route("/openapi.json", fixed(openapi.document("analyzer", openapi.ANALYZER))),
             Route("/", self.page),
             Route("/participate/{name:experiment}", self.page),
             Route("/pages/{page}", self.page),
             Route("/experiments", self.experiments),
             Route(base, self.experiment),
             Route(base + "/state", self.state),
-            Route(base + "/live", self.stream),
+            Route(base + "/live", seated(self.stream, most_held())),
             Route(base + "/participation", self.participation),
             Route(base + "/transcript", self.transcript),
             Route(base + "/operations", self.operate, methods=["POST"]),

@@ -164,6 +164,7 @@ def _limits() -> Limits:
         epsilon_per_period=1e6,
         delta_per_period=0.99,
         front_noise=False,
+        shared_keys=True,
         plain_http=True,
     )
 

@@ -70,8 +70,10 @@ def _bits(mechanism: Mechanism, slots: Sequence[bytes | None]) -> tuple[list[byt
     messages, damaged = _sorted_out(mechanism, slots, lambda message: _possible(mechanism, message))
     missing = _fewest(mechanism) - len(messages)
     if missing > 0 and not mechanism.coordinates:
-        # Somebody sent dummies, or damage, where bits were due.
-        messages += [b"\x00"] * missing
+        # Somebody sent dummies, or damage, where bits were due. Ones minus zeros then lack just those bits;
+        # a count of ones lacks the ones among them.
+        ones = missing // 2 if isinstance(mechanism.share, SparseBits) else 0
+        messages += [b"\x01"] * ones + [b"\x00"] * (missing - ones)
         damaged = max(damaged, missing)
     return messages, damaged
 

@@ -72,7 +72,7 @@ async def _answered(connection: Connection, message: bytes, idle: list[Connectio
         except (asyncio.LimitOverrunError, ValueError, IndexError):
             raise Unfit("the answer's head is not one of HTTP, or too long") from None
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:-2])}
-        if "transfer-encoding" in headers:
+        if "content-length" not in headers:
             raise Unfit("the answer does not say how long it is")
         length = check_head(headers)
         content = await reader.readexactly(length) if length else b""

@@ -12,6 +12,7 @@ import httpx
 from croupier.checks import CroupierError
 from croupier.client.signing import Statement
 from croupier.client.steps import URN
+from croupier.service.openapi import MOST_BATCHES
 from croupier.service.waits import Waits
 
 QUICK, SLOW = 5.0, 60.0
@@ -59,7 +60,13 @@ class ShufflerLink:
         return Statement.from_dict("head", await self._json("PUT", f"/experiments/{quote(name)}/head", head.to_dict()))
 
     async def standings(self, name: str, since: int = 0) -> dict[str, Any]:
-        return await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+        """The public counts, with all batches from a number on: the shuffler shows so many at a time."""
+        found = page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+        while len(page["batches"]) >= MOST_BATCHES:
+            since = page["batches"][-1]["batch"] + 1
+            page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+            found["batches"] += page["batches"]
+        return found
 
     async def receipt(self, name: str, batch: int) -> Statement:
         return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/receipt"))

@@ -31,6 +31,8 @@ from croupier.service.schemas import (
 MESSAGES_TYPE = "application/vnd.croupier.messages"
 JSON = "application/json"
 MOST_NUMBER = 2**32 - 1
+MOST_BATCHES = 1000
+"""Batches that are shown at a time: anybody may ask."""
 PAGES = {
     "dashboard.html": "text/html",
     "participate.html": "text/html",
@@ -138,7 +140,7 @@ SHUFFLER = (
         STATEMENT,
         STATEMENT,
         True,
-        (*_WRITES, "bad-signature", "configuration-conflict", "beyond-policy"),
+        (*_WRITES, "bad-signature", "broken-promise", "configuration-conflict", "beyond-policy"),
     ),
     _get(
         _BASE + "/configurations/{hash}",
@@ -191,6 +193,7 @@ SHUFFLER = (
         _BINARY,
         refusals=(
             *_WRITES,
+            _UNKNOWN,
             "malformed-report",
             "unopenable-report",
             "bad-token",
@@ -204,7 +207,14 @@ SHUFFLER = (
         status=(201, 200),
         takes=REPORT_TYPE,
     ),
-    _get(_BASE + "/batches", "Public counts of all batches", COUNTS, _UNKNOWN, "bad-request", parameters=(SINCE,)),
+    _get(
+        _BASE + "/batches",
+        f"Public counts of the batches, {MOST_BATCHES} at a time",
+        COUNTS,
+        _UNKNOWN,
+        "bad-request",
+        parameters=(SINCE,),
+    ),
     _get(_BATCH + "/receipt", "What a released batch is, signed by the shuffler", STATEMENT, *_RELEASE),
     _get(
         _BATCH + "/messages/{part}",
@@ -239,7 +249,14 @@ ANALYZER = (
     ),
     _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN, "not-ready"),
     _get(_BASE + "/state", "The live state", STATE, _UNKNOWN),
-    _get(_BASE + "/live", "The live state whenever it changes", TEXT, _UNKNOWN, media=("text/event-stream",)),
+    _get(
+        _BASE + "/live",
+        "The live state whenever it changes",
+        TEXT,
+        _UNKNOWN,
+        "too-busy",
+        media=("text/event-stream",),
+    ),
     _get(_BASE + "/participation", "What a participant sends", PARTICIPATION, _UNKNOWN),
     _get(_BASE + "/transcript", "The log, a record a line", TEXT, _UNKNOWN, media=("application/jsonl",)),
     Operation(

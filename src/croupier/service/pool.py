@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from croupier.checks import CroupierError
+from croupier.service import logs
 
 log = logging.getLogger("croupier")
 
@@ -114,5 +115,7 @@ def _begin(parent: int, prepare: Callable[..., None] | None, given: tuple[Any, .
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
+    logs.set_up()
+    logs.catch_all()
     if prepare is not None:
         prepare(*given)

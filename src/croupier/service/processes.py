@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import secrets
 import signal
@@ -12,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,13 @@ from croupier.service import keys as key_files
 from croupier.service import logs
 from croupier.service.experiment import Plan, read_plan
 from croupier.service.settings import AnalyzerSettings, ShufflerSettings, address
+from croupier.service.supervisor import supervise
 
-HANDED_ON = "CROUPIER_WORKER_SETTINGS"
+log = logging.getLogger("croupier")
+
 GRACE = 10
+STORE_SECONDS = 1.0
+"""Until a store that did not answer is asked again."""
 QUIET_PORTS = range(20_000, 32_000)
 """Below those that systems give to outgoing connections, one of which could take a server's port while it restarts."""
 COMMAND = (sys.executable, "-c", "import sys; from croupier.cli import main; sys.exit(main())")
@@ -41,21 +47,24 @@ def serve_shuffler(settings: ShufflerSettings) -> None:
             return
         # Everything that can be wrong is found here, once, before workers are started.
         ShufflerApp(settings).shuffler.store.close()
-        os.environ[HANDED_ON] = json.dumps(asdict(settings))
-        with shared():
-            _run("croupier.service.processes:shuffler_worker", settings, settings.workers)
+        logs.catch_all()
+        with shared(), _listener(settings) as listener:
+            supervise(settings.workers, GRACE + 5, _shuffler_worker, settings, listener)
 
 
-def shuffler_worker() -> Any:
-    """The application of one of several workers; its settings are handed on in the environment."""
+def _shuffler_worker(settings: ShufflerSettings, listener: socket.socket) -> None:
+    """One of several workers. All settings are right, so a store that does not answer now will later."""
     from croupier.service.shuffler_app import ShufflerApp
+    from croupier.service.store.database import StoreProblem
 
-    logs.set_up()
-    app = ShufflerApp(ShufflerSettings(**json.loads(os.environ[HANDED_ON]))).app
-    # Uvicorn makes the server of a worker itself; who handles its signals is that server.
-    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
-    app.state.stopping = lambda: bool(getattr(server, "should_exit", False))
-    return app
+    while True:
+        try:
+            app = ShufflerApp(settings).app
+            break
+        except StoreProblem as problem:
+            log.error("waiting", extra={"fields": {"what": str(problem)}})
+            time.sleep(STORE_SECONDS)
+    _run(app, settings, listener)
 
 
 def serve_analyzer(settings: AnalyzerSettings, experiments: list[str]) -> None:
@@ -85,37 +94,50 @@ def _private_files() -> Iterator[None]:
 
 def check_free(host: str, port: int) -> None:
     """Refuse an address that somebody listens on."""
+    _bound(host, port).close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    probe = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
     except OSError as error:
+        probe.close()
         raise CroupierError(f"{host}:{port} cannot be listened on: {error.strerror}") from None
+    return probe
 
 
-def _run(app: Any, settings: ShufflerSettings | AnalyzerSettings, workers: int = 1) -> None:
+def _listener(settings: ShufflerSettings | AnalyzerSettings) -> socket.socket:
+    host, port = address(settings.listen)
+    return _bound(host, port)
+
+
+def _run(app: Any, settings: ShufflerSettings | AnalyzerSettings, listener: socket.socket | None = None) -> None:
+    """Serve an application in this process until it is told to end, at its address or behind a socket that has it."""
     import uvicorn
 
-    host, port = address(settings.listen)
-    check_free(host, port)
-    options: dict[str, Any] = {
-        "host": host,
-        "port": port,
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "date_header": False,
-        "timeout_graceful_shutdown": GRACE,
-        "ssl_certfile": settings.certificate or None,
-        "ssl_keyfile": settings.certificate_key or None,
-    }
-    if workers > 1:
-        uvicorn.run(app, factory=True, workers=workers, **options)
-        return
-    server = uvicorn.Server(uvicorn.Config(app, **options))
+    from croupier.service.connections import Bounded, new_loop
+
+    logs.catch_all()
+    config = uvicorn.Config(
+        app,
+        http=Bounded,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+        ssl_certfile=settings.certificate or None,
+        ssl_keyfile=settings.certificate_key or None,
+    )
+    server = uvicorn.Server(config)
     # Requests that are held open end when the server is told to.
     app.state.stopping = lambda: server.should_exit
-    server.run()
+    with listener or _listener(settings) as bound, asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(server.serve([bound]))
 
 
 def free_port() -> int:

@@ -80,7 +80,9 @@ PARTICIPATION = fields(
     privacy=_PRIVACY,
     values=optional(ANY),
     smallest=COUNT,
+    front_noise=FLAG,
     servers=optional(fields(analyzer=TEXT, shuffler=TEXT)),
+    admission=optional(ADMISSION),
     reports=array(
         fields(arm=optional(COUNT), batches=array(_SAMPLE), upload_bytes=COUNT, sample_upload=TEXT),
     ),

@@ -7,10 +7,12 @@ import re
 import ssl
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
 from croupier.client.configuration import ADMISSIONS, Admission
@@ -19,7 +21,7 @@ from croupier.service.keys import public_key
 
 S = TypeVar("S", "ShufflerSettings", "AnalyzerSettings")
 
-KINDS = {int: "a whole number", float: "a number", str: "a text"}
+KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 """What a setting of each type is called."""
 
 
@@ -35,7 +37,8 @@ class ShufflerSettings:
     `largest_epsilon` and `smallest_batch` are what this shuffler lends
     itself to, and `url` the one address of it that it signs. Uploads are written in groups of up to `group_size`, or
     what came in `group_seconds`; `openers` processes open, check and write them, for each worker (0: the worker itself
-    does). No more than `queue` requests wait. Pages of the web sites in `origins` may be clients.
+    does). No more than `queue` requests wait. Pages of the web sites in `origins` may be clients. `plain_http` says
+    that somebody else, such as a proxy, encrypts what comes from beyond this machine.
     """
 
     keys: str
@@ -61,6 +64,7 @@ class ShufflerSettings:
     origins: str = ""
     certificate: str = ""
     certificate_key: str = ""
+    plain_http: bool = False
 
     def __post_init__(self) -> None:
         address(self.listen)
@@ -74,7 +78,8 @@ class ShufflerSettings:
         integer("queue", self.queue, 1)
         between("group_seconds", self.group_seconds, 0, 1, "[]")
         positive("largest_epsilon", self.largest_epsilon)
-        integer("remember", self.remember, self.report_within)
+        # Tickets end with a day, so a shorter memory would refuse good ones.
+        integer("remember", self.remember, max(self.report_within, 86_400 if self.admission == "tickets" else 1))
         _secret("analyzer", self.analyzer)
         _web_address("url", self.url)
         admission_of(self)
@@ -84,6 +89,7 @@ class ShufflerSettings:
         store_url(self.store)
         origins_of(self.origins)
         _tls(self.certificate, self.certificate_key)
+        _listens_in_private(self)
 
     @property
     def public_url(self) -> str:
@@ -97,7 +103,8 @@ class AnalyzerSettings:
 
     `bearer` is the file with the secret that it shows the shuffler; `admin` the one that operators show, or `sha256:`
     and its hash. `url` and `shuffler` are the addresses that clients use; `shuffler_internal` is its own way there.
-    Pages of the web sites in `origins` may be clients.
+    Pages of the web sites in `origins` may be clients. `plain_http` says that somebody else, such as a proxy, encrypts
+    what comes from beyond this machine and what goes to the shuffler.
     """
 
     keys: str
@@ -114,6 +121,7 @@ class AnalyzerSettings:
     origins: str = ""
     certificate: str = ""
     certificate_key: str = ""
+    plain_http: bool = False
 
     def __post_init__(self) -> None:
         address(self.listen)
@@ -128,6 +136,8 @@ class AnalyzerSettings:
             _web_address(name, getattr(self, name))
         origins_of(self.origins)
         _tls(self.certificate, self.certificate_key)
+        _listens_in_private(self)
+        _asks_in_private(self)
 
     @property
     def public_url(self) -> str:
@@ -203,9 +213,22 @@ def admission_of(settings: ShufflerSettings) -> Admission:
     return Admission(settings.admission, public_key("issuer", settings.issuer) if settings.issuer else None)
 
 
+def flag(text: str) -> bool:
+    """`true` or `false`, as TOML has them."""
+    found = {"true": True, "false": False}.get(text.strip().lower())
+    if found is None:
+        raise ValueError(text)
+    return found
+
+
+def reader(kind: type) -> Callable[[str], Any]:
+    """What makes a setting of this type from a text."""
+    return flag if kind is bool else kind
+
+
 def _typed(name: str, text: str, kind: type) -> Any:
     try:
-        return kind(text)
+        return reader(kind)(text)
     except ValueError:
         raise InvalidParameter(name, text, KINDS[kind]) from None
 
@@ -218,6 +241,42 @@ def _public(settings: ShufflerSettings | AnalyzerSettings) -> str:
 def _web_address(name: str, value: str) -> None:
     if value and not value.startswith(("http://", "https://")):
         raise InvalidParameter(name, value, "an http or https address")
+
+
+def on_this_machine(host: str) -> bool:
+    """Whether what goes to this host stays here: 127.0.0.0/8, ::1 or localhost."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listens_in_private(settings: ShufflerSettings | AnalyzerSettings) -> None:
+    host, _ = address(settings.listen)
+    if not (on_this_machine(host) or settings.certificate or settings.plain_http):
+        raise InvalidParameter(
+            "listen",
+            settings.listen,
+            "an address of this machine alone, as 127.0.0.1:8400, unless there is a certificate, "
+            "or plain_http = true says that a proxy encrypts what comes from outside",
+        )
+
+
+def _asks_in_private(settings: AnalyzerSettings) -> None:
+    """The secret that the analyzer shows the shuffler must not be read on its way."""
+    name = "shuffler_internal" if settings.shuffler_internal else "shuffler"
+    url = getattr(settings, name)
+    if not (url.startswith("https://") or on_this_machine(_host(url)) or settings.plain_http):
+        raise InvalidParameter(
+            name, url, "an https address, unless plain_http = true says that the way there is encrypted"
+        )
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _secret(name: str, value: str) -> None:

@@ -131,12 +131,16 @@ def participation(live: Live) -> dict[str, Any]:
         "privacy": _privacy(live),
         "values": live.plan.recipe.get("values"),
         "smallest": live.plan.recipe["smallest"],
-        "servers": None if live.configured is None else Configuration.from_text(live.configured.text).urls,
+        "front_noise": live.plan.recipe["front_noise"],
+        "servers": None,
+        "admission": None,
         "reports": [],
     }
     if live.configured is None:
         return body
-    overhead = SUITES[Configuration.from_text(live.configured.text).suite].overhead
+    configuration = Configuration.from_text(live.configured.text)
+    body |= {"servers": configuration.urls, "admission": configuration.admission.to_dict()}
+    overhead = SUITES[configuration.suite].overhead
     for offer in offers:
         sealed = ((batch.shape.slots, batch.shape.length + overhead) for batch in offer.batches)
         batches: list[dict[str, Any]] = []

@@ -29,6 +29,8 @@ from croupier.client.signing import BadSignature, Statement, to_text
 from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, front_slots, report_info, upload_bytes
 from croupier.service import tickets, tokens
 from croupier.service.keys import Keys
+from croupier.service.meters import STEP
+from croupier.service.openapi import MOST_BATCHES
 from croupier.service.opening import Job, open_all
 from croupier.service.problems import Problem
 from croupier.service.records import Head
@@ -37,8 +39,6 @@ from croupier.service.store import Arrival, Closing, NewBatch, ShufflerStore, St
 VERSION = 2
 DAY = 86_400
 EIGHTHS = 8
-COARSE = 32
-"""Totals of an experiment are told in steps of so many."""
 GRID = 10
 """Turns are due at one of about this many moments a period, so that they can be counted together."""
 
@@ -57,6 +57,8 @@ class Rules:
     smallest_batch: int = 2
     url: str = ""
     """The only address of itself that it signs; empty for any. An analyzer could name its own, and sit in between."""
+    claim: float = 0.0
+    """Seconds that a batch is left to the worker that began to close it; 0 where there is one worker."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Shuffler:
         if length > LONGEST_UPLOAD:
             raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
         signed = statement.signed("shuffler", self.keys.sign)
-        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches):
+        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches, length):
             raise Problem("offer-conflict")
         return signed
 
@@ -297,6 +299,9 @@ class Shuffler:
         closed, failure = 0, None
         for name, number in self.store.full():
             try:
+                now = self.clock()
+                if self.rules.claim and not self.store.claim(name, number, now, now + self.rules.claim):
+                    continue
                 # Drawn and sealed before the store is locked; whoever closes the batch first uses his own.
                 closed += self.store.close_batch(name, number, self._receipt, self._noise(name, number))
             except Exception as error:
@@ -305,14 +310,14 @@ class Shuffler:
             raise failure
         return closed
 
-    def standings(self, name: str, since: int = 0) -> dict[str, Any]:
-        """The public counts of an experiment: batches from a number on, the turns given out, the reports accepted."""
+    def standings(self, name: str, since: int = 0, most: int = MOST_BATCHES) -> dict[str, Any]:
+        """The public counts of an experiment: the next batches from a number on, the turns given out, the reports."""
         finished = self.store.finished(name)
         if finished is None:
             raise Problem("unknown-experiment")
         assigned, accepted = self.store.plays(name)
-        batches = [_standing(one) for one in self.store.standings(name, since)]
-        assigned, accepted = (total // COARSE * COARSE for total in (assigned, accepted))
+        assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
+        batches = [_standing(one) for one in self.store.standings(name, since, most)]
         return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
 
     def receipt(self, name: str, number: int) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from starlette.routing import Route
 from croupier.checks import between
 from croupier.client.signing import Statement, from_text, to_text
 from croupier.client.steps import REPORT_TYPE
-from croupier.client.wire import LONGEST_UPLOAD
 from croupier.noise import Source, secure
 from croupier.service import keys as key_files
 from croupier.service import meters, openapi
+from croupier.service.connections import most_held
 from croupier.service.grouping import Groups
 from croupier.service.meters import Meters
 from croupier.service.openapi import JSON, MESSAGES_TYPE
@@ -32,14 +32,19 @@ from croupier.service.problems import Problem, kind_of
 from croupier.service.settings import ShufflerSettings, admission_of, origins_of, store_url
 from croupier.service.shuffler import Assignment, Rules, Shuffler
 from croupier.service.store import ShufflerStore
+from croupier.service.uploads import Uploads
 from croupier.service.waits import LATE_SECONDS, Waits, watch
 from croupier.service.web import (
     BASE,
+    Place,
     Room,
     add_handlers,
     admit_pages,
+    announced,
     body_of,
     check_bearer,
+    check_type,
+    fixed,
     healthz,
     json_of,
     known_bearer,
@@ -52,11 +57,13 @@ log = logging.getLogger("croupier")
 
 SWEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
+CLAIM_SECONDS = 5.0
 LONGEST_HOLD = 10.0
 MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
 LONGEST_DEADLINE = 2.0**53
-CLOSE_SECONDS = 60.0
+CLOSE_SECONDS, LONGEST_CLOSE = 60.0, 1200.0
+"""A batch that takes longer to close is told of; one that takes longer still is begun again."""
 WORK_SECONDS = 60.0
 """A process that has not finished a group by then stands still: for other writers it waits half as long."""
 
@@ -78,14 +85,15 @@ class ShufflerApp:
         self.pool, self.closer = (
             Pool(count, seconds, partial(self.waits.on, kind), _prepare, settings) if settings.openers else None
             # Closing seals as many messages as many users do: it has a process to itself, and nobody waits for it.
-            for kind, count, seconds in (("workers", settings.openers, WORK_SECONDS), ("closing", 1, 4 * CLOSE_SECONDS))
+            for kind, count, seconds in (("workers", settings.openers, WORK_SECONDS), ("closing", 1, LONGEST_CLOSE))
         )
         self.meters = Meters(meters.SHUFFLER)
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
-        self._waiting = 0
+        self._waiting, self._most_waiting = 0, min(settings.queue, most_held())
         self._failed = False
         self._room = Room(MOST_HELD)
+        self.known = Uploads(self.shuffler)
         group = partial(
             Groups,
             size=settings.group_size,
@@ -108,7 +116,7 @@ class ShufflerApp:
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._trouble)),
             Route("/metrics", self.metrics),
-            Route("/openapi.json", lambda _: JSONResponse(openapi.document("shuffler", openapi.SHUFFLER))),
+            Route("/openapi.json", fixed(openapi.document("shuffler", openapi.SHUFFLER))),
             Route("/keys", self.keys),
             Route(base, self.experiment),
             Route(base, self.register, methods=["PUT"]),
@@ -193,7 +201,7 @@ class ShufflerApp:
                 return await self.turns.submit((name, ticket))
             except Problem as problem:
                 left = end - loop.time()
-                full = self._waiting >= self.settings.queue
+                full = self._waiting >= self._most_waiting
                 if problem.token != "nothing-open" or left <= 0 or full or stopping(self.app):
                     raise
             self._waiting += 1
@@ -205,13 +213,12 @@ class ShufflerApp:
                 self._waiting -= 1
 
     async def report(self, request: Request) -> Response:
-        if request.headers.get("content-type") != REPORT_TYPE:
-            raise Problem("wrong-type", f"{REPORT_TYPE} is due")
-        body = await body_of(request, LONGEST_UPLOAD, self._room)
-        try:
-            outcome = await self.uploads.submit((request.path_params["name"], body))
-        finally:
-            self._room.give(len(body))
+        check_type(request, REPORT_TYPE)
+        name = request.path_params["name"]
+        most = await self.known.most(name, announced(request))
+        with Place(self._room) as place:
+            body = await body_of(request, most, place, partial(self.known.check, name))
+            outcome = await self.uploads.submit((name, body))
         self.meters.add("reports", outcome)
         if outcome not in ("accepted", "repeated"):
             raise Problem(outcome)
@@ -373,6 +380,7 @@ def _shuffler(settings: ShufflerSettings, clock: Callable[[], float], source: So
         settings.largest_epsilon,
         settings.smallest_batch,
         settings.public_url,
+        CLAIM_SECONDS if settings.workers > 1 else 0.0,
     )
     return Shuffler(store, keys, rules, clock)
 

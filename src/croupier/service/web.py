@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,22 @@ from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from croupier.checks import CroupierError
 from croupier.client.configuration import NAME
+from croupier.service import logs
 from croupier.service.keys import bearer, bearer_hash, bearer_matches
 from croupier.service.meters import Meters
-from croupier.service.problems import Problem, kind_of
-
-log = logging.getLogger("croupier")
+from croupier.service.problems import Problem
 
 MOST_JSON = 2**20
-BODY_SECONDS = 20.0
-"""A body that is not there by then will not come."""
+BODY_SECONDS = 10.0
+BODY_STEP = 2**14
+"""A body of which not so many bytes, or the rest, come in `BODY_SECONDS` will not come."""
+FIRST_BYTES = 64
+"""So many bytes of a body can be looked at before the rest is read."""
 
 BASE = "/experiments/{name:experiment}"
 """Where an experiment's resources are; what cannot be a name leads nowhere."""
@@ -59,50 +60,123 @@ def check_bearer(request: Request, known: str) -> None:
 
 
 class Room:
-    """How many bytes of bodies may be held at a time: those that have come, not those that were announced."""
+    """How many bytes of bodies may be held at a time: those that have come, not those that were announced.
+
+    Where there are too many, the body that has been coming for longest makes room: it may never come.
+    """
 
     def __init__(self, most: int) -> None:
-        self._left = most
+        self.left = most
+        self.coming: dict[Place, None] = {}
+
+
+class Place:
+    """One body's bytes in a room, until the end of a `with` block."""
+
+    def __init__(self, room: Room) -> None:
+        self._room, self._size = room, 0
+        self._clock: asyncio.Timeout | None = None
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def begin(self, clock: asyncio.Timeout) -> None:
+        """The body begins to come; it will not when the clock is at its end."""
+        self._clock = clock
+        self._room.coming[self] = None
+
+    def end(self) -> None:
+        """The body is whole, or will not be."""
+        self._room.coming.pop(self, None)
 
     def take(self, size: int) -> None:
-        if size > self._left:
-            raise Problem("too-busy", retry_after=1)
-        self._left -= size
+        """Hold so many bytes more."""
+        room = self._room
+        while size > room.left:
+            slowest = next(iter(room.coming), self)
+            if slowest is self:
+                raise Problem("too-busy", retry_after=1)
+            slowest._give_way()
+        room.left -= size
+        self._size += size
 
-    def give(self, size: int) -> None:
-        self._left += size
+    def _give_way(self) -> None:
+        self._leave()
+        assert self._clock is not None
+        if not self._clock.expired():
+            self._clock.reschedule(0.0)
+
+    def _leave(self) -> None:
+        self.end()
+        self._room.left += self._size
+        self._size = 0
 
 
-async def body_of(request: Request, most: int, room: Room | None = None) -> bytes:
-    """The body, read no further than it may be long, and no longer than `BODY_SECONDS`; it has its place in `room`."""
-    said = request.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and (len(said) > 18 or int(said) > most):
-        raise Problem("too-large", f"at most {most} bytes")
-    pieces, size = [], 0
+Look = Callable[[bytes], Awaitable[None]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+async def body_of(request: Request, most: int, place: Place | None = None, look: Look | None = None) -> bytes:
+    """The body, read no further than it may be long, and no longer than it comes at a least rate.
+
+    Its bytes have their place, and the first of them are looked at before the rest is read.
+    """
+    check_length(request, most)
+    place = place or Place(Room(most))
+    pieces: list[bytes] = []
+    size, step = 0, BODY_STEP
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(BODY_SECONDS) as clock:
+            place.begin(clock)
             async for piece in request.stream():
-                if room is not None:
-                    room.take(len(piece))
                 size += len(piece)
                 if size > most:
-                    raise Problem("too-large", f"at most {most} bytes")
+                    raise too_large(most)
+                place.take(len(piece))
                 pieces.append(piece)
-    except BaseException as error:
-        if room is not None:
-            room.give(size)
-        if isinstance(error, TimeoutError):
-            raise Problem("too-slow", retry_after=1) from None
-        if isinstance(error, ClientDisconnect):
-            raise Problem("bad-request", "the body ended early") from None
-        raise
+                if look is not None and size >= FIRST_BYTES:
+                    await look(b"".join(pieces))
+                    look = None
+                if size >= step:
+                    step = size + BODY_STEP
+                    clock.reschedule(asyncio.get_running_loop().time() + BODY_SECONDS)
+    except TimeoutError:
+        raise Problem("too-slow", retry_after=1) from None
+    except ClientDisconnect:
+        raise Problem("bad-request", "the body ended early") from None
+    finally:
+        place.end()
     return b"".join(pieces)
+
+
+def announced(request: Request) -> int | None:
+    """How long a request says that its body is."""
+    said = request.headers.get("content-length", "")
+    return int(said[:19]) if said.isascii() and said.isdigit() else None
+
+
+def check_length(request: Request, most: int) -> None:
+    """Refuse a body that is too long by its own account."""
+    if (announced(request) or 0) > most:
+        raise too_large(most)
+
+
+def too_large(most: int) -> Problem:
+    return Problem("too-large", f"at most {most} bytes")
+
+
+def check_type(request: Request, due: str) -> None:
+    """Refuse another media type than this; its parameters do not matter."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != due:
+        raise Problem("wrong-type", f"{due} is due")
 
 
 async def json_of(request: Request) -> dict[str, Any]:
     """The body as a JSON object."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Problem("wrong-type", "application/json is due")
+    check_type(request, "application/json")
     try:
         body = json.loads(await body_of(request, MOST_JSON))
         # Python reads more than JSON: NaN, and halves of characters that no text can hold.
@@ -133,6 +207,30 @@ def admit_pages(app: Starlette, origins: list[str]) -> None:
             expose_headers=["retry-after"],
             max_age=86_400,
         )
+
+
+def seated(answer: Endpoint, most: int) -> Endpoint:
+    """An endpoint that streams to so many at a time; who comes then is told to try again."""
+    taken = 0
+
+    async def during(pieces: AsyncIterable[Any]) -> AsyncIterator[Any]:
+        nonlocal taken
+        taken += 1
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            taken -= 1
+
+    async def seat(request: Request) -> Response:
+        if taken >= most:
+            raise Problem("too-busy", retry_after=10)
+        response = await answer(request)
+        assert isinstance(response, StreamingResponse)
+        response.body_iterator = during(response.body_iterator)
+        return response
+
+    return seat
 
 
 def stopping(app: Starlette) -> bool:
@@ -169,7 +267,7 @@ def add_handlers(app: Starlette, meters: Meters) -> None:
 
     async def failed(_: Request, error: Exception) -> Response:
         meters.add("problems", "internal")
-        log.error("internal", extra={"fields": {"error": kind_of(error)}})
+        logs.failed(error)
         return answer_problem(Problem("internal"))
 
     app.router.redirect_slashes = False
@@ -182,6 +280,16 @@ def _methods(request: Request) -> list[str]:
     """What an address takes, over all its routes."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     return sorted({m for r in routes if r.matches(request.scope)[0] != Match.NONE for m in r.methods or ()})
+
+
+def fixed(body: Any) -> Endpoint:
+    """An endpoint that always answers the same."""
+    answer = JSONResponse(body)
+
+    async def same(_: Request) -> Response:
+        return answer
+
+    return same
 
 
 async def healthz(_: Request) -> Response:

@@ -19,8 +19,8 @@ function force(body) {
   const p = body.privacy;
   const alone = body.reports.map((one) => (one.residual_epsilon === null ? Infinity : one.residual_epsilon));
   return figures([
-    ["In force, one report", `ε = ${number(p.epsilon)}`, `δ = ${number(p.delta)}: the chance that the promise fails`],
-    ["What that means", `${number(Math.exp(p.epsilon))} times`, "as likely, at most, is any result with your answer as with another"],
+    ["In force, one report", `ε = ${number(p.epsilon)}`, `and δ = ${number(p.delta)}`],
+    ["What that means", `${number(Math.exp(p.epsilon))} times`, "as likely, at most, is anything that others can see with your answer as with another, give or take δ"],
     ["You are hidden among", counted(body.smallest, "person", "people"), "or more; a smaller batch is never opened"],
     ...(alone.length ? [["If both servers joined", `ε = ${number(Math.max(...alone))}`, "what the noise of your report alone would leave"]] : []),
   ]);
@@ -34,11 +34,18 @@ function cards(body) {
       `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),
     card("What nobody learns", "Your answer. The shuffler cannot open it, and the analyzer sees it only with noise, mixed with the answers of everybody else in the batch.",
       "Who sent what. Messages lose their senders and their order before they are opened.",
+      body.front_noise
+        ? "The shuffler adds noise of its own, enough to hide you even if everybody else in your batch works for the analyzer."
+        : "The shuffler adds no noise of its own: if everybody else in your batch worked for the analyzer, your answer would show.",
       "This holds while the two servers do not work together."),
     card("What each server learns", "The shuffler: that you reported, and when. It cannot open the messages.",
       "The analyzer: sums with noise, of a whole batch at a time."),
-    card("What is not promised", "Protection if both servers work together, or if one breaks the rules, such as by filling a batch with people of its own.",
-      `Protection if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the shuffler does.`,
+    card("Who takes part", body.admission?.kind === "tickets"
+      ? "People to whom an issuer gave a ticket. The issuer must not be the analyzer."
+      : "Everybody who wants to.",
+      "A later revision cannot change any of this: your device would refuse it."),
+    card("What is not promised", "Protection if both servers work together, or if the shuffler breaks the rules, such as by replacing other people's messages.",
+      `Protection against the shuffler if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the shuffler does.`,
       "A hidden network address: servers see it while a device is connected, but do not write it down.",
       `Anything beyond ${p.unit}: someone with two of those counts twice.`));
 }

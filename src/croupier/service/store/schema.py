@@ -39,6 +39,8 @@ EXPERIMENTS = Table(
     Column("hash", LargeBinary, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("finished", Boolean, nullable=False),
+    # Of any offer so far, in bytes.
+    Column("longest_upload", Integer, nullable=False, server_default="0"),
 )
 OFFERS = Table(
     "offers",
@@ -65,6 +67,7 @@ BATCHES = Table(
     Column("received", BigInteger, nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("expires", Float),
+    Column("claimed", Float, nullable=False, server_default="0"),
     Column("receipt", Text),
 )
 ISSUED = Table(

@@ -38,6 +38,7 @@ from croupier.service.store.schema import (
 )
 from croupier.service.store.vault import Vault
 
+MOST_NUMBER = 2**32
 PART_BYTES = 2**22
 """A release is read in parts of about this length."""
 
@@ -68,11 +69,13 @@ _STANDINGS = (
     select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received, BATCHES.c.state, BATCHES.c.expires)
     .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number >= bindparam("since"))
     .order_by(BATCHES.c.number)
+    .limit(bindparam("most"))
 )
 _PLAYS = select(func.coalesce(func.sum(OFFERS.c.assigned), 0), func.coalesce(func.sum(OFFERS.c.accepted), 0)).where(
     OFFERS.c.experiment == bindparam("e")
 )
 _FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
+_LONGEST_UPLOAD = select(EXPERIMENTS.c.longest_upload).where(EXPERIMENTS.c.name == bindparam("e"))
 _FULL = select(BATCHES.c.experiment, BATCHES.c.number).where(BATCHES.c.state == "closed")
 
 
@@ -132,8 +135,13 @@ class ShufflerStore:
         with self.database.read() as connection:
             return connection.execute(query).scalar()
 
-    def put_offer(self, experiment: str, number: int, envelope: str, batches: Sequence[NewBatch]) -> bool:
-        """Open an offer and those of its batches that are new; False when either exists with other contents."""
+    def put_offer(
+        self, experiment: str, number: int, envelope: str, batches: Sequence[NewBatch], upload: int = 0
+    ) -> bool:
+        """Open an offer and those of its batches that are new; False when either exists with other contents.
+
+        Reports on it have `upload` bytes.
+        """
         with self.database.write() as connection:
             known = connection.execute(
                 select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
@@ -163,7 +171,14 @@ class ShufflerStore:
                     accepted=0,
                 )
             )
+            shorter = (EXPERIMENTS.c.name == experiment) & (EXPERIMENTS.c.longest_upload < upload)
+            connection.execute(update(EXPERIMENTS).where(shorter).values(longest_upload=upload))
         return True
+
+    def longest_upload(self, experiment: str) -> int | None:
+        """How long a report on any of its offers is at most, closed ones too; None when the experiment is unknown."""
+        with self.database.read() as connection:
+            return connection.execute(_LONGEST_UPLOAD, {"e": experiment}).scalar()
 
     def offer(self, experiment: str, number: int) -> str | None:
         """An offer's envelope."""
@@ -278,10 +293,11 @@ class ShufflerStore:
 
     # Batches on their way out
 
-    def standings(self, experiment: str, since: int = 0) -> list[Standing]:
-        """The batches from a number on, and how full they are."""
+    def standings(self, experiment: str, since: int = 0, most: int = MOST_NUMBER) -> list[Standing]:
+        """The next batches from a number on, and how full they are."""
+        names = {"e": experiment, "since": since, "most": most}
         with self.database.read() as connection:
-            return [Standing(*row) for row in connection.execute(_STANDINGS, {"e": experiment, "since": since})]
+            return [Standing(*row) for row in connection.execute(_STANDINGS, names)]
 
     def plays(self, experiment: str) -> tuple[int, int]:
         """Turns given out so far, and reports accepted."""
@@ -301,6 +317,13 @@ class ShufflerStore:
             where = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
             found = connection.execute(query.where(*where)).first()
         return None if found is None else (found.configuration, found.mechanism)
+
+    def claim(self, experiment: str, number: int, now: float, until: float) -> bool:
+        """Whether this worker may close a full batch; others leave it alone until then."""
+        this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+        free = (BATCHES.c.state == "closed", BATCHES.c.claimed <= now)
+        with self.database.write() as connection:
+            return connection.execute(update(BATCHES).where(*this, *free).values(claimed=until)).rowcount == 1
 
     def close_batch(
         self, experiment: str, number: int, receipt: Callable[[Closing], str], own: Sequence[bytes] = ()

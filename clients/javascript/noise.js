@@ -6,7 +6,9 @@
 // ε = 20 cost less than 2^-110, far below the last digit of any δ. A double's 2^-53 would not do.
 
 import { random } from "./bytes.js";
-import { BITS, ONE, compare, expMinus, fraction, minusLog, multiply, times, toFixed } from "./numbers.js";
+import {
+  BITS, ONE, compare, expMinus, fixedToDouble, fraction, minusLog, multiply, times, toDouble, toFixed,
+} from "./numbers.js";
 import { demand } from "./problems.js";
 
 // Nobody plans laws beyond these, and to tabulate them would keep a page busy for hours.
@@ -66,6 +68,13 @@ const LAWS = {
 };
 
 export const law = (share, parties = 1) => LAWS[share.family](share, parties);
+
+// The mean of one share of counted noise: rounded, for what only has to be about right.
+export function meanOf(share) {
+  if (share.family === "Poisson") return toDouble(fraction(share.rate));
+  const beta = fixedToDouble(betaOf(share));
+  return (toDouble(fraction(share.r)) * beta) / (1 - beta);
+}
 
 // The least k whose cumulative probability is above a uniform number. What rounding takes from the sum of all
 // probabilities goes to the largest k reached.

@@ -1,11 +1,14 @@
 // Mechanisms (docs/format.md) as a client reads them: checked to the last key, with the shape of their reports.
 
-import { checkNoise, law } from "./noise.js";
+import { checkNoise, law, meanOf } from "./noise.js";
 import { ONE, fixedToDouble } from "./numbers.js";
+import { counted } from "./privacy.js";
 import { Refused, demand } from "./problems.js";
 
 export const LONGEST_TEXT = 2 ** 20;
 const MOST_SLOTS = 4096;
+const MOST_USERS = 10 ** 12;
+const MOST_FRONT = 100_000; // messages of the front's own noise, where they are counted
 const LEAST_MIXED = 19; // honest users, for split-and-mix
 const CAP_SHARE = 0.01; // of δ, that the limit on the noise may cost
 
@@ -34,8 +37,9 @@ export function readJson(what, text) {
 
 const plans = new Map(); // the same few mechanisms come again and again, and their laws take a while
 
-// {mechanism, way, users, honest, share, slots, length, cap, excess}, where a report has so many slots of so many bytes
-// besides the one that tells a message from a dummy, and P(noise > cap) = excess.
+// {mechanism, way, users, honest, share, slots, length, cap, excess, frontShares, front, frontExcess}, where a report
+// has so many slots of so many bytes besides the one that tells a message from a dummy, and P(noise > cap) = excess. The
+// front adds the noise of `frontShares` further parties in `front` slots, too few with probability frontExcess.
 export function readMechanism(text) {
   if (!plans.has(text)) {
     if (plans.size >= 256) plans.clear();
@@ -51,21 +55,29 @@ export function readMechanism(text) {
 }
 
 function readSum(mechanism) {
-  const keys = "version protocol constants users honest values precision share carrier guarantee noise_from? side?";
-  checkKeys("a mechanism", mechanism, keys);
+  const keys = "version protocol constants users honest values precision share carrier guarantee";
+  checkKeys("a mechanism", mechanism, `${keys} noise_from? side? front_shares?`);
   const { users, honest, values, precision, share, carrier } = mechanism;
-  const { noise_from: source = "batch", side = "unbiased" } = mechanism;
+  const { noise_from: source = "batch", side = "unbiased", front_shares: frontShares = 0 } = mechanism;
   demand(mechanism.version === 1, "unsupported", `version ${mechanism.version} of mechanisms`);
   // Noise that somebody else is to add would leave the value bare.
   demand(source === "batch", "unsupported", `noise from the ${source}`);
-  demand(isWhole(users, 1) && isWhole(honest, 1, users), "malformed", `${honest} honest users of ${users}`);
+  checkUsers(users, honest, frontShares);
   demand(isWhole(precision, 1), "malformed", `precision ${precision}`);
   checkValues(values);
   checkNoise(share);
   checkGuarantee(mechanism.guarantee);
   demand(Object.hasOwn(CARRIERS, carrier?.kind), "unsupported", `the carrier ${carrier?.kind}`);
-  const plan = { mechanism, users, honest, values, precision, share, carrier, side };
+  const plan = { mechanism, users, honest, values, precision, share, carrier, side, frontShares };
   return Object.freeze({ ...plan, ...CARRIERS[carrier.kind](plan) });
+}
+
+// The front adds a whole noise of its own, that of as many parties as are counted on, or none.
+function checkUsers(users, honest, frontShares) {
+  const known = isWhole(users, 1, MOST_USERS) && isWhole(honest, 1, users);
+  demand(known, "malformed", `${honest} honest users of ${users}`);
+  const whole = frontShares === 0 || frontShares === honest;
+  demand(whole, "malformed", `front_shares ${frontShares} where ${honest} are honest`);
 }
 
 function checkValues(values) {
@@ -92,7 +104,7 @@ export function leastPieces(modulus, honest, security) {
   return Math.max(3, Math.ceil(needed));
 }
 
-function piecesPlan({ users, honest, precision, share, carrier, side }) {
+function piecesPlan({ users, honest, precision, share, carrier, side, frontShares }) {
   checkKeys("split-and-mix", carrier, "kind modulus slack pieces security");
   const { modulus, slack, pieces, security } = carrier;
   demand(share.family === "PolyaDifference", "unsupported", `${share.family} in pieces`);
@@ -102,11 +114,11 @@ function piecesPlan({ users, honest, precision, share, carrier, side }) {
   const least = leastPieces(modulus, honest, security);
   demand(pieces >= least, "too-few-pieces", `${pieces} pieces, and ${least} are needed`);
   demand(pieces <= MOST_SLOTS, "too-many-messages", `${pieces} pieces`);
-  return { way: "pieces", slots: pieces, length: 8, cap: null, excess: 0 };
+  return { way: "pieces", slots: pieces, length: 8, ...uncapped, front: frontShares * pieces };
 }
 
 function messagesPlan(plan) {
-  const { users, values, precision, share, carrier, side, mechanism } = plan;
+  const { values, precision, share, carrier, side } = plan;
   checkKeys("shuffled messages", carrier, "kind value_messages");
   const counted = share.family === "Poisson" || share.family === "Polya";
   demand(share.family !== "PolyaDifference", "malformed", "noise that cannot be sent as messages");
@@ -115,16 +127,31 @@ function messagesPlan(plan) {
   if (counted) {
     // The limit on the noise is kept by what a device knows of its own value.
     demand(precision === 1 && values.binary, "unsupported", "counts of more than zero and one");
-    return { way: "counts", length: 1, ...capped(mechanism.guarantee, users, share, 1, 1) };
+    return { way: "counts", length: 1, ...capped(plan, 1, 1) };
   }
-  const slots = precision + (share.slots ?? share.trials);
-  demand(slots <= MOST_SLOTS, "too-many-messages", `${slots} messages`);
-  return { way: "bits", slots, length: 1, cap: null, excess: 0 };
+  const noise = share.slots ?? share.trials;
+  demand(precision + noise <= MOST_SLOTS, "too-many-messages", `${precision + noise} messages`);
+  return { way: "bits", slots: precision + noise, length: 1, ...uncapped, front: plan.frontShares * noise };
 }
 
-// The least cap >= 1 with P(Z > cap) <= 0.01·δ/((1 + e^ε)·users), where Z is the noise of so many draws together.
-function capped({ epsilon, delta }, users, share, draws, own) {
-  const allowed = (CAP_SHARE * delta) / (1 + Math.exp(epsilon)) / users;
+const uncapped = { cap: null, excess: 0, frontExcess: 0 };
+
+// The least caps >= 1 with P(Z > cap) <= 0.01·δ/((1 + e^ε)·parties), where Z is the noise of so many draws together:
+// for each of the users, and for the front when it adds noise of its own. What cannot fit on average is refused before
+// any table is made.
+function capped({ mechanism, users, share, frontShares }, draws, own) {
+  const { epsilon, delta } = mechanism.guarantee;
+  const allowed = (CAP_SHARE * delta) / (1 + Math.exp(epsilon)) / (users + (frontShares ? 1 : 0));
+  const mean = meanOf(share) * draws;
+  demand(own + Math.ceil(mean) <= MOST_SLOTS, "too-many-messages", `${own + mean} messages on average`);
+  demand(mean * frontShares <= MOST_FRONT, "too-many-messages", `${mean * frontShares} messages of the front`);
+  const { cap, excess } = userCap(share, draws, own, allowed);
+  const form = { cap, excess, slots: own + cap };
+  return { ...form, ...(frontShares ? frontCap(share, draws * frontShares, allowed) : { front: 0, frontExcess: 0 }) };
+}
+
+// Exactly: the noise is drawn from the same law, and must fit.
+function userCap(share, draws, own, allowed) {
   let beyond = ONE;
   let cap = -1;
   for (const mass of law(share, draws)) {
@@ -132,9 +159,18 @@ function capped({ epsilon, delta }, users, share, draws, own) {
     cap += 1;
     demand(own + cap <= MOST_SLOTS, "too-many-messages", `more than ${MOST_SLOTS} messages`);
     const excess = fixedToDouble(beyond);
-    if (cap >= 1 && excess <= allowed) return { cap, excess, slots: own + cap };
+    if (cap >= 1 && excess <= allowed) return { cap, excess };
   }
   throw new Error("a law has no end");
+}
+
+// In doubles, from the far end: the front draws it, and here it only adds to δ.
+function frontCap(share, draws, allowed) {
+  const { first, table, cut } = counted(share, draws);
+  let at = table.length;
+  let frontExcess = cut;
+  while (at > 1 && frontExcess + table[at - 1] <= allowed) frontExcess += table[(at -= 1)];
+  return { front: Math.max(1, first + at - 1), frontExcess };
 }
 
 const isText = (value) => typeof value === "string";
@@ -162,16 +198,16 @@ function readHistogram(mechanism) {
   const { version, model, ballot, guarantee, universe } = mechanism;
   demand(version === 1 && model === "shuffle", "unsupported", `a histogram in the ${model} model`);
   demand(ballot?.kind === "labelled-messages", "unsupported", `a histogram by ${ballot?.kind}`);
-  checkKeys("a ballot", ballot, "kind size users counted_on share side");
-  const { size, users, counted_on: honest, share, side } = ballot;
+  checkKeys("a ballot", ballot, "kind size users counted_on share side front_shares?");
+  const { size, users, counted_on: honest, share, side, front_shares: frontShares = 0 } = ballot;
   demand(Object.hasOwn(UNIVERSES, universe?.kind), "unsupported", `a universe of ${universe?.kind}`);
   demand(isWhole(size, 2, 2 ** 26) && UNIVERSES[universe.kind](universe) === size, "malformed", `${size} items`);
-  demand(isWhole(users, 1) && isWhole(honest, 1, users), "malformed", `${honest} honest users of ${users}`);
+  checkUsers(users, honest, frontShares);
   demand(side === "over" || side === "under", "malformed", `side ${side}`);
   checkNoise(share);
   demand(share.family === "Poisson" || share.family === "Polya", "malformed", `${share.family} as labelled messages`);
   checkGuarantee(guarantee);
   const length = Math.max(1, Math.ceil((size - 1).toString(2).length / 8));
-  const form = capped(guarantee, users, share, size, side === "under" ? size - 1 : 1);
-  return Object.freeze({ mechanism, way: "labels", users, honest, share, side, size, universe, length, ...form });
+  const plan = { mechanism, way: "labels", users, honest, share, side, size, universe, length, frontShares };
+  return Object.freeze({ ...plan, ...capped(plan, size, side === "under" ? size - 1 : 1) });
 }

@@ -4,15 +4,18 @@ import { base64, concat, fromBase64, number, random, sha256, utf8 } from "./byte
 import { randomize } from "./randomizing.js";
 import { SUITE, sealer } from "./sealing.js";
 
+const VERSION = 2;
 const ZERO = new Uint8Array(1);
 
-export const batchHash = (batch) => sha256(concat(number(batch.number, 4), utf8(batch.text)));
+// `pin`: the hash of the configuration that the batch was first opened under.
+export const batchHash = ({ number: batch, pin, text }) =>
+  sha256(concat(utf8("croupier/2 batch"), ZERO, number(batch, 4), fromBase64(pin), utf8(text)));
 
-export const messageInfo = (experiment, configurationHash, hash) =>
-  concat(utf8("croupier/1 message"), ZERO, utf8(experiment), ZERO, configurationHash, hash);
+export const messageInfo = (experiment, pin, hash) =>
+  concat(utf8("croupier/2 message"), ZERO, utf8(experiment), ZERO, fromBase64(pin), hash);
 
 export const reportInfo = (experiment, configurationHash) =>
-  concat(utf8("croupier/1 report"), ZERO, utf8(experiment), ZERO, configurationHash);
+  concat(utf8("croupier/2 report"), ZERO, utf8(experiment), ZERO, configurationHash);
 
 // Messages first, dummies after them: the order says nothing, since each is sealed and the shuffler cannot open it.
 export function fillSlots(messages, { slots, length }) {
@@ -31,18 +34,19 @@ export function packReport(reportId, token, offerNumber, batches) {
 
 export async function packUpload(shufflerKey, configurationHash, sealedReport) {
   const keyId = (await sha256(shufflerKey)).slice(0, 8);
-  return concat(Uint8Array.of(1, SUITE.number), keyId, configurationHash, sealedReport);
+  return concat(Uint8Array.of(VERSION, SUITE.number), keyId, configurationHash, sealedReport);
 }
 
-// Randomizes and seals: {report, body} in base64. Called once for a turn, and what it returns is kept.
-export async function sealReport({ configuration, hash, offer, token }, value) {
+// Randomizes and seals: {report, body} in base64. Called once for a turn, and what it returns is kept. Messages are
+// sealed to the key of what their batch is pinned to, so that nothing tells those of one revision from another's.
+export async function sealReport({ configuration, pinned, hash, offer, token }, value) {
   const { experiment, keys } = configuration;
   const batches = [];
-  for (const { number: batch, text, plan } of offer.batches) {
-    const info = messageInfo(experiment, hash, await batchHash({ number: batch, text }));
-    const seal = await sealer(fromBase64(keys.analyzer.seal), info);
-    const slots = fillSlots(await randomize(plan, value), plan);
-    batches.push({ number: batch, sealed: await Promise.all(slots.map((slot) => seal(slot))) });
+  for (const batch of offer.batches) {
+    const info = messageInfo(experiment, batch.pin, await batchHash(batch));
+    const seal = await sealer(fromBase64(pinned.get(batch.pin).keys.analyzer.seal), info);
+    const slots = fillSlots(await randomize(batch.plan, value), batch.plan);
+    batches.push({ number: batch.number, sealed: await Promise.all(slots.map((slot) => seal(slot))) });
   }
   const report = random(16);
   const shufflerKey = fromBase64(keys.shuffler.seal);

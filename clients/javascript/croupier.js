@@ -6,36 +6,50 @@
 //   await client.report(turn, show(turn.armName) ? 1 : 0);
 
 import { Account } from "./account.js";
+import { ask } from "./answers.js";
 import { base64, fromBase64, random } from "./bytes.js";
-import { checkName, checkOffer, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
-import { LIMITS, checkPromise, checkUsers } from "./limits.js";
+import { checkName, checkOffer, promiseOf, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
+import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
 import { Problem, Refused, demand, problemOf } from "./problems.js";
 import { checkPublic } from "./sealing.js";
 import { SERVERS, checkSigned, hashOf, textOf } from "./statements.js";
 import { Kept } from "./storage.js";
-import { sealReport } from "./wire.js";
+import { batchHash, sealReport } from "./wire.js";
 
 export { Account, Kept, LIMITS, Problem, Refused };
 
 const REPORT = "application/vnd.croupier.report";
-const TIMEOUT = 30_000; // milliseconds
 const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_HOLD] = [0.1, 5, 10]; // seconds
 
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-const numbersOf = (offer) => offer.batches.map((batch) => batch.number);
-const addressOf = (server, name) => `${server.replace(/\/$/, "")}/experiments/${name}`;
+
+async function hashesOf({ batches }) {
+  const entries = batches.map(async (batch) => [batch.number, base64(await batchHash(batch))]);
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+const unanswered = ({ status, message }) => new Problem("no-answer", status, message);
+const addressOf = (server, name) => `${server.replace(/\/+$/, "")}/experiments/${name}`;
+
+function checkedKeys(trust) {
+  const isKey = (server) => typeof trust?.[server] === "string" && fromBase64(trust[server]).length === 32;
+  demand(SERVERS.every(isKey), "malformed", 'trust: the signing keys of both servers, or "first-seen"');
+  return trust;
+}
 
 export class Client {
   #joined = new Map();
 
-  // `trust`: {analyzer, shuffler}, the servers' signing keys in base64; without it those seen first are kept.
-  constructor(analyzer, { account = new Account(), trust = null, attempts = 8, fetch } = {}) {
+  // `trust`: {analyzer, shuffler}, the signing keys of the servers in base64, as their operators tell them; or
+  // "first-seen", to believe those that the analyzer shows first. `timeout`: seconds for one answer.
+  constructor(analyzer, { trust, account = new Account(), attempts = 8, timeout = 30, fetch } = {}) {
     demand(globalThis.crypto?.subtle, "unsupported", "WebCrypto needs a page that came by https or from localhost");
-    demand(/^https?:\/\//.test(analyzer), "malformed", `the analyzer's address ${analyzer}`);
-    this.analyzer = analyzer;
+    checkAddress(analyzer, account.limits);
+    this.analyzer = analyzer.replace(/\/+$/, "");
     this.account = account;
-    this.trust = trust;
+    this.trust = trust === "first-seen" ? null : checkedKeys(trust);
     this.attempts = attempts;
+    this.timeout = timeout;
     this.fetch = fetch ?? ((...request) => globalThis.fetch(...request));
   }
 
@@ -50,9 +64,10 @@ export class Client {
   // Takes a turn, waiting for one at most `patience` seconds: {armName, arm, offer, expires, configuration, ...}.
   async play(name, { patience = 0, ticket } = {}) {
     const joined = this.#joined.get(name) ?? (await this.join(name));
-    checkPromise(joined.configuration, this.account.limits);
+    checkLimits(joined.configuration, this.account.limits);
     const { privacy } = joined.configuration;
-    await this.account.check({ experiment: name, privacy }); // a turn that cannot be reported is better not taken
+    const experiment = addressOf(this.analyzer, name); // names are each analyzer's own
+    await this.account.check({ experiment, privacy }); // a turn that cannot be reported is better not taken
     const shuffler = addressOf(joined.configuration.urls.shuffler, name);
     const answer = await this.#assignment(`${shuffler}/assignments`, patience, ticket);
     // Before it is read: what a mechanism's text makes a device compute must be the servers' own.
@@ -61,26 +76,28 @@ export class Client {
     const own = await this.#offered(name, joined, offer.configuration, shuffler);
     checkOffer(offer, own.configuration);
     for (const { plan } of offer.batches) checkUsers(plan.users, this.account.limits);
-    await this.account.check({ experiment: name, privacy, batches: numbersOf(offer) });
+    const pinned = await this.#pinned(own, offer);
+    await this.account.check({ experiment, privacy, batches: await hashesOf(offer) });
     const token = fromBase64(answer.token);
     demand(token.length === 56 && Number.isSafeInteger(answer.expires), "malformed", "the token");
     const armName = offer.arm === null ? "" : own.configuration.arms[offer.arm];
-    return { ...own, offer, token, expires: answer.expires, arm: offer.arm, armName, reported: false };
+    return { ...own, pinned, offer, token, expires: answer.expires, arm: offer.arm, armName, reported: false };
   }
 
   // Randomizes, seals, charges, keeps, sends: in this order. What was sent and charged: {bytes, epsilon, delta}.
   async report(turn, value) {
     demand(!turn.reported, "already-reported", "a turn is reported once; resume() sends it again");
     turn.reported = true; // before anything is awaited: two calls at once would seal two reports
-    const { experiment, privacy } = turn.configuration;
+    const { experiment: name, privacy } = turn.configuration;
+    const experiment = addressOf(this.analyzer, name);
     // Where the shuffler is now, whatever address the batch was begun under.
-    const { urls } = (this.#joined.get(experiment) ?? turn).configuration;
+    const { urls } = (this.#joined.get(name) ?? turn).configuration;
     let pending;
     let cost;
     try {
-      const url = `${addressOf(urls.shuffler, experiment)}/reports`;
+      const url = `${addressOf(urls.shuffler, name)}/reports`;
       pending = { experiment, url, ...(await sealReport(turn, value)), expires: turn.expires };
-      cost = await this.account.charge({ experiment, privacy, batches: numbersOf(turn.offer) }, pending);
+      cost = await this.account.charge({ experiment, privacy, batches: await hashesOf(turn.offer) }, pending);
     } catch (error) {
       turn.reported = false; // nothing was charged or sent: a value outside the range can be mended
       throw error;
@@ -120,21 +137,50 @@ export class Client {
   async #believe(name, statement) {
     const configuration = readConfiguration(textOf("configuration", statement));
     demand(configuration.experiment === name, "malformed", `${configuration.experiment} instead of ${name}`);
-    checkPromise(configuration, this.account.limits);
+    checkLimits(configuration, this.account.limits);
     const keys = verifyKeys(configuration);
     await checkSigned("configuration", statement, keys);
     for (const server of SERVERS) await checkPublic(fromBase64(configuration.keys[server].seal));
-    await this.account.trust(configuration, keys, this.trust);
+    const experiment = addressOf(this.analyzer, name);
+    await this.account.trust(experiment, configuration, keys, promiseOf(configuration), this.trust);
     return { configuration, hash: await hashOf("configuration", statement) };
   }
 
   // The configuration that an offer belongs to: another one than that joined while keys or addresses change.
   async #offered(name, joined, wanted, shuffler) {
     if (wanted === base64(joined.hash)) return joined;
-    const found = await this.#believe(name, await this.#request(`${shuffler}/configurations/${wanted}`));
-    demand(wanted === base64(found.hash), "not-covered", "another configuration than the offer's");
+    const found = await this.#believe(name, await this.#byHash(shuffler, wanted));
     if (found.configuration.revision > joined.configuration.revision) this.#joined.set(name, found);
     return found;
+  }
+
+  // The configurations that an offer's batches were first opened under, by hash: its own one, or earlier ones of the
+  // same servers with the same promise.
+  async #pinned({ configuration, hash }, offer) {
+    const { experiment, revision, urls } = configuration;
+    const pinned = new Map([[base64(hash), configuration]]);
+    for (const { pin } of offer.batches) {
+      if (pinned.has(pin)) continue;
+      const statement = await this.#byHash(addressOf(urls.shuffler, experiment), pin);
+      await checkSigned("configuration", statement, verifyKeys(configuration));
+      const found = readConfiguration(textOf("configuration", statement));
+      const earlier = found.experiment === experiment && found.revision < revision;
+      demand(earlier, "not-covered", `a batch is pinned to revision ${found.revision} of ${found.experiment}`);
+      const same = promiseOf(found) === promiseOf(configuration);
+      demand(same, "broken-promise", "a batch was opened under another promise");
+      checkLimits(found, this.account.limits);
+      await checkPublic(fromBase64(found.keys.analyzer.seal));
+      pinned.set(pin, found);
+    }
+    return pinned;
+  }
+
+  // A configuration as the shuffler keeps it.
+  async #byHash(shuffler, wanted) {
+    const statement = await this.#request(`${shuffler}/configurations/${wanted}`);
+    const same = wanted === base64(await hashOf("configuration", statement));
+    demand(same, "not-covered", "another configuration than the one offered");
+    return statement;
   }
 
   async #assignment(url, patience, ticket) {
@@ -163,25 +209,17 @@ export class Client {
       } catch (problem) {
         const again = problem instanceof Problem && (problem.passing || (taken && !problem.named));
         if (!again) throw problem;
-        if (attempt >= this.attempts) throw new Problem("no-answer", problem.status, problem.message);
+        if (attempt >= this.attempts) throw problem.token === "no-answer" ? problem : unanswered(problem);
         const spread = 1 + random(1)[0] / 256;
         await sleep(Math.min(Math.max(pause, problem.retryAfter ?? 0) * spread, LONGEST_PAUSE));
       }
     }
   }
 
-  // A redirection is some network's, never the servers' own: it must not be followed with a report in hand.
   async #once(url, options, meant) {
-    const common = { redirect: "manual", cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" };
-    let response;
-    try {
-      response = await this.fetch(url, { ...common, signal: AbortSignal.timeout(TIMEOUT), ...options });
-    } catch (error) {
-      throw new Problem("no-answer", 0, String(error));
-    }
-    if (!response.ok) throw await problemOf(response);
-    const body = await response.json().catch(() => null);
-    if (!meant(body)) throw new Problem("no-answer", response.status, "an answer that is not the server's");
-    return body;
+    const answer = await ask(this.fetch, url, options, this.timeout);
+    if (answer.status < 200 || answer.status > 299) throw problemOf(answer);
+    if (!meant(answer.body)) throw new Problem("no-answer", answer.status, "an answer that is not the server's");
+    return answer.body;
   }
 }

@@ -36,12 +36,11 @@ export class Problem extends Error {
 const PREFIX = "urn:croupier:error:";
 
 // `retry_after` of the body goes first: the header knows whole seconds only.
-export async function problemOf(response) {
-  if (response.status < 400) return new Problem("no-answer", response.status, "an answer that is not the server's");
-  const body = (await response.json().catch(() => null)) ?? {};
-  const named = typeof body.type === "string" && body.type.startsWith(PREFIX);
-  const token = named ? body.type.slice(PREFIX.length) : `http-${response.status}`;
-  const after = Number(body.retry_after ?? response.headers.get("retry-after") ?? NaN);
-  const detail = String(body.detail ?? body.title ?? "");
-  return new Problem(token, response.status, detail, after >= 0 && after < Infinity ? after : undefined);
+export function problemOf({ status, body, retryAfter }) {
+  if (status < 400) return new Problem("no-answer", status, "an answer that is not the server's");
+  const { type, detail, title, retry_after: exact } = body ?? {};
+  const named = typeof type === "string" && type.startsWith(PREFIX);
+  const token = named ? type.slice(PREFIX.length) : `http-${status}`;
+  const after = Number(exact ?? retryAfter ?? NaN);
+  return new Problem(token, status, String(detail ?? title ?? ""), after >= 0 && after < Infinity ? after : undefined);
 }

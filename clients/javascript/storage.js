@@ -59,10 +59,27 @@ export class Kept {
     return changed;
   }
 
+  // Once for all that is read and written. A connection that ended is opened anew by whoever comes next.
   #opened() {
-    const request = indexedDB.open("croupier", 1);
-    request.onupgradeneeded = () => request.result.createObjectStore(TABLE);
-    this.#database ??= done(request);
+    this.#database ??= this.#open().catch((error) => {
+      this.#database = undefined;
+      throw error;
+    });
     return this.#database;
   }
+
+  async #open() {
+    askToKeep();
+    const request = indexedDB.open("croupier", 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(TABLE);
+    const database = await done(request);
+    const forget = () => (this.#database = undefined);
+    database.onclose = forget;
+    database.onversionchange = () => (database.close(), forget());
+    return database;
+  }
 }
+
+// A browser that is short of room deletes what it was not asked to keep, and with it what was spent. It may ask the
+// user first, so nobody waits for its answer.
+const askToKeep = () => void globalThis.navigator?.storage?.persist?.().catch(() => {});

@@ -1,6 +1,9 @@
 // Privacy losses of several releases together: lists of pairs [p, q] multiplied, and δ of two such lists.
 
+import { demand } from "./problems.js";
+
 const FINEST = 8e-4; // the step of the grid for one list; smaller for more, so that what it adds stays the same
+const MOST_PLACES = 2 ** 22; // of a grid
 const TAIL = 1e-17; // mass at either end of a list that a grid does not resolve
 
 // Pairs that can happen, with their loss ln(p/q), in rising order.
@@ -25,7 +28,9 @@ function onGrid(pairs, step) {
   let below = 0;
   const lowest = (pairs.find(({ p }) => (below += p) > TAIL) ?? pairs[0]).loss;
   const start = Math.floor(lowest / step);
-  const masses = new Float64Array(Math.floor(pairs.at(-1).loss / step) - start + 2);
+  const size = Math.floor(pairs.at(-1).loss / step) - start + 2;
+  demand(size <= MOST_PLACES, "unsupported", "losses too far apart to be added up");
+  const masses = new Float64Array(size);
   for (const { p, loss } of pairs) {
     const raised = Math.max(lowest, loss);
     const at = Math.floor(raised / step);

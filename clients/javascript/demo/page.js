@@ -1,14 +1,8 @@
 // A participant's page: shows an arm, asks what came of it, reports that, and says what was sent and what it cost.
-//
-//   index.html?analyzer=https://analyzer.example&experiment=onboarding
-//
-// With &analyzer-key=KEY&shuffler-key=KEY only these signing keys are believed. A real app has them in its code.
 
-import { Account, Client, Kept, Problem, Refused } from "./croupier.js";
+import { Account, Client, Kept, Problem, Refused } from "../croupier.js";
+import { ANALYZER, EXPERIMENT, TRUST } from "./settings.js";
 
-const asked = new URLSearchParams(location.search);
-const experiment = asked.get("experiment") ?? "";
-const pinned = { analyzer: asked.get("analyzer-key"), shuffler: asked.get("shuffler-key") };
 const at = (id) => document.getElementById(id);
 const PATIENCE = 20; // seconds
 
@@ -22,7 +16,13 @@ const PROBLEMS = {
 const REFUSALS = {
   "budget-spent": "You have given all that this device allows for now, so it takes no further turn.",
   "beyond-limits": "This experiment asks for more than this device gives, so it takes no part.",
+  "broken-promise": "This experiment promises something else than it did before, so this device takes no part.",
   "bad-signature": "This is not signed by the two servers that this device trusts, so it takes no part.",
+};
+
+const ADMITTED = {
+  everybody: "Everybody may take part. Both servers signed this.",
+  tickets: "Who takes part needs a ticket. Both servers signed this.",
 };
 
 function say(text) {
@@ -81,15 +81,15 @@ async function showSent(turn, { bytes, epsilon, delta }) {
 
 async function showLeft() {
   const { epsilon, renews } = await client.account.left();
-  const until = renews === null ? "" : ` until ${new Date(1000 * renews).toLocaleString("en")}`;
+  const more = renews === null ? "" : `, and more from ${new Date(1000 * renews).toLocaleString("en")}`;
   at("left").textContent =
-    `Of your ε = ${few(client.account.limits.epsilonPerPeriod)} you have ${few(epsilon)} left${until}.`;
+    `Of your ε = ${few(client.account.limits.epsilonPerPeriod)} you have ${few(epsilon)} left${more}.`;
 }
 
 async function take() {
   at("done").hidden = true;
   say("Waiting for a turn …");
-  const turn = await client.play(experiment, { patience: PATIENCE });
+  const turn = await client.play(EXPERIMENT, { patience: PATIENCE });
   const { fields, read } = question(turn.offer.batches[0].plan);
   at("shown").replaceChildren(turn.armName ? "You see: " : "Your turn.", element("strong", {}, turn.armName));
   at("answer").replaceChildren(...fields);
@@ -131,22 +131,19 @@ async function act(step) {
 let client;
 
 async function begin() {
-  if (!asked.get("analyzer") || !experiment) {
-    at("promise").textContent = "The address of this page must say where to take part:";
-    say("?analyzer=https://analyzer.example&experiment=NAME");
+  if (!TRUST.analyzer || !TRUST.shuffler) {
+    at("promise").textContent = "This page trusts nobody yet: the signing keys of both servers are due in settings.js.";
     return;
   }
-  client = new Client(asked.get("analyzer") ?? "", {
-    account: new Account(new Kept()),
-    trust: pinned.analyzer || pinned.shuffler ? pinned : null, // one of them alone is believed by nobody
-  });
-  const { configuration } = await client.join(experiment);
-  const { privacy, recipe } = configuration;
+  client = new Client(ANALYZER, { account: new Account(new Kept()), trust: TRUST });
+  const { configuration } = await client.join(EXPERIMENT);
+  const { privacy, recipe, admission } = configuration;
   at("title").textContent = configuration.title;
   at("promise").textContent =
-    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, in groups of ${recipe.smallest} ` +
-    `people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest, for ${privacy.unit}. Both servers ` +
-    "signed this.";
+    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}, in groups ` +
+    `of ${recipe.smallest} people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest. ` +
+    (recipe.front_noise ? "The first server adds as much noise again, in case they are not. " : "") +
+    ADMITTED[admission.kind];
   at("play").hidden = false;
   at("play").onclick = () => act(take);
   await client.resume();

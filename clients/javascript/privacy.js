@@ -11,14 +11,21 @@ import { demand } from "./problems.js";
 const ROUNDING = 8e-16; // of one step of a table: three operations, and a parameter that was rounded
 const NEGLIGIBLE = 1e-25; // a mass this small is left out, and all beyond it
 const MOST_LEVELS = 2 ** 16;
+const MOST_TERMS = 2 ** 20; // of one table: what a page computes in a moment, whoever named the parameters
+const MOST_PAIRS = 2 ** 22; // of a mixture of tables
+const affordable = (size, most) => demand(size <= most, "unsupported", "noise that takes too long to compute with");
 
 // A law with one peak, from there outwards and divided by its sum: {first, table, cut, error}. `growth(k)` is
 // P(k + 1)/P(k); it falls beyond the peak, or rises towards `limit`.
 function tabulate(mode, growth, last = Infinity, limit = 0) {
   const up = [1];
-  for (let k = mode; k < last && up.at(-1) > NEGLIGIBLE; k += 1) up.push(up.at(-1) * growth(k));
   const down = [1];
-  for (let k = mode; k > 0 && down.at(-1) > NEGLIGIBLE; k -= 1) down.push(down.at(-1) / growth(k - 1));
+  for (let k = mode; k < last && up.at(-1) > NEGLIGIBLE; k += 1) {
+    affordable(up.push(up.at(-1) * growth(k)), MOST_TERMS);
+  }
+  for (let k = mode; k > 0 && down.at(-1) > NEGLIGIBLE; k -= 1) {
+    affordable(down.push(down.at(-1) / growth(k - 1)), MOST_TERMS);
+  }
   const end = mode + up.length - 1;
   const ratio = end < last ? Math.max(growth(end), limit) : 0;
   const first = mode - down.length + 1;
@@ -43,9 +50,9 @@ function polya(r, beta) {
   return tabulate(mode, (k) => (beta * (r + k)) / (k + 1), Infinity, beta);
 }
 
-// The noise of all honest users in one count.
-export function counted({ family, rate, r, beta, scale }, honest) {
-  const all = (parameter) => toDouble(times(fraction(parameter), honest));
+// The noise of so many parties in one count.
+export function counted({ family, rate, r, beta, scale }, parties) {
+  const all = (parameter) => toDouble(times(fraction(parameter), parties));
   if (family === "Poisson") return poisson(all(rate));
   return polya(all(r), scale === undefined ? toDouble(fraction(beta)) : Math.exp(-1 / toDouble(fraction(scale))));
 }
@@ -75,6 +82,7 @@ function laplacePairs({ share, honest, precision }) {
 // The number of fair bits among the noise is public, so the pairs are a mixture over it.
 function sparsePairs({ share, honest, precision }) {
   const sent = binomial(share.slots * honest, toDouble(fraction(share.rate)));
+  affordable(sent.table.length * binomial(sent.first + sent.table.length, 0.5).table.length, MOST_PAIRS);
   const rows = sent.table.map((weight, at) => [weight, shifted(binomial(sent.first + at, 0.5), precision)]);
   const pairs = rows.flatMap(([weight, row]) => row.pairs.map(([p, q]) => [weight * p, weight * q]));
   const cut = sent.cut + rows.reduce((sum, [weight, row]) => sum + weight * row.cut, 0);
@@ -110,8 +118,9 @@ function pureLoss(plans) {
   return plans.map((plan) => divide(fraction(plan.precision), fraction(plan.share.scale))).reduce(plus);
 }
 
-// How far what is really sent is from the ideal: residues in pieces, and noise that has a limit.
-const distanceOf = (plan) => (plan.way === "pieces" ? 2 ** -plan.carrier.security : plan.users * plan.excess);
+// How far what is really sent is from the ideal: residues in pieces, and noise that has a limit, of users and front.
+const distanceOf = (plan) =>
+  plan.way === "pieces" ? 2 ** -plan.carrier.security : plan.users * plan.excess + plan.frontExcess;
 
 // The δ of a turn. All batches get the same value and err to the same side, so a neighbour moves all of them up or all
 // of them down; a distance costs (1 + e^ε) times itself.

@@ -29,7 +29,7 @@ export const hashOf = (kind, statement) => sha256(utf8(textOf(kind, statement)))
 
 // Refuses a statement that not all of these servers signed with these keys, in base64.
 export async function checkSigned(kind, statement, keys, signers = SERVERS) {
-  const message = concat(utf8(`croupier/1 ${kind}`), new Uint8Array(1), utf8(textOf(kind, statement)));
+  const message = concat(utf8(`croupier/2 ${kind}`), new Uint8Array(1), utf8(textOf(kind, statement)));
   for (const server of signers) {
     const good = await isSigned(keys[server], statement.signatures?.[server], message);
     demand(good, "bad-signature", `the ${kind} is not signed by the ${server}`);

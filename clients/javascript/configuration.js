@@ -1,6 +1,7 @@
 // What an experiment says of itself, and what it may ask of anyone who believes it: configurations and offers.
 
 import { fromBase64 } from "./bytes.js";
+import { ADMISSIONS } from "./limits.js";
 import { checkKeys, isWhole, readJson, readMechanism } from "./mechanism.js";
 import { turnDelta } from "./privacy.js";
 import { demand } from "./problems.js";
@@ -8,6 +9,8 @@ import { SUITE } from "./sealing.js";
 import { SERVERS } from "./statements.js";
 
 const ROUNDING = 1e-8; // relative, as the servers allow themselves
+const VERSION = 2;
+const isHash = (value) => fromBase64(value).length === 32;
 const isText = (value) => typeof value === "string";
 const isBetween = (value, low, high) => typeof value === "number" && value >= low && value <= high;
 
@@ -23,51 +26,74 @@ function checkPrivacy(privacy) {
   demand(numbers && whom, "malformed", "privacy");
 }
 
+function checkAdmission(admission, { analyzer }) {
+  const { kind, issuer } = admission ?? {};
+  demand(ADMISSIONS.includes(kind), "malformed", `admission of ${kind}`);
+  checkKeys("admission", admission, kind === "tickets" ? "kind issuer" : "kind");
+  if (kind !== "tickets") return;
+  demand(fromBase64(issuer).length === SUITE.keyLength, "malformed", "the issuer's key");
+  demand(issuer !== analyzer.verify, "malformed", "an analyzer that issues tickets could admit whom it likes");
+}
+
 function checkServer(server, keys, url) {
   checkKeys(`the ${server}'s keys`, keys, "seal verify");
   for (const key of [keys.seal, keys.verify]) {
     demand(fromBase64(key).length === SUITE.keyLength, "malformed", `a key of the ${server}`);
   }
-  demand(isText(url) && /^https?:\/\//.test(url), "malformed", `the ${server}'s address`);
+  demand(isText(url), "malformed", `the ${server}'s address`);
 }
 
 // Reads a configuration's text; anything unknown, missing or inconsistent is refused.
 export function readConfiguration(text) {
   const configuration = readJson("a configuration", text);
-  const keys = "version experiment revision title arms program recipe privacy suite keys urls";
+  const keys = "version experiment revision title arms program recipe privacy admission suite keys urls";
   checkKeys("a configuration", configuration, keys);
   const { version, experiment, revision, title, arms, program, recipe } = configuration;
-  demand(version === 1, "unsupported", `version ${version} of configurations`);
+  demand(version === VERSION, "unsupported", `version ${version} of configurations`);
   demand(configuration.suite === SUITE.name, "unsupported", `the suite ${configuration.suite}`);
   checkName(experiment);
   demand(isWhole(revision, 0, 2 ** 31 - 1), "malformed", `revision ${revision}`);
   demand(isText(title) && Array.isArray(arms) && arms.every(isText), "malformed", "title or arms");
   demand(["bandit", "counter", "histogram"].includes(program?.kind), "unsupported", `the program ${program?.kind}`);
   demand(isWhole(recipe?.smallest, 1), "malformed", "the smallest batch");
+  demand(typeof recipe.front_noise === "boolean", "malformed", `front_noise = ${recipe.front_noise}`);
   checkPrivacy(configuration.privacy);
   checkKeys("keys", configuration.keys, SERVERS.join(" "));
   checkKeys("addresses", configuration.urls, SERVERS.join(" "));
   for (const server of SERVERS) checkServer(server, configuration.keys[server], configuration.urls[server]);
+  checkAdmission(configuration.admission, configuration.keys);
   return configuration;
 }
 
+const sorted = (_, value) =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : value;
+
+// What no later revision may change, as text: equal promises have equal texts.
+export const promiseOf = ({ program, recipe, privacy, admission }) =>
+  JSON.stringify({ program, recipe, privacy, admission }, sorted);
+
 export const verifyKeys = ({ keys }) => Object.fromEntries(SERVERS.map((server) => [server, keys[server].verify]));
 
-// Reads an offer's text: {experiment, configuration, number, arm, batches: [{number, text, plan}]}.
+// Reads an offer's text: {experiment, configuration, number, arm, batches: [{number, pin, text, plan}]}.
 export function readOffer(text) {
   const offer = readJson("an offer", text);
   checkKeys("an offer", offer, "version experiment configuration offer arm batches");
   const { version, experiment, configuration, offer: number, arm, batches } = offer;
-  demand(version === 1, "unsupported", `version ${version} of offers`);
-  demand(isWhole(number, 0, 2 ** 32 - 1) && isText(configuration), "malformed", "an offer");
+  demand(version === VERSION, "unsupported", `version ${version} of offers`);
+  demand(isWhole(number, 0, 2 ** 32 - 1) && isHash(configuration), "malformed", "an offer");
   demand(arm === null || isWhole(arm, 0), "malformed", `arm ${arm}`);
   demand(Array.isArray(batches) && isWhole(batches.length, 1, 64), "malformed", "not 1 to 64 batches");
   for (const batch of batches) {
-    checkKeys("a batch", batch, "number mechanism");
-    demand(isWhole(batch.number, 0, 2 ** 32 - 1), "malformed", `batch ${batch.number}`);
+    checkKeys("a batch", batch, "number configuration mechanism");
+    const known = isWhole(batch.number, 0, 2 ** 32 - 1) && isHash(batch.configuration);
+    demand(known, "malformed", `batch ${batch.number}`);
   }
   demand(new Set(batches.map((batch) => batch.number)).size === batches.length, "malformed", "one batch twice");
-  const read = (batch) => ({ number: batch.number, text: batch.mechanism, plan: readMechanism(batch.mechanism) });
+  const read = ({ number: batch, configuration: pin, mechanism: text }) => ({
+    number: batch, pin, text, plan: readMechanism(text),
+  });
   return { experiment, configuration, number, arm, batches: batches.map(read) };
 }
 
@@ -79,10 +105,11 @@ const isSame = (a, b) => {
 };
 
 // What all mechanisms of an experiment have in common, whatever the size of their batch.
-function recipeOf({ way, mechanism }) {
+function recipeOf({ way, mechanism, frontShares }) {
   const { protocol, constants, values, side = "unbiased", kind, model, universe, ballot } = mechanism;
-  if (way !== "labels") return { protocol, constants, values, side };
-  return { kind, model, constants, universe, ballot: { kind: ballot.kind, side: ballot.side } };
+  const common = { constants, front_noise: frontShares > 0 };
+  if (way !== "labels") return { ...common, protocol, values, side };
+  return { ...common, kind, model, universe, ballot: { kind: ballot.kind, side: ballot.side } };
 }
 
 // The product of two doubles may lie a little above the whole number that is meant: 0.55·100, for one.

@@ -1,0 +1,42 @@
+"""What uploads an experiment takes, as one process knows it: how long they are, and how they begin."""
+
+from __future__ import annotations
+
+import asyncio
+
+from croupier.service.problems import Problem
+from croupier.service.shuffler import Shuffler
+
+
+class Uploads:
+    """Looks at an upload before it is read.
+
+    What is known stays true: the longest upload of an experiment never gets shorter, and a configuration stays one of
+    its own. So the store is asked only about what is not known yet, such as an offer that another worker opened.
+    """
+
+    def __init__(self, shuffler: Shuffler) -> None:
+        self._shuffler = shuffler
+        self._longest: dict[str, int] = {}
+        self._configurations: set[tuple[str, bytes]] = set()
+
+    async def most(self, name: str, announced: int | None) -> int:
+        """How long an upload may be: as long as those of any offer, open or not, so that a late one is told so."""
+        known = self._longest.get(name, 0)
+        if announced is None or announced > known:
+            found = await asyncio.to_thread(self._shuffler.store.longest_upload, name)
+            if found is None:
+                raise Problem("unknown-experiment")
+            if not found:
+                raise Problem("wrong-batch", "there is no such offer")
+            known = self._longest[name] = found
+        return known
+
+    async def check(self, name: str, begin: bytes) -> None:
+        """Refuse an upload by its first bytes: another version, key or configuration than there is."""
+        envelope, _ = self._shuffler.job(name, begin)
+        known = (name, envelope.configuration)
+        if known not in self._configurations:
+            if await asyncio.to_thread(self._shuffler.store.configuration, *known) is None:
+                raise Problem("unopenable-report", "no such configuration")
+            self._configurations.add(known)

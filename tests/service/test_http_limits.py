@@ -279,6 +279,7 @@ def service(tmp_path_factory):
     directory = tmp_path_factory.mktemp("service")
     home = home_of(directory)
     with both(home, [written(directory, EXPERIMENT)], **QUICK) as children:
+        assert honest(home, 1) == 1
         yield home, children
 
 
@@ -303,7 +304,6 @@ def flood(address, stop):
 
 def test_endless_heads_neither_stop_reports_nor_fill_the_memory(service):
     home, children = service
-    honest(home, 1)
     before = {name: resident(child) for name, child in children.items()}
     stop = threading.Event()
     ports = (home.shuffler_port, home.analyzer_port) * 2

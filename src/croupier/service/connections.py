@@ -47,27 +47,34 @@ class Watch:
     def __init__(self, connections: set[Any], most: int) -> None:
         self._connections, self._most = connections, most
         self._looks = self._full = False
+        self._spare = 0
+        """Connections that were told to go, and may not be gone yet."""
 
     def admit(self, new: Bounded) -> None:
         """Make room for a connection, or refuse it."""
         if not self._looks:
             self._look_later(new.loop, new.look_seconds)
         if len(self._connections) > self._most:
-            self._make_room(new)
+            if not self._spare and not self._full:
+                self._make_room(new.loop.time(), new)
+            if self._full:
+                new.refuse(503)
+            else:
+                self._spare -= 1
 
-    def _make_room(self, new: Bounded) -> None:
-        """The connections that have kept us waiting for longest make room, several at once: to find them takes time."""
-        now = new.loop.time()
-        waiting = [] if self._full else [one for one in self._connections if one is not new and one.waits(now)]
-        # Nobody need be asked again until the next look.
-        self._full = not waiting
-        if self._full:
-            new.refuse(503)
-        for one in sorted(waiting, key=lambda one: one.since)[: max(1, self._most // SHARE)]:
+    def _make_room(self, now: float, new: Bounded) -> None:
+        """The connections that have kept us waiting for longest go, several at once: to find them takes time."""
+        others = (one for one in self._connections if one is not new and not one.transport.is_closing())
+        waiting = sorted((one for one in others if one.waits(now)), key=lambda one: one.since)
+        told = waiting[: max(1, self._most // SHARE)]
+        for one in told:
             one.refuse(408)
+        # Where nobody waits, nobody need be asked again until the next look.
+        self._spare, self._full = len(told), not told
 
     def _look(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self._looks = self._full = False
+        self._spare = 0
         if self._connections:
             self._look_later(loop, seconds)
         now = loop.time()

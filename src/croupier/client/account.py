@@ -206,8 +206,10 @@ class Account:
             now = self.clock()
             turn = Paid(pending.experiment, epsilon, delta, _named(batches), now)
             self._payable(turn)
-            # Only here is anything forgotten: a clock that is wrong while nothing is charged does no harm.
-            oldest = now - max(self.limits.longest_period, self.period)
+            # Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing is
+            # charged, or during one charge, does no harm.
+            before = max((one.since(now) for one in self.turns), default=now)
+            oldest = min(now, before) - max(self.limits.longest_period, self.period)
             self.turns = [*(one for one in self.turns if one.since(now) > oldest), turn]
             self.pending[pending.report] = pending
             self._write()

@@ -23,6 +23,7 @@ from croupier.service.experiment import Plan, Site
 from croupier.service.keys import Keys
 from croupier.service.link import ShufflerAway, ShufflerLink
 from croupier.service.live import Live
+from croupier.service.openapi import MOST_LINES
 from croupier.service.opening import Opener
 from croupier.service.problems import Problem, kind_of
 from croupier.service.programs import Wanted
@@ -207,14 +208,28 @@ class Analyzer:
         await self.link.acknowledge(live.name, number)
 
     async def _witnessed(self, live: Live) -> Statement:
-        """The end of the log, countersigned by the shuffler."""
+        """The end of the log, countersigned by the shuffler, which is shown all lines since the last time."""
         assert live.configured is not None
-        head = live.run.head
-        signed = await self.link.witness(live.name, head.statement(live.name).signed("analyzer", self.keys.sign))
-        signed.check("shuffler", Configuration.from_text(live.configured.text).verify_keys["shuffler"])
-        if Head.from_statement(signed, live.name) != head:
-            raise CroupierError(f"the shuffler countersigned another head than that of record {head.number}")
-        return signed
+        run, last = live.run, live.run.head.number
+        if live.witnessed is None:
+            known = await self.link.head(live.name)
+            live.witnessed = -1 if known is None else Head.from_statement(known, live.name).number
+        reached, live.witnessed = live.witnessed, None
+        while True:
+            stop = min(reached + MOST_LINES, last)
+            head = Head(stop, run.hashes[stop])
+            asked, lines = (
+                head.statement(live.name).signed("analyzer", self.keys.sign),
+                run.digests[reached + 1 : stop + 1],
+            )
+            signed = await self.link.witness(live.name, asked, lines)
+            signed.check("shuffler", Configuration.from_text(live.configured.text).verify_keys["shuffler"])
+            if Head.from_statement(signed, live.name) != head:
+                raise CroupierError(f"the shuffler countersigned another head than that of record {head.number}")
+            if stop == last:
+                live.witnessed = last
+                return signed
+            reached = stop
 
     async def _decoded(self, live: Live, batch: Batch) -> tuple[Statement, Decoded]:
         pinned = self._configuration(live, batch.pin)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
 from croupier.checks import CroupierError
-from croupier.client.signing import Statement
+from croupier.client.signing import Statement, to_text
 from croupier.client.steps import URN
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.waits import Waits
@@ -55,9 +56,19 @@ class ShufflerLink:
         body = {"offer": statement.to_dict(), "deadline": deadline}
         await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body, SLOW)
 
-    async def witness(self, name: str, head: Statement) -> Statement:
-        """Have the head of the log countersigned."""
-        return Statement.from_dict("head", await self._json("PUT", f"/experiments/{quote(name)}/head", head.to_dict()))
+    async def head(self, name: str) -> Statement | None:
+        """The newest head that was countersigned, if any was."""
+        try:
+            return Statement.from_dict("head", await self._json("GET", f"/experiments/{quote(name)}/head"))
+        except ShufflerRefused as refusal:
+            if refusal.problem == "unknown-experiment":
+                return None
+            raise
+
+    async def witness(self, name: str, head: Statement, lines: Sequence[bytes]) -> Statement:
+        """Have the head of the log countersigned: it extends the last one by lines of these digests."""
+        body = {"head": head.to_dict(), "lines": [to_text(line) for line in lines]}
+        return Statement.from_dict("head", await self._json("PUT", f"/experiments/{quote(name)}/head", body))
 
     async def standings(self, name: str, since: int = 0) -> dict[str, Any]:
         """The public counts, with all batches from a number on: the shuffler shows so many at a time."""

@@ -38,6 +38,9 @@ class Run:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.head = plan, Head()
+        self.digests: list[bytes] = []
+        self.hashes: list[bytes] = []
+        """Of every line its digest, and of every head its hash: what shows that one head extends another."""
         self.program: Program = plan.program()
         self.history = History(plan.privacy.epsilon)
         self.configured: Statement | None = None
@@ -63,7 +66,9 @@ class Run:
 
     def take_in(self, line: str, record: Record) -> None:
         """A record that was applied is in the log."""
-        self.head = self.head.after(line)
+        self.digests.append(records.digest(line))
+        self.head = self.head.then(self.digests[-1])
+        self.hashes.append(self.head.hash)
         self.history.note(record, self.program)
 
     def _check_begun(self, begun: Configuration) -> None:
@@ -146,6 +151,8 @@ class Live:
     standings: dict[str, Any] = field(default_factory=dict)
     trouble: str = ""
     registered: bool = False
+    witnessed: int | None = None
+    """The last record of which the shuffler is known to have countersigned the head."""
     held: bool = False
     """Whether a new revision waits until no turn is left of the one before the last: devices refuse older ones."""
     caught_up: bool = False

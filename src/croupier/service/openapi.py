@@ -33,6 +33,8 @@ JSON = "application/json"
 MOST_NUMBER = 2**32 - 1
 MOST_BATCHES = 1000
 """Batches that are shown at a time: anybody may ask."""
+MOST_LINES = 10_000
+"""Lines of a log whose digests are shown at a time."""
 PAGES = {
     "dashboard.html": "text/html",
     "participate.html": "text/html",
@@ -170,8 +172,8 @@ SHUFFLER = (
     Operation(
         "put",
         _BASE + "/head",
-        "Countersign the head of the analyzer's log",
-        STATEMENT,
+        "Countersign the head of the analyzer's log, with the digests of the lines since the last one",
+        fields(head=STATEMENT, lines=array(BASE64)),
         STATEMENT,
         True,
         (*_WRITES, _UNKNOWN, "bad-signature", "head-conflict"),

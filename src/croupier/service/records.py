@@ -1,4 +1,4 @@
-"""The lines of a log: each holds its number, the hash of the line before, and the analyzer's signature.
+"""The lines of a log: each holds its number, the hash of all lines before, and the analyzer's signature.
 
 So nobody can change, drop, insert or reorder a line, and whoever compares the hash of the last line, the head, with
 somebody else has compared the whole log.
@@ -32,7 +32,9 @@ class BadRecord(CroupierError):
 
 @dataclass(frozen=True)
 class Head:
-    """The end of a log: the number of its last line, and the hash of that line's text.
+    """The end of a log: the number of its last line, and the hash of all lines.
+
+    Each line's digest is hashed together with the hash before it: a list of digests shows that one head extends another.
 
     >>> head = Head()
     >>> key = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -48,7 +50,11 @@ class Head:
 
     def after(self, line: str) -> Head:
         """Where the log ends with one more line."""
-        return Head(self.number + 1, hashlib.sha256(line.encode()).digest())
+        return self.then(digest(line))
+
+    def then(self, digest: bytes) -> Head:
+        """Where it ends with one more line of this digest."""
+        return Head(self.number + 1, hashlib.sha256(self.hash + digest).digest())
 
     def statement(self, experiment: str) -> Statement:
         """The head as a statement, which the analyzer signs and the front countersigns."""
@@ -65,6 +71,11 @@ class Head:
         if type(number) is not int or not 0 <= number < 2**53:
             raise InvalidParameter("number", str(number)[:60], "the number of a record")
         return cls(number, from_text("head", body.get("head")))
+
+
+def digest(line: str) -> bytes:
+    """What a line is in the hash of the log: SHA-256 of its text."""
+    return hashlib.sha256(line.encode()).digest()
 
 
 def make(head: Head, body: Record, key: Ed25519PrivateKey) -> str:
@@ -87,7 +98,7 @@ def read(line: str, head: Head) -> Record:
     if type(record.get("number")) is not int or record["number"] != head.number + 1:
         raise BadRecord(f"it is number {str(record.get('number'))[:20]}, and {head.number + 1} is due")
     if record.get("previous") != to_text(head.hash):
-        raise BadRecord("it does not hold the hash of the line before")
+        raise BadRecord("it does not hold the hash of the lines before")
     return record
 
 

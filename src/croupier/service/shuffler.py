@@ -93,10 +93,10 @@ class Shuffler:
         if own.verify != self.keys.verify or key is None or key.suite != configuration.suite:
             raise Problem("bad-signature", "the configuration names other keys than this shuffler's")
         self._check_rules(configuration)
-        self._check_known(configuration)
+        known = self._check_known(configuration)
         signed = statement.signed("shuffler", self.keys.sign)
         envelope = json.dumps(signed.to_dict())
-        if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope):
+        if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope, known):
             raise Problem("configuration-conflict")
         return signed
 
@@ -115,18 +115,23 @@ class Shuffler:
         if configuration.admission.kind == "everybody" and not configuration.recipe["front_noise"]:
             raise Problem("beyond-policy", "where everybody is admitted, only noise of the shuffler hides one user")
 
-    def _check_known(self, configuration: Configuration) -> None:
-        """A name belongs to the analyzer that used it first, and what was promised under it stays."""
+    def _check_known(self, configuration: Configuration) -> bytes | None:
+        """A name belongs to the analyzer that used it first, and what was promised under it stays.
+
+        Returns the hash of what it was compared with: that must still be so when it is written.
+        """
         envelope = self.store.configuration(configuration.experiment)
         if envelope is None:
-            return
-        known = Configuration.from_text(json.loads(envelope)["body"])
+            return None
+        statement = Statement("configuration", json.loads(envelope)["body"])
+        known = Configuration.from_text(statement.text)
         if configuration.keys["analyzer"].verify != known.keys["analyzer"].verify:
             raise Problem("configuration-conflict", "this name belongs to another analyzer")
         try:
             configuration.check_promise(known.promise)
         except BrokenPromise as error:
             raise Problem("broken-promise", str(error)) from None
+        return statement.hash
 
     def configuration(self, name: str, digest: bytes | None = None) -> dict[str, Any]:
         """The configuration that is served, or one by its hash: an envelope with both signatures."""
@@ -169,20 +174,31 @@ class Shuffler:
         users, slots = batch.mechanism.users, batch.shape.slots
         return NewBatch(batch.number, batch.hash, batch.pin, users, slots, length, expires, batch.text)
 
-    def countersign(self, name: str, statement: Statement) -> Statement:
-        """Sign the head of an analyzer's log too: one hash a number, and numbers never fall. Again is the same."""
+    def countersign(self, name: str, statement: Statement, lines: Sequence[bytes]) -> Statement:
+        """Sign the head of an analyzer's log too, if it extends the one that was signed last. Again is the same.
+
+        `lines` are the digests of the lines in between: no log that was countersigned can be written anew.
+        """
         configuration = Configuration.from_text(self.configuration(name)["body"])
         _signed(statement, "analyzer", configuration)
-        head = Head.from_statement(statement, name)
+        head, known = Head.from_statement(statement, name), self._head(name)
+        reached = known
+        for line in lines if head != known else ():
+            reached = reached.then(line)
         signed = statement.signed("shuffler", self.keys.sign)
-        known = self.store.put_head(name, head.number, head.hash, json.dumps(signed.to_dict()))
-        if known is not None:
+        if reached != head or not self.store.put_head(name, head, json.dumps(signed.to_dict()), known):
             raise Problem(
                 "head-conflict",
-                f"the log shown ends with record {head.number}, and record {known} of another log was countersigned: "
-                "the analyzer's store is older than its log was; restore its newest copy, or begin under a new name",
+                f"the log shown ends with record {head.number} and does not extend the one that was countersigned, "
+                f"which ends with record {known.number}: restore the analyzer's newest store, or begin under a new name",
             )
         return signed
+
+    def _head(self, name: str) -> Head:
+        envelope = self.store.head(name)
+        return (
+            Head() if envelope is None else Head.from_statement(Statement("head", json.loads(envelope)["body"]), name)
+        )
 
     def head(self, name: str) -> dict[str, Any]:
         """The newest head that was countersigned."""
@@ -331,6 +347,8 @@ class Shuffler:
     def part(self, name: str, number: int, part: int) -> bytes:
         """One part of a ready batch's messages."""
         state, _ = self._state(name, number)
+        if self.store.head(name) is None:
+            raise Problem("not-released", "the log is to be countersigned before anything is released")
         if state != "ready":
             raise Problem("already-released" if state == "released" else _GONE.get(state, "not-released"))
         found = self.store.part(name, number, part)

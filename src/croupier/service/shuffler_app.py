@@ -26,7 +26,7 @@ from croupier.service import meters, openapi
 from croupier.service.connections import most_held
 from croupier.service.grouping import Groups
 from croupier.service.meters import Meters
-from croupier.service.openapi import JSON, MESSAGES_TYPE
+from croupier.service.openapi import JSON, MESSAGES_TYPE, MOST_LINES
 from croupier.service.pool import Pool
 from croupier.service.problems import Problem, kind_of
 from croupier.service.settings import ShufflerSettings, admission_of, origins_of, store_url
@@ -275,8 +275,12 @@ class ShufflerApp:
 
     async def countersign(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)
-        statement = Statement.from_dict("head", await json_of(request))
-        signed = await asyncio.to_thread(self.shuffler.countersign, request.path_params["name"], statement)
+        body = await json_of(request)
+        statement, lines = Statement.from_dict("head", body.get("head")), body.get("lines")
+        if not isinstance(lines, list) or len(lines) > MOST_LINES:
+            raise Problem("bad-request", f"lines are at most {MOST_LINES} digests")
+        digests = [from_text("lines", line) for line in lines]
+        signed = await asyncio.to_thread(self.shuffler.countersign, request.path_params["name"], statement, digests)
         return JSONResponse(signed.to_dict())
 
     async def finish(self, request: Request) -> Response:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from croupier.noise import Source
 from croupier.noise.source import below
 from croupier.service.mixing import random_order, without_copies
+from croupier.service.records import Head
 from croupier.service.store.database import Database, StoreProblem
 from croupier.service.store.intake import Intake, close_offers
 from croupier.service.store.schema import (
@@ -109,14 +110,20 @@ class ShufflerStore:
 
     # Experiments and offers
 
-    def put_configuration(self, experiment: str, revision: int, digest: bytes, envelope: str) -> bool:
-        """Make this the current configuration; False when the revision is taken by another or an older one."""
+    def put_configuration(
+        self, experiment: str, revision: int, digest: bytes, envelope: str, known: bytes | None
+    ) -> bool:
+        """Make this the current configuration in the place of the one that was known, by its hash; False when the
+        revision is taken by another or an older one, or another than the known one is current now.
+        """
         with self.database.write() as connection:
             found = connection.execute(
                 select(EXPERIMENTS.c.hash, EXPERIMENTS.c.revision).where(EXPERIMENTS.c.name == experiment)
             ).first()
             if found is not None and found.hash == digest:
                 return True
+            if (None if found is None else found.hash) != known:
+                return False
             if found is not None and revision <= found.revision:
                 return False
             row = {"hash": digest, "experiment": experiment, "revision": revision, "envelope": envelope}
@@ -191,20 +198,20 @@ class ShufflerStore:
         with self.database.read() as connection:
             return connection.execute(query).scalar()
 
-    def put_head(self, experiment: str, number: int, digest: bytes, envelope: str) -> int | None:
-        """Keep the head of an analyzer's log; where it falls behind or differs, the number that is kept instead."""
+    def put_head(self, experiment: str, head: Head, envelope: str, known: Head) -> bool:
+        """Keep the head of an analyzer's log in the place of the one that was known; False when that is another now."""
         this = HEADS.c.experiment == experiment
-        row = {"experiment": experiment, "number": number, "hash": digest, "envelope": envelope}
+        row = {"experiment": experiment, "number": head.number, "hash": head.hash, "envelope": envelope}
         with self.database.write() as connection:
             query = select(HEADS.c.number, HEADS.c.hash).where(this)
-            known = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
-            if known is None:
-                connection.execute(insert(HEADS).values(row))
-            elif number < known.number or (number == known.number and digest != known.hash):
-                return int(known.number)
-            elif number > known.number:
+            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if (Head() if found is None else Head(*found)) != known:
+                return False
+            if found is None:
+                connection.execute(self.database.insert(HEADS).values(row))
+            elif head != known:
                 connection.execute(update(HEADS).where(this).values(row))
-        return None
+        return True
 
     def head(self, experiment: str) -> str | None:
         """The envelope of the newest head."""

@@ -331,6 +331,19 @@ ABSURD = {
 }
 
 
+def test_a_promise_in_other_digits_is_refused_by_name(world):
+    """1 for 1.0 is no difference that a comparison of numbers finds: it ended in an answer that never came."""
+    body = json.loads(world.signed.text) | {"revision": 1}
+    body["privacy"]["epsilon"] = int(body["privacy"]["epsilon"])
+    with pytest.raises(Problem, match=r"privacy.epsilon was 2.0, and is 2$") as refused:
+        world.shuffler.register("colours", Statement.of("configuration", body).signed("analyzer", SIGN()))
+    assert refused.value.token == "broken-promise"
+    body = json.loads(world.signed.text) | {"revision": 1}
+    body["recipe"]["more"] = None
+    with pytest.raises(Problem, match=r"recipe.more was None"):
+        world.shuffler.register("colours", Statement.of("configuration", body).signed("analyzer", SIGN()))
+
+
 def test_bits_of_a_random_number_are_affordable_only_while_their_table_is_small():
     """The table holds 256 entries times the variance: at a deviation of 2¹² it took 34 s and more than 11 GB."""
     assert SparseBits(10**7, 4.0**7 / 10**7).affordable

@@ -320,7 +320,8 @@ def _difference(promised: str, found: Configuration) -> str:
     """The first thing that differs, as `privacy.epsilon was 1.0, and is 2.0`."""
     was, now, path = json.loads(promised), json.loads(found.promise), []
     while isinstance(was, dict) and isinstance(now, dict):
-        key = next(key for key in sorted({*was, *now}) if was.get(key) != now.get(key))
+        # As they are written: 1 and 1.0 are equal and their texts are not; null is not nothing.
+        key = next(key for key in sorted({*was, *now}) if repr(was.get(key, ...)) != repr(now.get(key, ...)))
         path.append(key)
         was, now = was.get(key), now.get(key)
     return f"{'.'.join(path)} was {was!r}, and is {now!r}"

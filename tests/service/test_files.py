@@ -124,7 +124,7 @@ def test_the_order_of_release_is_uniform_and_independent_of_arrival(kind, tmp_pa
 
     users, rounds = 6, 99
     store = ShufflerStore(new_store(kind, tmp_path), secure(), KEY)
-    store.put_configuration("e", 0, b"c" * 32, "{}")
+    store.put_configuration("e", 0, b"c" * 32, "{}", None)
     table = [[0] * (2 * users) for _ in range(2 * users)]
     follows = 0
     for number in range(rounds):

@@ -159,22 +159,31 @@ def test_a_cut_transcript_says_so_and_is_refused_by_who_knows_a_later_head(lines
     assert "not compared: --analyzer KEY" in out
 
 
-def test_the_shuffler_countersigns_one_hash_a_number_and_no_number_falls(sqlite_url):
+def test_the_shuffler_countersigns_what_extends_the_last_head_and_nothing_else(sqlite_url):
     world = World(ShufflerStore(sqlite_url, secure(), bytes(32)))
     name, sign = world.plan.name, keys_of("analyzer").sign
 
-    def shown(number, digest=bytes(32), key=sign):
-        return world.shuffler.countersign(name, Head(number, digest).statement(name).signed("analyzer", key))
+    digests = [bytes([number]) * 32 for number in range(10)]
+    heads = [Head()]
+    for digest in digests:
+        heads.append(heads[-1].then(digest))
+
+    def shown(head, lines, key=sign):
+        return world.shuffler.countersign(name, head.statement(name).signed("analyzer", key), lines)
 
     with pytest.raises(Problem, match="no log of it"):
         world.shuffler.head(name)
-    for number in (3, 3, 7):
-        assert set(shown(number).signatures) == {"analyzer", "shuffler"}
-    for number, digest in ((6, bytes(32)), (0, bytes(32)), (7, bytes([1]) * 32)):
+    for begin, end in ((0, 4), (4, 4), (4, 8)):
+        assert set(shown(heads[end], digests[begin:end]).signatures) == {"analyzer", "shuffler"}
+    # Said again after its answer was lost.
+    assert shown(heads[8], digests[4:8])
+    other = heads[8].then(bytes(32))
+    wrong = [(heads[7], []), (heads[4], digests[:4]), (Head(7, bytes(32)), []), (heads[9], []), (heads[9], digests[:9])]
+    for head, lines in [*wrong, (other, digests[8:9]), (Head(20, bytes(32)), [])]:
         with pytest.raises(Problem, match="head-conflict"):
-            shown(number, digest)
+            shown(head, lines)
     with pytest.raises(Problem, match="bad-signature"):
-        shown(9, key=make_stranger())
+        shown(heads[9], digests[8:9], key=make_stranger())
     assert Head.from_statement(Statement.from_dict("head", world.shuffler.head(name)), name).number == 7
 
 

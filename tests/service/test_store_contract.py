@@ -37,7 +37,7 @@ def arrival(who, offer=0, batches=(0,), token=None, report=None):
 @pytest.fixture
 def store(store_url):
     found = ShufflerStore(store_url, secure(), KEY)
-    found.put_configuration("e", 0, b"c" * 32, "{}")
+    found.put_configuration("e", 0, b"c" * 32, "{}", None)
     yield found
     found.close()
 
@@ -199,10 +199,10 @@ def test_offers_and_configurations_are_put_once_and_again_is_the_same(store):
     assert not store.put_offer("e", 1, "p", [batch(name=b"changed")])
     assert store.offer("e", 1) is None
     assert store.offer("e", 0) == "o"
-    assert store.put_configuration("e", 0, b"c" * 32, "{}")
-    assert not store.put_configuration("e", 0, b"d" * 32, "{}")
-    assert store.put_configuration("e", 1, b"d" * 32, '{"new": 1}')
-    assert not store.put_configuration("e", 0, b"c" * 31, "{}")
+    assert store.put_configuration("e", 0, b"c" * 32, "{}", None)
+    assert not store.put_configuration("e", 0, b"d" * 32, "{}", b"c" * 32)
+    assert store.put_configuration("e", 1, b"d" * 32, '{"new": 1}', b"c" * 32)
+    assert not store.put_configuration("e", 0, b"c" * 31, "{}", b"d" * 32)
     assert store.configuration("e") == '{"new": 1}'
     assert store.configuration("e", b"c" * 32) == "{}"
     assert store.configuration("e", b"x" * 32) is None
@@ -228,7 +228,7 @@ def test_spent_tokens_are_forgotten_when_they_are_void_anyway(store):
 
 def test_everything_is_there_after_a_restart(store_url):
     first = ShufflerStore(store_url, secure(), KEY)
-    first.put_configuration("e", 0, b"c" * 32, "{}")
+    first.put_configuration("e", 0, b"c" * 32, "{}", None)
     first.put_offer("e", 0, "o", [batch(users=3)])
     first.accept([arrival(1), arrival(2)])
     # No close: the process just ends, and another one has opened the store.
@@ -244,7 +244,7 @@ def test_everything_is_there_after_a_restart(store_url):
 def test_several_workers_fill_a_batch_to_exactly_its_users(store_url):
     """Each worker has a store of its own on the same database; 60 reports race for 25 places."""
     stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(3)]
-    stores[0].put_configuration("e", 0, b"c" * 32, "{}")
+    stores[0].put_configuration("e", 0, b"c" * 32, "{}", None)
     stores[0].put_offer("e", 0, "o", [batch(users=25)])
     outcomes, failures = [], []
 
@@ -276,7 +276,7 @@ def test_several_workers_fill_a_batch_to_exactly_its_users(store_url):
 
 def test_the_same_token_at_two_workers_counts_once(store_url):
     stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(2)]
-    stores[0].put_configuration("e", 0, b"c" * 32, "{}")
+    stores[0].put_configuration("e", 0, b"c" * 32, "{}", None)
     stores[0].put_offer("e", 0, "o", [batch(users=100)])
     outcomes = []
     barrier = threading.Barrier(2)
@@ -408,7 +408,7 @@ def test_a_commit_whose_answer_is_lost_loses_no_report(store, monkeypatch):
 
 def test_one_ticket_spent_in_two_batches_at_the_same_moment_counts_once_and_harms_nobody(store_url):
     stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(2)]
-    stores[0].put_configuration("e", 0, b"c" * 32, "{}")
+    stores[0].put_configuration("e", 0, b"c" * 32, "{}", None)
     for number in range(2):
         stores[0].put_offer("e", number, "o", [batch(number, users=1000, name=b"b%d" % number)])
     outcomes, failures = [], []

@@ -132,9 +132,10 @@ class Account:
     def __post_init__(self) -> None:
         self.period = max(self.period, self.limits.shortest_period)
         if self.path is not None:
-            self.path = Path(self.path)
-            if not self.path.name:
+            if not Path(self.path).name:
                 raise InvalidParameter("account", str(self.path), "the path of a file")
+            # One file has one lock, whatever path leads to it.
+            self.path = Path(self.path).resolve()
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._take_lock()
@@ -206,8 +207,8 @@ class Account:
             now = self.clock()
             turn = Paid(pending.experiment, epsilon, delta, _named(batches), now)
             self._payable(turn)
-            # Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing is
-            # charged, or during one charge, does no harm.
+            # Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing
+            # is charged, or during one charge, does no harm.
             before = max((one.since(now) for one in self.turns), default=now)
             oldest = min(now, before) - max(self.limits.longest_period, self.period)
             self.turns = [*(one for one in self.turns if one.since(now) > oldest), turn]

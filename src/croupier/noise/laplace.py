@@ -140,7 +140,7 @@ class PolyaDifference(Noise):
 
     @property
     def affordable(self) -> bool:
-        return self.part.odds <= 2.0**17 and self.std <= 2.0**24
+        return self.part.odds <= 2.0**14 and self.std <= 2.0**24
 
     @property
     def log_ratio_bound(self) -> Number:

@@ -218,11 +218,8 @@ class Analyzer:
         while True:
             stop = min(reached + MOST_LINES, last)
             head = Head(stop, run.hashes[stop])
-            asked, lines = (
-                head.statement(live.name).signed("analyzer", self.keys.sign),
-                run.digests[reached + 1 : stop + 1],
-            )
-            signed = await self.link.witness(live.name, asked, lines)
+            shown = head.statement(live.name).signed("analyzer", self.keys.sign)
+            signed = await self.link.witness(live.name, shown, run.digests[reached + 1 : stop + 1])
             signed.check("shuffler", Configuration.from_text(live.configured.text).verify_keys["shuffler"])
             if Head.from_statement(signed, live.name) != head:
                 raise CroupierError(f"the shuffler countersigned another head than that of record {head.number}")

@@ -9,6 +9,8 @@ from croupier.checks import CroupierError
 from croupier.client.configuration import Batch, Configuration
 from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement, to_text
+from croupier.client.wire import Reporting
+from croupier.protocols import HistogramMechanism
 
 
 class BadRelease(CroupierError):
@@ -41,9 +43,18 @@ def check_decoded(batch: Batch, decoded: int | Sequence[int], damaged: int) -> N
     """
     mechanism = batch.mechanism
     low, high = mechanism.possible
-    for number in (decoded,) if isinstance(decoded, int) else decoded:
+    numbers = [decoded] if isinstance(decoded, int) else list(decoded)
+    if (len(numbers), isinstance(decoded, int)) != _due(mechanism):
+        raise BadRelease(f"{len(numbers)} numbers came out, which is not what a batch of these gives")
+    for number in numbers:
         if not low <= number <= high:
             raise BadRelease(f"{number} came out, and a batch of {mechanism.users} users lies in [{low}, {high}]")
     bad = max(mechanism.users - mechanism.honest, mechanism.users // 10)
     if damaged > bad * batch.shape.slots:
         raise BadRelease(f"{damaged} messages are damaged, and {bad} users send {bad * batch.shape.slots}")
+
+
+def _due(mechanism: Reporting) -> tuple[int, bool]:
+    """How many numbers a batch gives, and whether it is a single one and no list."""
+    counted = isinstance(mechanism, HistogramMechanism)
+    return (mechanism.size, False) if counted else (1, True)  # type: ignore[union-attr]

@@ -34,7 +34,7 @@ class BadRecord(CroupierError):
 class Head:
     """The end of a log: the number of its last line, and the hash of all lines.
 
-    Each line's digest is hashed together with the hash before it: a list of digests shows that one head extends another.
+    Each line's digest is hashed together with the hash before it, so digests show that one head extends another.
 
     >>> head = Head()
     >>> key = Ed25519PrivateKey.from_private_bytes(bytes(32))

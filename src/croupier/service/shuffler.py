@@ -189,8 +189,8 @@ class Shuffler:
         if reached != head or not self.store.put_head(name, head, json.dumps(signed.to_dict()), known):
             raise Problem(
                 "head-conflict",
-                f"the log shown ends with record {head.number} and does not extend the one that was countersigned, "
-                f"which ends with record {known.number}: restore the analyzer's newest store, or begin under a new name",
+                f"the log shown ends with record {head.number}, and does not extend the one that was countersigned "
+                f"up to record {known.number}: restore its newest copy, or begin under a new name",
             )
         return signed
 
@@ -347,8 +347,8 @@ class Shuffler:
     def part(self, name: str, number: int, part: int) -> bytes:
         """One part of a ready batch's messages."""
         state, _ = self._state(name, number)
-        if self.store.head(name) is None:
-            raise Problem("not-released", "the log is to be countersigned before anything is released")
+        if state == "ready" and not self.store.may_pull(name, number):
+            raise Problem("not-released", "the log is to be countersigned before the next batch is pulled")
         if state != "ready":
             raise Problem("already-released" if state == "released" else _GONE.get(state, "not-released"))
         found = self.store.part(name, number, part)

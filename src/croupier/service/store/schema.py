@@ -129,6 +129,8 @@ HEADS = Table(
     Column("number", BigInteger, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("envelope", Text, nullable=False),
+    Column("pulled", BigInteger, nullable=False, server_default="-1"),
+    Column("pulled_at", BigInteger, nullable=False, server_default="-1"),
 )
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
 

@@ -117,9 +117,8 @@ class ShufflerStore:
         revision is taken by another or an older one, or another than the known one is current now.
         """
         with self.database.write() as connection:
-            found = connection.execute(
-                select(EXPERIMENTS.c.hash, EXPERIMENTS.c.revision).where(EXPERIMENTS.c.name == experiment)
-            ).first()
+            query = select(EXPERIMENTS.c.hash, EXPERIMENTS.c.revision).where(EXPERIMENTS.c.name == experiment)
+            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
             if found is not None and found.hash == digest:
                 return True
             if (None if found is None else found.hash) != known:
@@ -211,6 +210,18 @@ class ShufflerStore:
                 connection.execute(self.database.insert(HEADS).values(row))
             elif head != known:
                 connection.execute(update(HEADS).where(this).values(row))
+        return True
+
+    def may_pull(self, experiment: str, batch: int) -> bool:
+        """Whether a batch may leave: the one that left last may again, another when a head was kept since."""
+        this = HEADS.c.experiment == experiment
+        with self.database.write() as connection:
+            query = select(HEADS.c.number, HEADS.c.pulled, HEADS.c.pulled_at).where(this)
+            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if found is None or (found.pulled != batch and found.number <= found.pulled_at):
+                return False
+            if found.pulled != batch:
+                connection.execute(update(HEADS).where(this).values(pulled=batch, pulled_at=found.number))
         return True
 
     def head(self, experiment: str) -> str | None:

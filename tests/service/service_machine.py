@@ -100,6 +100,7 @@ class Servers:
             shuffler=SHUFFLER,
             url=ANALYZER,
             openers=0,
+            plain_http=True,
         )
         self.wire = Wire(self)
         self.http = httpx.AsyncClient(transport=self.wire)

@@ -53,11 +53,11 @@ def open_report(experiment: str, body: bytes, shuffler: Keys) -> Report:
 def read_report(experiment: str, body: bytes, offer: Offer, shuffler: Keys, analyzer: Keys) -> Sent:
     """Open an upload with both servers' keys."""
     report = open_report(experiment, body, shuffler)
-    hashes = {batch.number: batch.hash for batch in offer.batches}
+    pinned = {batch.number: (batch.pin, batch.hash) for batch in offer.batches}
     own = analyzer.newest(SUITE).private
     said = {}
     for part in report.parts:
-        info = message_info(experiment, offer.configuration, hashes[part.batch])
+        info = message_info(experiment, *pinned[part.batch])
         said[part.batch] = tuple(_opened(own, message, info) for message in part.messages)
     sealed = {part.batch: part.messages for part in report.parts}
     return Sent(experiment, report.report, report.token, report.offer, sealed, said)

@@ -16,7 +16,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from croupier.service.connections import Bounded, new_loop
-from croupier.service.web import Meters, add_handlers, body_of
+from croupier.service.meters import Meters
+from croupier.service.web import add_handlers, body_of
 
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n"
 READ = b"POST /read HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
@@ -32,8 +33,8 @@ class Quick(Bounded):
 class Server:
     """A small server: `/` answers, `/read` reads, `/hold` answers when it is let, `/much` answers much."""
 
-    def __init__(self, protocol: type[Bounded] = Quick) -> None:
-        self.meters, self.let = Meters(), threading.Event()
+    def __init__(self, protocol: type[Bounded] = Quick, **options: Any) -> None:
+        self.meters, self.let = Meters(("problems",)), threading.Event()
         routes = [
             Route("/", self._hello),
             Route("/read", self._read, methods=["POST"]),
@@ -43,7 +44,8 @@ class Server:
         app = Starlette(routes=routes)
         add_handlers(app, self.meters)
         self.listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
+        options |= {"ws": "none", "lifespan": "off", "log_config": None, "access_log": False}
+        config = uvicorn.Config(app, http=protocol, **options)
         self.server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run)
 

@@ -18,7 +18,8 @@ from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement, to_text
 from croupier.client.steps import Device, Response
 from croupier.client.wire import REAL, front_slots, message_info, shape, slots
-from croupier.noise import Noise, secure, seeded
+from croupier.noise import Noise, SparseBits, secure, seeded
+from croupier.privacy.pairs import directed_pair
 from croupier.protocols import protocol
 from croupier.protocols.wire import RESIDUE
 from croupier.service import keys as key_files
@@ -328,6 +329,14 @@ ABSURD = {
     "more messages than fit on average": ("counted-messages", {"family": "Poisson", "rate": 5000}),
     "counts with a tail without end": ("counted-messages", {"family": "Polya", "r": 1e-9, "scale": 10**12}),
 }
+
+
+def test_bits_of_a_random_number_are_affordable_only_while_their_table_is_small():
+    """The table holds 256 entries times the variance: at a deviation of 2¹² it took 34 s and more than 11 GB."""
+    assert SparseBits(10**7, 4.0**7 / 10**7).affordable
+    assert len(directed_pair(SparseBits(10**7, 4.0**5 / 10**7), 2).losses) < 300 * 4**5
+    assert not SparseBits(2 * 3000 * 4000, 0.69).affordable
+    assert not SparseBits(10**7, 4.0**10 / 10**7).affordable
 
 
 @pytest.mark.parametrize("absurd", ABSURD)

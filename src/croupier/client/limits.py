@@ -70,7 +70,7 @@ class Limits:
 
     def check_address(self, url: str) -> None:
         """Refuse an address that others on the way could read along."""
-        if not self.plain_http and not url.startswith("https://") and not _on_this_machine(url):
+        if not self.plain_http and not url.startswith("https://") and not on_this_machine(url):
             raise BeyondLimits(f"{url} is plain http beyond this machine, and this device accepts https only")
 
     def check_offer(self, offer: Offer) -> None:
@@ -114,7 +114,8 @@ class Limits:
             yield "the front adds no noise of its own, so that strangers without noise could tell this device's value"
 
 
-def _on_this_machine(url: str) -> bool:
+def on_this_machine(url: str) -> bool:
+    """Whether what goes to this address stays here: 127.0.0.0/8, ::1 or localhost."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback

@@ -142,8 +142,8 @@ class SparseBits(Noise):
 
     @property
     def affordable(self) -> bool:
-        # Below a rate of 1 the loss is added up over every number of bits sent.
-        return self.std <= (2.0**24 if self.rate == 1 else 2.0**12)
+        # Below a rate of 1 the loss is added up over every number of bits sent: 256 entries times the variance.
+        return self.std <= (2.0**24 if self.rate == 1 else 2.0**8)
 
     @property
     def support(self) -> tuple[int | None, int | None]:

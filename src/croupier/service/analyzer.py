@@ -163,6 +163,9 @@ class Analyzer:
             wanted = live.plan.configuration(known.revision + 1, live.arms, self._site)
         signed = await self.link.register(live.name, wanted.statement().signed("analyzer", self.keys.sign))
         signed.check_both(wanted.verify_keys)
+        if known is not None:
+            # A log that is older than the one that was countersigned must not go on as if nothing had been lost.
+            await self._witnessed(live)
         if wanted != known:
             await live.record("configured", configuration=signed.to_dict())
         # An operator may have added an arm meanwhile: it waits for the next revision.

@@ -33,6 +33,8 @@ LEAST_READ = 2**15
 """An answer of which less than this is read in `UNREAD_SECONDS` is not read."""
 LOOK_SECONDS = 1.0
 SHUTDOWN_SECONDS = 5.0
+SHARE = 16
+"""This part of the connections makes room at a time."""
 
 
 class Refused(Exception):
@@ -40,36 +42,44 @@ class Refused(Exception):
 
 
 class Watch:
-    """All connections of a process, and those that owe it something: in the order they began to, with their times."""
+    """Looks at all connections of a process once in a while, instead of a timer for each request."""
 
     def __init__(self, connections: set[Any], most: int) -> None:
-        self.connections, self.most = connections, most
-        self.owing: dict[Bounded, float] = {}
-        self._looks = False
+        self._connections, self._most = connections, most
+        self._looks = self._full = False
+        self._spare = 0
+        """Connections that were told to go, and may not be gone yet."""
 
     def admit(self, new: Bounded) -> None:
         """Make room for a connection, or refuse it."""
         if not self._looks:
             self._look_later(new.loop, new.look_seconds)
-        if len(self.connections) > self.most:
-            oldest = next(iter(self.owing), None)
-            if oldest is None:
+        if len(self._connections) > self._most:
+            if not self._spare and not self._full:
+                self._make_room(new.loop.time(), new)
+            if self._full:
                 new.refuse(503)
-                return
-            del self.owing[oldest]
-            oldest.refuse(408)
+            else:
+                self._spare -= 1
+
+    def _make_room(self, now: float, new: Bounded) -> None:
+        """The connections that have kept us waiting for longest go, several at once: to find them takes time."""
+        others = (one for one in self._connections if one is not new and not one.transport.is_closing())
+        waiting = sorted((one for one in others if one.waits(now)), key=lambda one: one.since)
+        told = waiting[: max(1, self._most // SHARE)]
+        for one in told:
+            one.refuse(408)
+        # Where nobody waits, nobody need be asked again until the next look.
+        self._spare, self._full = len(told), not told
 
     def _look(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        """Once in a while, instead of a timer for each request."""
-        self._looks = False
-        if self.connections:
+        self._looks = self._full = False
+        self._spare = 0
+        if self._connections:
             self._look_later(loop, seconds)
         now = loop.time()
-        for late in [one for one, due in self.owing.items() if due <= now]:
-            del self.owing[late]
-            late.refuse(408)
-        for connection in list(self.connections):
-            connection.end_if_unread(now)
+        for connection in list(self._connections):
+            connection.look(now)
 
     def _look_later(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self._looks = True
@@ -93,19 +103,18 @@ class Bounded(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._watch: Watch = vars(server_state).setdefault("watch", Watch(self.connections, most_connections()))
         self._left = self.most_head
-        self._whole = True
-        """Every request that was begun has come to its end."""
         self._earlier: list[RequestResponseCycle] = []
         """Requests whose answers come before the newest one's."""
+        self._seen: tuple[RequestResponseCycle | None, float] = None, self.head_seconds
+        self.since = self.loop.time()
+        """When it was first seen to wait for what it waits for."""
         self._unread, self._unread_since = 0, 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._watch.admit(self)
-        self._owes(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._watch.owing.pop(self, None)
         for cycle in self._earlier:
             cycle.disconnected = True
             cycle.message_event.set()
@@ -132,44 +141,54 @@ class Bounded(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.headers) > self.most_lines:
             self._stop(431)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._earlier = [*(one for one in self._earlier if not one.response_complete), self.cycle]
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self._earlier = [*(one for one in self._earlier if not one.response_complete), cycle]
             if len(self._earlier) > self.most_pipelined:
                 self._stop(429)
         super().on_headers_complete()
-        self._left, self._whole = self.most_head, False
-        self._owes(MESSAGE_SECONDS)
+        self._left = self.most_head
 
     def on_body(self, body: bytes) -> None:
         self._left = self.most_head
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._left, self._whole = self.most_head, True
-        if self.cycle.response_complete:
-            self._owes(self.head_seconds)
+    # What it waits for, and how it ends
+
+    def waits(self, now: float) -> float:
+        """How many seconds it may keep us waiting from `since` on; 0 when it is we who are at work."""
+        cycle = self.cycle
+        answered = cycle is None or cycle.response_complete
+        if cycle is not None and cycle.more_body:
+            seconds = self.linger_seconds if answered else MESSAGE_SECONDS
         else:
-            self._watch.owing.pop(self, None)
+            seconds = self.head_seconds if answered else 0.0
+        if self._seen != (cycle, seconds):
+            self._seen, self.since = (cycle, seconds), now
+        return seconds
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
-            self._owes(self.head_seconds if self._whole else self.linger_seconds)
-
-    # How it ends
+    def look(self, now: float) -> None:
+        """End a connection that has kept us waiting for too long, or does not read what it asked for."""
+        seconds = self.waits(now)
+        if seconds and now - self.since > seconds:
+            self.refuse(408)
+        size = self.transport.get_write_buffer_size()
+        if not self._unread or not size or size <= self._unread - LEAST_READ:
+            self._unread, self._unread_since = size, now
+        elif now - self._unread_since > self.unread_seconds:
+            self.transport.abort()
 
     def refuse(self, status: int) -> None:
         """Close, and say why where that can be told from another request's answer."""
         if self.transport.is_closing():
             return
         cycle = self.cycle
-        if self._whole:
+        if cycle is None or not cycle.more_body:
             free = cycle is None or cycle.response_complete
         else:
             free = not (cycle.response_started or self.pipeline)
         # Who has begun nothing is told nothing when it takes too long.
-        idle = status == 408 and self._whole and self._left == self.most_head
+        idle = status == 408 and self._left == self.most_head and (cycle is None or cycle.response_complete)
         if free and not idle:
             self.transport.write(_refusal(status))
         self.transport.close()
@@ -182,20 +201,9 @@ class Bounded(HttpToolsProtocol):
         self._unread = 0
         super().resume_writing()
 
-    def end_if_unread(self, now: float) -> None:
-        """End a connection whose other side does not read what it asked for."""
-        size = self.transport.get_write_buffer_size()
-        if not self._unread or not size or size <= self._unread - LEAST_READ:
-            self._unread, self._unread_since = size, now
-        elif now - self._unread_since > self.unread_seconds:
-            self.transport.abort()
-
     def _stop(self, status: int) -> None:
         self.refuse(status)
         raise Refused
-
-    def _owes(self, seconds: float) -> None:
-        self._watch.owing[self] = self.loop.time() + seconds
 
 
 def _refusal(status: int) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, disable_created_metrics, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from starlette.responses import Response
 
@@ -22,8 +22,8 @@ SHARED = "PROMETHEUS_MULTIPROC_DIR"
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 COUNTERS = {
-    "assignments": ((), "Turns that were given out"),
-    "reports": (("outcome",), "Reports, by what became of them"),
+    "assignments": ((), "Turns that were given out, in steps of 32"),
+    "reports": (("outcome",), "Reports, by what became of them, in steps of 32"),
     "batches": (("outcome",), "Batches that were closed or expired"),
     "problems": (("outcome",), "Refusals, by name"),
 }
@@ -40,6 +40,11 @@ GAUGES = {
 SHUFFLER = ("assignments", "reports", "batches", "problems", "ready", "waiting_seconds")
 ANALYZER = ("problems", *GAUGES)
 """What each server has of these."""
+
+STEP = 32
+"""Counts that rise with each report are public in steps of so many."""
+COARSE = ("croupier_assignments", "croupier_reports")
+"""Counters that are told in steps."""
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -78,7 +83,20 @@ class Meters:
         """All of it, of all workers, as Prometheus reads it."""
         if self._directory:
             _forget_the_dead(self._directory)
-        return Response(generate_latest(self._registry), media_type=TEXT_TYPE)
+        return Response(generate_latest(_Coarse(self._registry)), media_type=TEXT_TYPE)
+
+
+class _Coarse:
+    """A registry's metrics; what comes with each report is told in steps, or anybody could see when one came."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            if family.name in COARSE:
+                family.samples = [one._replace(value=one.value // STEP * STEP) for one in family.samples]
+            yield family
 
 
 @contextmanager

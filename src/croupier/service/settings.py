@@ -9,13 +9,12 @@ import tomllib
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
 from croupier.client.configuration import ADMISSIONS, Admission
+from croupier.client.limits import on_this_machine
 from croupier.client.sealing import DEFAULT_SUITE, SUITES
 from croupier.service.keys import public_key
 
@@ -245,17 +244,8 @@ def _web_address(name: str, value: str) -> None:
         raise InvalidParameter(name, value, "an http or https address")
 
 
-def on_this_machine(host: str) -> bool:
-    """Whether what goes to this host stays here: 127.0.0.0/8, ::1 or localhost."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _listens_in_private(settings: ShufflerSettings | AnalyzerSettings) -> None:
-    host, _ = address(settings.listen)
-    if not (on_this_machine(host) or settings.certificate or settings.plain_http):
+    if not (on_this_machine(f"http://{settings.listen}") or settings.certificate or settings.plain_http):
         raise InvalidParameter(
             "listen",
             settings.listen,
@@ -268,17 +258,10 @@ def _asks_in_private(settings: AnalyzerSettings) -> None:
     """The secret that the analyzer shows the shuffler must not be read on its way."""
     name = "shuffler_internal" if settings.shuffler_internal else "shuffler"
     url = getattr(settings, name)
-    if not (url.startswith("https://") or on_this_machine(_host(url)) or settings.plain_http):
+    if not (url.startswith("https://") or on_this_machine(url) or settings.plain_http):
         raise InvalidParameter(
             name, url, "an https address, unless plain_http = true says that the way there is encrypted"
         )
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _secret(name: str, value: str) -> None:

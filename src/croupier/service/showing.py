@@ -26,7 +26,7 @@ class Shown:
 
     def __init__(self, live: Live) -> None:
         self.live = live
-        self._version, self._body, self._text = -1, state(live), b""
+        self._version, self._text = -1, b""
         self._asked: tuple[Any, ...] = ()
         self._answer = b""
 
@@ -34,10 +34,7 @@ class Shown:
         """Everything that the dashboard shows, as JSON."""
         live = self.live
         if self._version != live.version:
-            if not live.stale:
-                # Else a change is on its way to the disk: it is not shown before it is there.
-                self._body = state(live)
-            self._version, self._text = live.version, _json(self._body | {"trouble": live.trouble})
+            self._version, self._text = live.version, _json(state(live))
         return self._text
 
     def participation(self) -> bytes:

@@ -29,6 +29,7 @@ from croupier.client.signing import BadSignature, Statement, to_text
 from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, front_slots, report_info, upload_bytes
 from croupier.service import tickets, tokens
 from croupier.service.keys import Keys
+from croupier.service.meters import STEP
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.opening import Job, open_all
 from croupier.service.problems import Problem
@@ -38,8 +39,6 @@ from croupier.service.store import Arrival, Closing, NewBatch, ShufflerStore, St
 VERSION = 2
 DAY = 86_400
 EIGHTHS = 8
-COARSE = 32
-"""Totals of an experiment are told in steps of so many."""
 GRID = 10
 """Turns are due at one of about this many moments a period, so that they can be counted together."""
 
@@ -317,7 +316,7 @@ class Shuffler:
         if finished is None:
             raise Problem("unknown-experiment")
         assigned, accepted = self.store.plays(name)
-        assigned, accepted = (total // COARSE * COARSE for total in (assigned, accepted))
+        assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
         batches = [_standing(one) for one in self.store.standings(name, since, most)]
         return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
 

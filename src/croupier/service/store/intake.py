@@ -22,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 from croupier.noise import Source
 from croupier.service.mixing import mixed
 from croupier.service.store.database import Database
-from croupier.service.store.schema import BATCHES, ISSUED, OFFERS, POOLS, SPENT, Arrival, pool_place
+from croupier.service.store.schema import BATCHES, ISSUED, OFFERS, POOLS, SPENT, TOTALS, Arrival, pool_place
 from croupier.service.store.vault import Vault
 
 POOL_BYTES = 2**15
@@ -171,24 +171,32 @@ def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, 
     turns = Counter((one.experiment, one.offer, one.due) for one in taken)
     connection.execute(_COUNT_TURN, [{"e": e, "o": o, "d": d, "k": k} for (e, o, d), k in sorted(turns.items())])
     rows = []
+    closed: dict[str, set[int]] = defaultdict(set)
     for experiment, number in sorted({(one.experiment, number) for one in taken for number, _ in one.parts}):
         batch = batches[experiment, number]
         full = batch["received"] >= batch["users"]
         state = {"now_received": batch["received"], "now_state": "closed" if full else "open"}
         rows.append({"e": experiment, "b": number} | state)
         if full:
-            close_offers(connection, experiment, {number})
+            closed[experiment].add(number)
     connection.execute(_COUNT_BATCH, rows)
+    for experiment, numbers in closed.items():
+        close_offers(connection, experiment, numbers)
 
 
 def close_offers(connection: Connection, experiment: str, gone: set[int]) -> None:
-    """An offer ends with the first of its batches."""
+    """An offer ends with the first of its batches; then its counts stand."""
     query = select(OFFERS.c.number, OFFERS.c.batches).where(OFFERS.c.experiment == experiment, OFFERS.c.open)
     ended = [row.number for row in connection.execute(query) if gone & set(json.loads(row.batches))]
-    if ended:
-        connection.execute(
-            update(OFFERS).where(OFFERS.c.experiment == experiment, OFFERS.c.number.in_(ended)).values(open=False)
-        )
+    # Another transaction may end some of them at this moment: then they are counted there.
+    these = (OFFERS.c.experiment == experiment, OFFERS.c.number.in_(ended), OFFERS.c.open)
+    counts = update(OFFERS).where(*these).values(open=False).returning(OFFERS.c.assigned, OFFERS.c.accepted)
+    if found := connection.execute(counts).all() if ended else []:
+        more = {
+            "assigned": TOTALS.c.assigned + sum(row.assigned for row in found),
+            "accepted": TOTALS.c.accepted + sum(row.accepted for row in found),
+        }
+        connection.execute(update(TOTALS).where(TOTALS.c.experiment == experiment).values(more))
 
 
 def _decide(

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Float,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -52,6 +53,7 @@ OFFERS = Table(
     Column("open", Boolean, nullable=False),
     Column("assigned", BigInteger, nullable=False),
     Column("accepted", BigInteger, nullable=False),
+    Index("offers_open", "experiment", "open"),
 )
 BATCHES = Table(
     "batches",
@@ -111,6 +113,14 @@ HOLDERS = Table(
     Column("offer", BigInteger, nullable=False),
     Column("due", BigInteger, nullable=False),
     sqlite_with_rowid=False,
+)
+TOTALS = Table(
+    # Of offers that have ended: there may be many of them, and everybody asks for the sums.
+    "totals",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("assigned", BigInteger, nullable=False),
+    Column("accepted", BigInteger, nullable=False),
 )
 HEADS = Table(
     "heads",

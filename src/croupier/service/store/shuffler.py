@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +28,7 @@ from croupier.service.store.schema import (
     POOLS,
     SEALS,
     SPENT,
+    TOTALS,
     Arrival,
     Closing,
     NewBatch,
@@ -71,8 +72,10 @@ _STANDINGS = (
     .order_by(BATCHES.c.number)
     .limit(bindparam("most"))
 )
-_PLAYS = select(func.coalesce(func.sum(OFFERS.c.assigned), 0), func.coalesce(func.sum(OFFERS.c.accepted), 0)).where(
-    OFFERS.c.experiment == bindparam("e")
+_PLAYS = (
+    select(OFFERS.c.assigned, OFFERS.c.accepted)
+    .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.open)
+    .union_all(select(TOTALS.c.assigned, TOTALS.c.accepted).where(TOTALS.c.experiment == bindparam("e")))
 )
 _FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
 _LONGEST_UPLOAD = select(EXPERIMENTS.c.longest_upload).where(EXPERIMENTS.c.name == bindparam("e"))
@@ -160,6 +163,8 @@ class ShufflerStore:
                 elif (found.hash, found.state, found.length) != (batch.hash, "open", batch.length):
                     connection.rollback()
                     return False
+            none = {"experiment": experiment, "assigned": 0, "accepted": 0}
+            connection.execute(self.database.insert(TOTALS).values(none).on_conflict_do_nothing())
             connection.execute(
                 insert(OFFERS).values(
                     experiment=experiment,
@@ -302,8 +307,8 @@ class ShufflerStore:
     def plays(self, experiment: str) -> tuple[int, int]:
         """Turns given out so far, and reports accepted."""
         with self.database.read() as connection:
-            assigned, accepted = connection.execute(_PLAYS, {"e": experiment}).one()
-        return int(assigned), int(accepted)
+            found = connection.execute(_PLAYS, {"e": experiment}).all()
+        return sum(row.assigned for row in found), sum(row.accepted for row in found)
 
     def full(self) -> list[tuple[str, int]]:
         """The batches that have all their reports and are not ready yet."""
@@ -437,12 +442,15 @@ class ShufflerStore:
         # In one order everywhere, so that no two transactions wait for each other.
         query = query.order_by(BATCHES.c.experiment, BATCHES.c.number)
         found = connection.execute(query if self.database.sqlite else query.with_for_update()).all()
+        dropped: dict[str, set[int]] = defaultdict(set)
         for experiment, number in found:
+            dropped[experiment].add(number)
             connection.execute(
                 update(BATCHES)
                 .where(BATCHES.c.experiment == experiment, BATCHES.c.number == number)
                 .values(state=state)
             )
             connection.execute(delete(POOLS).where(POOLS.c.experiment == experiment, POOLS.c.batch == number))
-            close_offers(connection, experiment, {number})
+        for experiment, numbers in dropped.items():
+            close_offers(connection, experiment, numbers)
         return len(found)

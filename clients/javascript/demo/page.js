@@ -143,6 +143,7 @@ async function begin() {
     `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}, in groups ` +
     `of ${recipe.smallest} people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest. ` +
     (recipe.front_noise ? "The first server adds as much noise again, in case they are not. " : "") +
+    "It holds while the two servers do not work together. " +
     ADMITTED[admission.kind];
   at("play").hidden = false;
   at("play").onclick = () => act(take);

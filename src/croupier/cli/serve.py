@@ -59,7 +59,9 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--settings", metavar="FILE", help="settings as TOML; see docs/service.md")
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
     settings = command.add_argument_group(
-        "settings", "of both servers unless it says whose; also in the settings' file and as CROUPIER_SHUFFLER_NAME"
+        "settings",
+        "of both servers unless it says whose; also in the settings' file, and as CROUPIER_SHUFFLER_NAME or "
+        "CROUPIER_ANALYZER_NAME",
     )
     from croupier.service.settings import reader
 

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
     given = {server: getattr(options, server) for server in SERVERS}
     trust = {server: public_key(server, key) for server, key in given.items() if key is not None}
-    head = None if options.head is None else public_key("head", options.head)
+    head = None if options.head is None else public_key("head", options.head, "a hash")
     with limited(float(positive("patience", options.patience))) as pace, _opened(options.transcript) as file:
         verdict = verify(pace.of(lines_of(file)), trust)
     if head is not None:
@@ -99,7 +99,7 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     print(f"  head         {verdict.head} (record {verdict.records - 1})")
     print(f"               the shuffler has countersigned {_part(verdict.countersigned, verdict.records)}")
     if shown is None:
-        print("               is more cut off? --front URL asks the shuffler for the newest head that it countersigned")
+        print("               not shown whether more was cut off: --front URL asks the shuffler for its newest head")
     else:
         print(f"               the newest head that the shuffler shows is that of record {shown}")
     for server, key in verdict.signers.items():
@@ -123,4 +123,4 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
 
 
 def _part(some: int, of: int) -> str:
-    return f"records 0 to {some - 1}; the {of - some} after that are the analyzer's alone" if some else "none of it yet"
+    return f"records 0 to {some - 1}; the rest ({of - some}) is the analyzer's alone" if some else "none of it yet"

@@ -288,7 +288,7 @@ class Account:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.close()
-            raise CroupierError(f"{self.path} is in use by another process") from None
+            raise CroupierError(f"{self.path} is in use by another process or client: close that one first") from None
 
     def _read(self, text: str) -> None:
         try:

@@ -94,7 +94,7 @@ class Admission:
     def __post_init__(self) -> None:
         one_of("admission", self.kind, ADMISSIONS)
         if (self.kind == "tickets") != (self.issuer is not None):
-            raise InvalidParameter("issuer", self.issuer, "a key with tickets, and left out otherwise")
+            raise InvalidParameter("issuer", self.issuer, "the issuer's key with tickets, and left out otherwise")
         if self.issuer is not None and len(self.issuer) != 32:
             raise InvalidParameter("issuer", to_text(self.issuer), "an Ed25519 public key of 32 bytes")
 

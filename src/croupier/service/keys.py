@@ -62,7 +62,8 @@ class Keys:
     def newest(self, suite_name: str) -> SealingKey:
         found = [key for key in self.sealing if key.suite == suite_name]
         if not found:
-            raise KeyProblem(f"there is no sealing key for {suite_name}")
+            made = f"`croupier serve keys DIR --suite {suite_name}` makes one"
+            raise KeyProblem(f"there is no sealing key for {suite_name}: {made}")
         return found[-1]
 
     def by_id(self, wanted: bytes) -> SealingKey | None:
@@ -121,8 +122,8 @@ def bearer(path: Path) -> str:
     return to_text(_read(path))
 
 
-def public_key(name: str, text: str) -> bytes:
-    """A public signing key as people paste it: base64, URL-safe or not, padded or not, or 64 hexadecimal digits.
+def public_key(name: str, text: str, what: str = "a public key") -> bytes:
+    """A public signing key, or a hash, as people paste it: base64, URL-safe or padded or not, or 64 hexadecimal digits.
 
     >>> public_key("analyzer", "00" * 32) == public_key("analyzer", "A" * 43) == bytes(32)
     True
@@ -134,7 +135,7 @@ def public_key(name: str, text: str) -> bytes:
     except InvalidParameter:
         data = b""
     if len(data) != 32:
-        raise InvalidParameter(name, text[:80], "a public key of 32 bytes, as base64 or 64 hexadecimal digits")
+        raise InvalidParameter(name, text[:80], f"{what} of 32 bytes, as base64 or 64 hexadecimal digits")
     return data
 
 

@@ -76,8 +76,9 @@ class Run:
         for what in ("program", "recipe", "privacy", "arms"):
             was, now = getattr(begun, what), getattr(self.plan, "parameters" if what == "program" else what)
             if was != now:
-                name = self.plan.name
-                raise InvalidParameter("experiment", name, f"as it was when it began: {_changed(what, was, now)}")
+                change = f"as it was when it began ({_changed(what, was, now)})"
+                instead = "change it back, or begin another under another name; operators add arms by `add`"
+                raise InvalidParameter("experiment", self.plan.name, f"{change}: {instead}")
 
     def apply(self, record: Record) -> None:
         """Let happen what a record says."""

@@ -110,4 +110,4 @@ def check(line: str, record: Record, key: Ed25519PublicKey) -> None:
     try:
         key.verify(from_text("signature", record.get("signature")), LABEL + said.encode())
     except InvalidSignature:
-        raise BadRecord("the analyzer's signature does not fit this record") from None
+        raise BadRecord("it was changed, or another key than the analyzer's signed it") from None

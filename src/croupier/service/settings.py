@@ -168,7 +168,9 @@ def read(
             raise InvalidParameter(name, value, KINDS[hints[name]])
     missing = [f.name for f in fields(kind) if f.default is MISSING and f.name not in values]
     if missing:
-        raise CroupierError(f"these settings are missing: {', '.join(missing)}")
+        raise CroupierError(
+            f"these settings are missing: {', '.join(missing)}; `croupier serve --help` says what they are"
+        )
     return kind(**values)
 
 

@@ -35,7 +35,7 @@ def issue(key: Ed25519PrivateKey, experiment: str, expires: int) -> bytes:
 def check(issuer: bytes, ticket: bytes, experiment: str, now: float, longest: float) -> bytes:
     """A ticket's name, or a refusal: another signer or experiment, expired, valid for too long or to an odd second."""
     if len(ticket) != _TICKET.size:
-        raise Problem("not-admitted", "a ticket is needed")
+        raise Problem("not-admitted", f"a ticket of {_TICKET.size} bytes is needed")
     name, expires, signature = _TICKET.unpack(ticket)
     try:
         Ed25519PublicKey.from_public_bytes(issuer).verify(signature, _said(experiment, name, expires))

@@ -24,7 +24,7 @@ function reports(state) {
   const missing = Math.max(0, state.assigned - state.accepted);
   return figures([
     ["Reports accepted", `${whole(state.accepted)} of ${whole(planned)}`,
-      element("progress", { max: planned, value: Math.min(planned, state.accepted), "aria-label": "reports accepted" }), `in full batches: ${whole(state.reports)}${state.finished && state.accepted < planned ? "; it ended there" : ""}`],
+      element("progress", { max: planned, value: Math.min(planned, state.accepted), "aria-label": "reports accepted" }), `in full batches: ${whole(state.reports)}${state.finished && state.accepted < planned ? "; it ended there" : ""}. Others are told in steps, so that no single one shows`],
     ["Turns without a report", whole(missing), "still out, never reported or too late; they do not count"],
     ["Privacy of one turn", `ε = ${number(state.privacy.epsilon)}`, `δ = ${number(state.privacy.delta)}`],
   ]);
@@ -101,7 +101,7 @@ function filling(state) {
 function privacy(state) {
   const p = state.privacy, budget = p.budget;
   const most = budget.turns
-    ? `At most ${counted(budget.turns, "turn")} in ${duration(budget.period)}, ε = ${number(budget.turns * p.epsilon)} in all: each device keeps a ledger of its own and refuses more than ε = ${number(budget.epsilon)} (an app may set less or more). Over any stretch of ${duration(budget.period)} at most twice that.`
+    ? `At most ${counted(budget.turns, "turn")} in ${duration(budget.period)}, ε = ${number(budget.turns * p.epsilon)} in all: each device keeps a ledger of its own and refuses more than ε = ${number(budget.epsilon)} over any such stretch (an app may set less or more).`
     : `A device with the client's usual limits refuses this experiment; an app must allow ε = ${number(p.epsilon)} a turn.`;
   return [facts([
     ["Promised, one turn", `ε = ${number(p.epsilon)}, δ = ${number(p.delta)}, by ${p.protocol}`],
@@ -109,7 +109,7 @@ function privacy(state) {
     ["Spent, all turns", `${counted(state.accepted, "report")}, each charged to its own sender; one person's cost never adds to another's`],
     ["Who is one unit", p.unit],
     ["What one unit can spend", most],
-    ["It holds if", `${percent(p.honest_fraction)} or more of every batch add their noise, and the two servers do not work together. No batch has fewer than ${counted(state.smallest, "person", "people")}.`],
+    ["It holds if", `The two servers do not work together, the shuffler follows the protocol, and ${percent(p.honest_fraction)} or more of every batch add their noise. Where the shuffler adds noise of its own, that is enough against the analyzer. No batch has fewer than ${counted(state.smallest, "person", "people")}.`],
   ]), element("p", {}, element("a", { href: `/participate/${state.experiment}` }, "What a participant sends, and what is not promised"))];
 }
 

@@ -20,7 +20,7 @@ function force(body) {
   const alone = body.reports.map((one) => (one.residual_epsilon === null ? Infinity : one.residual_epsilon));
   return figures([
     ["In force, one report", `ε = ${number(p.epsilon)}`, `and δ = ${number(p.delta)}`],
-    ["What that means", `${number(Math.exp(p.epsilon))} times`, "as likely, at most, is anything that others can see with your answer as with another, give or take δ"],
+    ["What that means", `${number(Math.exp(p.epsilon))} times`, "at most: so much likelier can your answer make anything that others see, give or take δ"],
     ["You are hidden among", counted(body.smallest, "person", "people"), "or more; a smaller batch is never opened"],
     ...(alone.length ? [["If both servers joined", `ε = ${number(Math.max(...alone))}`, "what the noise of your report alone would leave"]] : []),
   ]);
@@ -38,7 +38,7 @@ function cards(body) {
         ? "The shuffler adds noise of its own, enough to hide you even if everybody else in your batch works for the analyzer."
         : "The shuffler adds no noise of its own: if everybody else in your batch worked for the analyzer, your answer would show.",
       "This holds while the two servers do not work together."),
-    card("What each server learns", "The shuffler: that you reported, and when. It cannot open the messages.",
+    card("What each server learns", `The shuffler: that you reported${body.arms.length ? ", when, and which version you were shown" : ", and when"}. It cannot open the messages.`,
       "The analyzer: sums with noise, of a whole batch at a time."),
     card("Who takes part", body.admission?.kind === "tickets"
       ? "People to whom an issuer gave a ticket. The issuer must not be the analyzer."
@@ -76,7 +76,7 @@ function page(body) {
     force(body), cards(body),
     element("h2", {}, "The exact bytes"),
     element("p", { class: "soft" }, "A sample, in hexadecimal, made just now like a real report but with a token that no shuffler takes."),
-    first ? bytes(first, body) : element("p", {}, "There is none yet: the servers are starting."),
+    first ? bytes(first, body) : element("p", {}, "There is none: no batch is open right now."),
     others.length ? element("details", {}, element("summary", {}, `The same for ${counted(others.length, "other open batch", "other open batches")}`), others.map((one) => bytes(one, body))) : "");
 }
 

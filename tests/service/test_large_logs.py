@@ -191,7 +191,7 @@ def test_whoever_is_not_trusted_makes_nobody_plan_anything(monkeypatch):
     import croupier.service.verifying as verifying
 
     monkeypatch.setattr(verifying, "program", lambda _: pytest.fail("it was planned"))
-    with pytest.raises(CroupierError, match="signature does not fit"):
+    with pytest.raises(CroupierError, match="line 1 does not follow: it was changed, or another key"):
         verify(first_line(program__epsilon=0.5).decode(), {"analyzer": keys_of("shuffler").verify})
 
 

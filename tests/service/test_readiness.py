@@ -12,10 +12,9 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-from service_processes import QUICK, home_of, written
+from service_processes import HISTOGRAM, QUICK, home_of, written
 from sqlalchemy import event
 from test_apps import Both, check_problem
-from test_chaos import HISTOGRAM
 
 from croupier.service import analyzer_app, meters, waits
 from croupier.service.pool import Pool, Stuck
@@ -73,6 +72,7 @@ def test_a_shuffler_that_takes_requests_and_gives_no_answer_shows_and_a_pause_do
             assert (await both.operate(operation="pause", arm=1)).status_code == 200
             assert both.live.records[-1]["operation"] == "pause"
             assert both.live.program.show()["arms"][1]["paused"]
+            await both.until(lambda: any(record.message == "not ready" for record in caplog.records))
 
     with caplog.at_level("INFO", "croupier"):
         asyncio.run(work())
@@ -214,8 +214,7 @@ def test_several_workers_are_one_scrape_and_a_dead_one_waits_for_nothing():
 @pytest.mark.slow
 def test_a_stopped_shuffler_process_shows_in_seconds_and_everything_goes_on_after(tmp_path):
     home = home_of(tmp_path)
-    text = HISTOGRAM.format(items='["apple", "pear"]', rounds=1)
-    with both_processes(home, [written(tmp_path, text)], **QUICK) as children:
+    with both_processes(home, [written(tmp_path, HISTOGRAM)], **QUICK) as children:
         address = f"{home.analyzer_url}/readyz"
         os.kill(children["shuffler"].process.pid, signal.SIGSTOP)
         try:

@@ -275,9 +275,9 @@ def test_what_a_network_answers_instead_of_the_shuffler_settles_no_report(status
 
 def test_resume_tries_every_report_when_the_first_server_is_dead():
     own = device(Limits(epsilon_per_period=10.0))
-    for _ in range(3):
+    for number in range(3):
         with pytest.raises(Unreachable):
-            drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), *[None] * ATTEMPTS)
+            drive(own.report(turn(SIGNED, offer(SIGNED), bytes([number]) * 56), 1.0), *[None] * ATTEMPTS)
     done = answer(201, {"status": "accepted"})
     with pytest.raises(Unreachable):
         drive(own.resume(), *[None] * ATTEMPTS, done, done)

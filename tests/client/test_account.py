@@ -367,8 +367,12 @@ def test_turns_are_kept_as_long_as_any_period_that_may_be_joined_and_no_longer()
     account.charge(1.0, 1e-9, pending("r2"), batches(2))
     assert len(account.turns) == 2
     clock.now += 1
+    # What is forgotten is decided by the time of the turn before: one charge at a wrong time forgets nothing.
     account.charge(1.0, 1e-9, pending("r3"), batches(3))
-    assert [list(turn.batches) for turn in account.turns] == [["2"], ["3"]]
+    assert len(account.turns) == 3
+    clock.now += 1
+    account.charge(1.0, 1e-9, pending("r4"), batches(4))
+    assert [list(turn.batches) for turn in account.turns] == [["2"], ["3"], ["4"]]
 
 
 def test_a_refusal_says_when_there_is_enough_again_or_that_there_never_is():

@@ -275,9 +275,9 @@ def test_what_a_network_answers_instead_of_the_shuffler_settles_no_report(status
 
 def test_resume_tries_every_report_when_the_first_server_is_dead():
     own = device(Limits(epsilon_per_period=10.0))
-    for _ in range(3):
+    for number in range(3):
         with pytest.raises(Unreachable):
-            drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), *[None] * ATTEMPTS)
+            drive(own.report(turn(SIGNED, offer(SIGNED), bytes([number]) * 56), 1.0), *[None] * ATTEMPTS)
     done = answer(201, {"status": "accepted"})
     with pytest.raises(Unreachable):
         drive(own.resume(), *[None] * ATTEMPTS, done, done)
@@ -395,3 +395,24 @@ def test_a_ticket_that_is_no_bytes_is_named():
         drive(device().play("colours", ticket="abc"))
     with pytest.raises(InvalidParameter, match="analyzer"):
         Client("127.0.0.1:8400")
+
+
+def test_keys_are_pinned_as_bytes_or_as_the_text_that_is_printed():
+    keys = {server: one.public.verify for server, one in (("analyzer", ANALYZER), ("shuffler", SHUFFLER))}
+    texts = {server: to_text(key) for server, key in keys.items()}
+    assert Client("https://analyzer.test", trust=texts).device.trust == keys
+    assert Client("https://analyzer.test", trust=keys).device.trust == keys
+    for wrong in (texts | {"shuffler": "AAAA"}, {"analyzer": texts["analyzer"]}, texts | {"shuffler": b"short"}, []):
+        with pytest.raises(InvalidParameter, match="trust"):
+            Client("https://analyzer.test", trust=wrong)
+
+
+def test_a_turn_is_reported_once_and_a_second_time_costs_nothing():
+    own = device()
+    drive(own.join("colours"), answer(200, SIGNED.to_dict()))
+    found = turn(SIGNED, offer(SIGNED))
+    drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
+    left = own.account.left
+    with pytest.raises(InvalidParameter, match="not reported yet"):
+        drive(own.report(found, 0.0))
+    assert own.account.left == left

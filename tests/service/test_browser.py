@@ -102,11 +102,12 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     assert watched.text("#status") == "running"
     assert "0 of 200" in watched.text("#part-reports")
     assert "nothing yet: nobody has reported" in watched.text("#part-privacy")
-    for users in (12, 24):
-        world.crowd("waiting", 12, (0.5, 0.5, 0.5)).join()
-        page.wait_for_selector(f"#part-reports dd:has-text('{users} of 200')")
-        filled = page.locator("#part-filling progress").evaluate_all("(all) => all.map((one) => one.value)")
-        assert sum(filled) == users
+    # Totals are told in steps of 32, and how full a batch is in eighths.
+    world.crowd("waiting", 32, (0.5, 0.5, 0.5)).join()
+    page.wait_for_selector("#part-reports dd:has-text('32 of 200')")
+    filled = page.locator("#part-filling progress").evaluate_all("(all) => all.map((one) => [one.value, one.max])")
+    assert 32 - sum(-(-most // 8) for _, most in filled) < sum(value for value, _ in filled) <= 32
+    assert all(value % -(-most // 8) == 0 for value, most in filled)
     assert "is full" not in watched.text("#part-log")
     assert "nobody has reported" not in watched.text("#part-privacy")
     world.crowd("waiting", 400, (0.5, 0.5, 0.5)).join()
@@ -258,7 +259,8 @@ def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched
     samples = page.locator(".messages pre").all_text_contents()
     assert samples == ["\n".join(sample["messages"]) for sample in batch["sample"]]
     assert samples[0] != samples[1]
-    headings = ["What leaves your device", "What nobody learns", "What each server learns", "What is not promised"]
+    headings = ["What leaves your device", "What nobody learns", "What each server learns"]
+    headings += ["Who takes part", "What is not promised"]
     assert page.locator(".cards h3").all_inner_texts() == headings
     nobody, servers = page.locator(".card").nth(1).inner_text(), page.locator(".card").nth(2).inner_text()
     assert "Your answer." in nobody

@@ -387,3 +387,26 @@ def test_84_of_40_binary_users_are_not_released():
     mechanism = protocol("shuffled-laplace", epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40)
     with pytest.raises(BadRelease, match="84 came out"):
         check_decoded(Batch.of(7, bytes(32), mechanism), 84, 0)
+
+
+def test_an_analyzer_that_lacks_the_key_of_an_open_batch_says_so_before_it_is_full(tmp_path):
+    first = Both(tmp_path, experiment=COUNTER)
+
+    async def begin():
+        async with first.running():
+            assert set(await first.users(32)) == {"accepted"}
+            await first.until(lambda: 1 in first.live.offers)
+
+    asyncio.run(begin())
+    key_files.rotate(tmp_path / "analyzer")
+    (tmp_path / "analyzer" / "seal-0001.json").rename(tmp_path / "kept")
+    again = Both(tmp_path, experiment=COUNTER)
+
+    async def stands():
+        async with again.running():
+            await again.until(lambda: "is missing here" in again.live.trouble)
+            answer = await again.http.get("http://analyzer.test/readyz")
+            assert answer.status_code == 503
+            assert "is missing here" in answer.json()["detail"]
+
+    asyncio.run(stands())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from croupier.checks import InvalidParameter
 from croupier.client.account import Account
 from croupier.client.exchange import AsyncExchange, Exchange
 from croupier.client.limits import Limits
+from croupier.client.signing import SERVERS, from_text
 from croupier.client.steps import Device, Joined, Lost, Pause, Response, Steps, Turn
 from croupier.noise import Source, secure
 
@@ -28,7 +29,7 @@ class _Base:
         *,
         account: str | PathLike[str] | None = None,
         limits: Limits | None = None,
-        trust: dict[str, bytes] | None = None,
+        trust: Mapping[str, bytes | str] | None = None,
         http: Any = None,
         source: Source | None = None,
         clock: Callable[[], float] = time.time,
@@ -36,9 +37,10 @@ class _Base:
         if not str(analyzer).startswith(("http://", "https://")):
             raise InvalidParameter("analyzer", analyzer, "an http or https address")
         limits = limits or Limits()
+        pinned = None if trust is None else _keys(trust)
         limits.check_address(analyzer)
         kept = Account(None if account is None else Path(account), limits, clock)
-        self.device = Device(analyzer.rstrip("/"), kept, limits, source or secure(), trust, clock)
+        self.device = Device(analyzer.rstrip("/"), kept, limits, source or secure(), pinned, clock)
         # A crowd brings an exchange of its own; anything else is a client of httpx.
         self._shared = hasattr(http, "exchange")
         self._wire = http if self._shared else self._exchange(http)
@@ -54,11 +56,25 @@ class _Base:
         return self.device.account.renews_at
 
 
+def _keys(trust: Mapping[str, bytes | str]) -> dict[str, bytes]:
+    """The servers' signing keys as bytes; `croupier serve keys` prints them as text."""
+    if not isinstance(trust, Mapping) or set(trust) != set(SERVERS):
+        raise InvalidParameter("trust", trust, f"a key each for {' and '.join(SERVERS)}")
+    found = {}
+    for server, key in trust.items():
+        data = key if isinstance(key, bytes) else from_text(f"trust of the {server}", key)
+        if len(data) != 32:
+            raise InvalidParameter(f"trust of the {server}", key, "a signing key: 32 bytes, or their text in base64")
+        found[server] = data
+    return found
+
+
 class Client(_Base):
     """A device's client: every call waits for its answer.
 
     `account` is the file that keeps the personal ledger; without it the ledger lasts as long as the object. `trust`
-    pins the two servers' signing keys; without it those first seen are kept. `limits` are the device's own.
+    pins the two servers' signing keys, as bytes or as text; without it those first seen are kept. `limits` are the
+    device's own.
 
         with Client("https://analyzer.example", account="croupier.json") as client:
             turn = client.play("homepage")

@@ -131,6 +131,8 @@ class Device:
     trust: dict[str, bytes] | None = None
     clock: Callable[[], float] = time.time
     joined: dict[str, Joined] = field(default_factory=dict)
+    reported: set[bytes] = field(default_factory=set)
+    """The tokens of turns that were reported."""
 
     def join(self, experiment: str) -> Steps:
         """Fetch the experiment, check its signatures and this device's limits, and remember whom it trusts."""
@@ -183,10 +185,16 @@ class Device:
         return Turn(joined, offer, token, expires, pinned)
 
     def report(self, turn: Turn, value: object) -> Steps:
-        """Randomize, seal, charge, keep, send: in this order. Returns the report's id."""
+        """Randomize, seal, charge, keep, send: in this order. Returns the report's id.
+
+        Once a turn: what is not known to have arrived is sent again by `resume`, and never made anew.
+        """
+        if turn.token in self.reported:
+            raise InvalidParameter("turn", turn.offer.number, "one that was not reported yet; `resume` sends again")
         pending = self.sealed(turn, value)
         privacy = turn.joined.configuration.privacy
         self.account.charge(privacy.epsilon, privacy.delta, pending, _hashes(turn.offer))
+        self.reported.add(turn.token)
         yield from self._send(pending)
         return pending.report
 

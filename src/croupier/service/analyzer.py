@@ -20,7 +20,7 @@ from croupier.client.wire import message_info
 from croupier.protocols.carriers import TamperedMessage
 from croupier.service.decoding import Decoded, decode
 from croupier.service.experiment import Plan, Site
-from croupier.service.keys import Keys
+from croupier.service.keys import Keys, SealingKey
 from croupier.service.link import ShufflerAway, ShufflerLink
 from croupier.service.live import Live
 from croupier.service.openapi import MOST_LINES
@@ -103,6 +103,7 @@ class Analyzer:
         """
         async with live.lock:
             await live.refreshed()
+        self._check_keys(live)
         await self._configure(live)
         await self._publish(live, published)
         # Everything when there may be something left from before a crash; later only what can still change.
@@ -245,14 +246,23 @@ class Analyzer:
             raise BadRelease(f"{len(messages)} messages came where {body['messages']} were announced")
         if len(set(messages)) != len(messages):
             raise BadRelease("a message came twice")
-        key = self.keys.by_id(key_id(pinned.keys["analyzer"].seal))
-        if key is None:
-            raise CroupierError(f"the key that batch {batch.number} is sealed to is missing here")
+        key = self._key(batch.number, pinned)
         info = message_info(live.name, batch.pin, batch.hash)
         opened = await self.opener.open([(key.suite, key.private, info, message) for message in messages])
         decoded = decode(batch.mechanism, opened)
         check_decoded(batch, decoded.decoded, decoded.damaged)
         return receipt, decoded
+
+    def _check_keys(self, live: Live) -> None:
+        """Before users report to a batch that nobody could open: the key that it is pinned to must be here."""
+        for number, batch in live.open.items():
+            self._key(number, self._configuration(live, batch.pin))
+
+    def _key(self, number: int, pinned: Configuration) -> SealingKey:
+        key = self.keys.by_id(key_id(pinned.keys["analyzer"].seal))
+        if key is None:
+            raise CroupierError(f"the key that batch {number} is sealed to is missing here: put its file back, restart")
+        return key
 
     def _configuration(self, live: Live, digest: bytes) -> Configuration:
         return Configuration.from_text(live.run.configuration(digest).text)

@@ -10,11 +10,11 @@ from typing import Any
 
 from croupier.client.account import Account
 from croupier.client.configuration import Configuration, Offer
-from croupier.client.limits import Limits
 from croupier.client.signing import Statement, from_text
 from croupier.client.steps import Device, Joined, Turn
 from croupier.noise import secure
 from croupier.service import keys as key_files
+from croupier.service.crowd import GENEROUS
 from croupier.service.experiment import Plan, Site, plan
 from croupier.service.keys import Keys
 from croupier.service.live import Live
@@ -24,16 +24,6 @@ from croupier.service.store import ShufflerStore
 
 URLS = {"analyzer": "http://analyzer.test", "shuffler": "http://shuffler.test"}
 SUITE = "x25519-aes128gcm"
-GENEROUS = Limits(
-    epsilon=500.0,
-    delta=0.5,
-    users=2,
-    honest_fraction=1.0,
-    epsilon_per_period=1e6,
-    delta_per_period=0.99,
-    front_noise=False,
-    plain_http=True,
-)
 
 
 class Clock:

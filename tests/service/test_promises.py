@@ -41,17 +41,23 @@ COUNTER = {
 """Batches of 32, and of 96 above them."""
 
 
+def begun(directory):
+    """Both servers of a counter whose first batch is over."""
+    both = Both(directory, experiment=COUNTER)
+
+    async def work():
+        async with both.running():
+            assert set(await both.users(32)) == {"accepted"}
+            await both.until(lambda: 1 in both.live.offers)
+
+    asyncio.run(work())
+    return both
+
+
 def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_path, monkeypatch):
     """Keys change in the middle of an upper batch. All its messages open with one key in one context."""
     seen: dict[int, list[bytes]] = {}
-    first = Both(tmp_path, experiment=COUNTER)
-
-    async def begin():
-        async with first.running():
-            assert set(await first.users(32)) == {"accepted"}
-            await first.until(lambda: 1 in first.live.offers)
-
-    asyncio.run(begin())
+    begun(tmp_path)
     key_files.rotate(tmp_path / "analyzer")
     again = Both(tmp_path, experiment=COUNTER)
     pulled = again.analyzer.link.messages
@@ -132,14 +138,7 @@ def test_an_active_analyzer_cannot_isolate_a_report_by_a_new_revision(world):
 
 def test_verify_refuses_a_batch_that_comes_back_under_another_pin(tmp_path):
     """Signed by both servers throughout: only the pin of the second offer's batches is another."""
-    both = Both(tmp_path, experiment=COUNTER)
-
-    async def work():
-        async with both.running():
-            assert set(await both.users(32)) == {"accepted"}
-            await both.until(lambda: 1 in both.live.offers)
-
-    asyncio.run(work())
+    both = begun(tmp_path)
     analyzer, shuffler = both.analyzer.analyzer.keys.sign, both.shuffler.shuffler.keys.sign
     *before, second = both.live.records
     newer = replace(Configuration.from_text(both.live.configured.text), revision=1, title="mended").statement()
@@ -390,14 +389,7 @@ def test_84_of_40_binary_users_are_not_released():
 
 
 def test_an_analyzer_that_lacks_the_key_of_an_open_batch_says_so_before_it_is_full(tmp_path):
-    first = Both(tmp_path, experiment=COUNTER)
-
-    async def begin():
-        async with first.running():
-            assert set(await first.users(32)) == {"accepted"}
-            await first.until(lambda: 1 in first.live.offers)
-
-    asyncio.run(begin())
+    begun(tmp_path)
     key_files.rotate(tmp_path / "analyzer")
     (tmp_path / "analyzer" / "seal-0001.json").rename(tmp_path / "kept")
     again = Both(tmp_path, experiment=COUNTER)

@@ -29,6 +29,19 @@ TICKET_SECONDS = 120
 MOST_ITEMS = 1000
 """So many items of a histogram have simulated holders."""
 
+GENEROUS = Limits(
+    epsilon=500.0,
+    delta=0.5,
+    users=2,
+    honest_fraction=1.0,
+    epsilon_per_period=1e6,
+    delta_per_period=0.99,
+    front_noise=False,
+    shared_keys=True,
+    plain_http=True,
+)
+"""Simulated users refuse nothing that a real experiment may ask."""
+
 
 @dataclass(frozen=True)
 class Crowd:
@@ -90,7 +103,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
     issuer = keys.load(Path(crowd.issuer)).sign if crowd.issuer else None
     async with LeanHTTP() as http:
         # All devices are the same here, so what the first one checked of the experiment is shared.
-        first = AsyncClient(crowd.analyzer, http=http, limits=_limits())
+        first = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
         joined = await first.join(crowd.experiment)
         arms = len(joined.configuration.arms)
         if arms and arms != len(crowd.means):
@@ -99,7 +112,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         items = _items(joined)
 
         async def one() -> None:
-            client = AsyncClient(crowd.analyzer, http=http, limits=_limits())
+            client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
             client.device.joined = {crowd.experiment: joined}
             client.device.account.trusted = dict(first.device.account.trusted)
             expires = int(time.time()) + TICKET_SECONDS
@@ -152,21 +165,6 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         if late:
             await asyncio.gather(*late)
     return outcomes
-
-
-def _limits() -> Limits:
-    """Simulated users refuse nothing that a real experiment may ask."""
-    return Limits(
-        epsilon=500.0,
-        delta=0.5,
-        users=2,
-        honest_fraction=1.0,
-        epsilon_per_period=1e6,
-        delta_per_period=0.99,
-        front_noise=False,
-        shared_keys=True,
-        plain_http=True,
-    )
 
 
 def _items(joined: Joined) -> Sequence[object]:

@@ -59,6 +59,7 @@ def test_decrypting_processes_that_were_killed_are_replaced():
 
     from croupier.client.sealing import DEFAULT_SUITE, SUITES, seal
     from croupier.service.opening import Opener
+    from croupier.service.waits import Waits
 
     private = SUITES[DEFAULT_SUITE].generate()
     public = SUITES[DEFAULT_SUITE].public_of(private)
@@ -66,13 +67,13 @@ def test_decrypting_processes_that_were_killed_are_replaced():
     jobs.append((DEFAULT_SUITE, private, b"there", jobs[0][3]))
 
     async def work():
-        opener = Opener(1)
+        opener = Opener(1, Waits(decryption=60.0))
         await opener.warm()
         first = await opener.open(jobs)
         for process in list(opener.pool._executor._processes.values()):
             os.kill(process.pid, signal.SIGKILL)
         second = await opener.open(jobs)
         opener.close()
-        return first, second, await Opener(0).open(jobs)
+        return first, second, await Opener(0, Waits(decryption=60.0)).open(jobs)
 
     assert asyncio.run(work()) == (([b"0", b"1", b"2", b"3", b"4", None],) * 3)

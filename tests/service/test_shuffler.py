@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from service_world import SIGN, SUITE, World, keys_of, signed, upload
+from service_world import SIGN, SUITE, World, keys_of, signed, upload, witness
 from sqlalchemy import update
 
 from croupier.client.configuration import Admission, Batch, Offer
@@ -61,6 +61,7 @@ def test_both_arms_of_a_phase_fill_and_leave_with_exactly_their_users(world):
         receipt = Statement.from_dict("release", world.shuffler.receipt(world.plan.name, number))
         receipt.check("shuffler", keys_of("shuffler").verify)
         assert receipt.body["reports"] == 20
+        witness(world.shuffler, world.plan.name)
         payload = world.shuffler.part(world.plan.name, number, 0)
         assert len(payload) == receipt.body["messages"] * receipt.body["length"]
         world.shuffler.acknowledge(world.plan.name, number)
@@ -344,6 +345,7 @@ def test_one_ciphertext_in_two_reports_spoils_those_and_not_the_batch(world):
     assert world.shuffler.close_full() == 2
     number = first.offer.batches[0].number
     body = Statement.from_dict("release", world.shuffler.receipt(world.plan.name, number)).body
+    witness(world.shuffler, world.plan.name)
     payload = world.shuffler.part(world.plan.name, number, 0)
     messages = [payload[i : i + body["length"]] for i in range(0, len(payload), body["length"])]
     due = 20 * len(part.messages) + first.offer.batches[0].shape.front

@@ -16,7 +16,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 import view_laws as laws
-from service_world import GENEROUS, SIGN, SUITE, URLS, World, keys_of, signed
+from service_world import GENEROUS, SIGN, SUITE, URLS, World, keys_of, signed, witness
 
 import croupier.client.configuration as configuration_module
 import croupier.client.wire as wire
@@ -408,6 +408,7 @@ class Service(World):
         """A batch's messages, as the analyzer gets them."""
         name = self.plan.name
         body = Statement.from_dict("release", self.shuffler.receipt(name, number)).body
+        witness(self.shuffler, name)
         payload = b"".join(self.shuffler.part(name, number, part) for part in range(body["parts"]))
         length = body["length"]
         return body, [payload[at : at + length] for at in range(0, len(payload), length)]

@@ -95,7 +95,7 @@ def _countersigned(verdict: Verdict, url: str) -> int:
 def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | None = None) -> None:
     """What was checked, who has signed it, and what nobody can check."""
     print(f"{verdict.experiment}: every line follows; the run is {'finished' if verdict.finished else 'not finished'}")
-    print(f"  log          {verdict.records} records, each signed by the analyzer and with the hash of the one before")
+    print(f"  log          {verdict.records} records, each signed by the analyzer and with the hash of all before")
     print(f"  head         {verdict.head} (record {verdict.records - 1})")
     print(f"               the shuffler has countersigned {_part(verdict.countersigned, verdict.records)}")
     if shown is None:

@@ -182,7 +182,7 @@ def buffered(messages: int, slots: int, length: int) -> tuple[float, float, floa
     users = messages // slots
     with tempfile.TemporaryDirectory(prefix="croupier-bench-") as scratch:
         store = ShufflerStore(f"sqlite:///{scratch}/store.db", secure(), bytes(32))
-        store.put_configuration("e", 0, b"c" * 32, "{}")
+        store.put_configuration("e", 0, b"c" * 32, "{}", None)
         store.put_offer("e", 0, "o", [NewBatch(0, b"h" * 32, b"c" * 32, users, slots, length, None)])
         empty, began = _resident("VmRSS"), time.perf_counter()
         for first in range(0, users, 100):

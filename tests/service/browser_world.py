@@ -90,8 +90,10 @@ LOWEST_CONTRAST = """() => {
 
 # Marks that reach out of the window on the left or right, of all marks of a kind.
 OUTSIDE = """(selector) => {
-  const boxes = [...document.querySelectorAll(selector)].map((node) => node.getBoundingClientRect());
-  return [boxes.length, boxes.filter((box) => box.width < 1 || box.left < 0 || box.right > innerWidth).length];
+  const least = (node) => (node.matches(".bar") ? 0 : 1);  // a count below zero has no bar
+  const marks = [...document.querySelectorAll(selector)].map((node) => [node.getBoundingClientRect(), least(node)]);
+  const wrong = ([box, width]) => box.width < width || box.left < 0 || box.right > innerWidth;
+  return [marks.length, marks.filter(wrong).length];
 }"""
 
 BOXES = """(selectors) => selectors.map((selector) =>

@@ -40,7 +40,7 @@ def bandit(policy, horizon, protocol, epsilon=4.0, smallest=32):
 def test_twenty_thousand_users_of_whom_a_third_never_report_find_the_best_arm(tmp_path):
     """And every decision is the one that a session makes in one process, given the same events."""
     home = home_of(tmp_path)
-    text = bandit(policy="dp-klucb", horizon=16_000, protocol="shuffled-laplace", epsilon=1.0, smallest=1000)
+    text = bandit(policy="dp-klucb", horizon=16_000, protocol="shuffled-bits", epsilon=1.0, smallest=1000)
     with both(home, [written(tmp_path, text)], shuffler={"due_within": 1, "group_seconds": 0.02}):
         means = (0.2, 0.5, 0.7)
         crowd = Crowd(home.analyzer_url, "colours", 40_000, means, silent=0.3, lying=0.02, at_once=128, seed=1)

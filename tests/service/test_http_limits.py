@@ -21,7 +21,8 @@ from test_apps import Both, check_problem
 from croupier.client import Client
 from croupier.client.steps import REPORT_TYPE
 from croupier.client.wire import LONGEST_UPLOAD, Envelope
-from croupier.service.connections import MOST_HEAD, MOST_LINES, MOST_PIPELINED
+from croupier.service.connections import MOST_HEAD, MOST_LINES, MOST_PIPELINED, Bounded, new_loop
+from croupier.service.link import ShufflerLink
 from croupier.service.problems import URN, Problem
 from croupier.service.processes import Child, both
 from croupier.service.store.schema import EXPERIMENTS
@@ -196,7 +197,7 @@ class Few(Quick):
 
 
 def test_when_all_connections_are_taken_who_has_waited_longest_makes_room(monkeypatch):
-    monkeypatch.setattr("croupier.service.connections.most_connections", lambda: 20)
+    monkeypatch.setitem(Bounded.__init__.__globals__, "most_connections", lambda: 20)
     with Server(Few) as server:
         waiting = [Wire(server.address) for _ in range(20)]
         for wire in waiting:
@@ -210,7 +211,7 @@ def test_when_all_connections_are_taken_who_has_waited_longest_makes_room(monkey
 
 
 def test_when_all_connections_are_at_work_a_new_one_is_refused(monkeypatch):
-    monkeypatch.setattr("croupier.service.connections.most_connections", lambda: 20)
+    monkeypatch.setitem(Bounded.__init__.__globals__, "most_connections", lambda: 20)
     with Server(Few) as server:
         held = [Wire(server.address) for _ in range(20)]
         for wire in held:
@@ -222,7 +223,7 @@ def test_when_all_connections_are_at_work_a_new_one_is_refused(monkeypatch):
 
 
 def test_a_handshake_that_never_ends_is_dropped(tmp_path, monkeypatch):
-    monkeypatch.setattr("croupier.service.connections.HEAD_SECONDS", 0.5)
+    monkeypatch.setitem(new_loop.__globals__, "HEAD_SECONDS", 0.5)
     make_certificate(tmp_path)
     files = {"ssl_certfile": tmp_path / "certificate.pem", "ssl_keyfile": tmp_path / "key.pem"}
     with Server(**files) as server:
@@ -507,7 +508,7 @@ def test_so_many_streams_are_open_and_no_more():
 
 def test_batches_are_shown_so_many_at_a_time_and_the_analyzer_sees_all(both_here, monkeypatch):
     async def work(_, shuffler):
-        monkeypatch.setattr("croupier.service.link.MOST_BATCHES", 1)
+        monkeypatch.setitem(ShufflerLink.standings.__globals__, "MOST_BATCHES", 1)
         monkeypatch.setattr(shuffler.shuffler, "standings", partial(shuffler.shuffler.standings, most=1))
         assert await both_here.users(32) == ["accepted"] * 32
         await both_here.until(lambda: shuffler.shuffler.store.standings("colours", 1))

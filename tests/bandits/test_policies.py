@@ -1,5 +1,7 @@
 """What every policy keeps: the horizon to the user, determinism, the same run alone or among many."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -177,3 +179,17 @@ def test_unknown_names_are_refused() -> None:
         simulated_policy("ucb9", arms=2, horizon=10)
     assert "dp-klucb" in repr(policy("dp-klucb", arms=2, horizon=100, epsilon=1.0))
     assert set(POLICIES) < set(ALL_POLICIES)
+
+
+@pytest.mark.parametrize("honest_fraction", [1.0, 0.9, 0.5])
+@pytest.mark.parametrize("front_noise", [False, True])
+@pytest.mark.parametrize("name", ["vb-sdp-ae", "shuffle-dp-se"])
+def test_published_radii_count_all_the_noise_that_is_in_a_batch(name, front_noise, honest_fraction):
+    """The papers' sigma is of the noise that suffices: as many shares as users are counted on."""
+    plain = policy(name, arms=2, horizon=10**5, epsilon=0.5, constants="published", binary=True)
+    options = {"honest_fraction": honest_fraction, "front_noise": front_noise}
+    found = policy(name, arms=2, horizon=10**5, epsilon=0.5, constants="published", binary=True, **options)
+    for users in (64, 100, 1023):
+        mechanism = found.ladder.protocol.plan(users)
+        whole = (mechanism.users + mechanism.front_shares) / mechanism.honest
+        assert found.radius.sigma >= math.sqrt(whole) * plain.radius.sigma * (1.0 - 1e-12)

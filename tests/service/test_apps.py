@@ -576,9 +576,9 @@ def test_arms_may_not_change_their_places_or_names(both, tmp_path):
 
     asyncio.run(begin())
     for arms in (["green", "red"], ["red", "blue"]):
-        with pytest.raises(InvalidParameter, match=r"arms was \('red', 'green'\), and now is"):
+        with pytest.raises(InvalidParameter, match=r"arms was \['red', 'green'\], and is"):
             Both(tmp_path, experiment=PLAN | {"arms": arms})
-    with pytest.raises(InvalidParameter, match=r"horizon was 400, and now is 500"):
+    with pytest.raises(InvalidParameter, match=r"program.horizon was 400, and is 500"):
         Both(tmp_path, experiment=PLAN | {"program": PLAN["program"] | {"horizon": 500}})
 
 

@@ -130,8 +130,8 @@ def _sigma(request: Request) -> float:
 
 
 def _noises(protocol: Protocol) -> float:
-    """How many times the papers' σ the noise has: a front that adds a second whole noise makes it √2."""
-    return math.sqrt(2.0) if protocol.front_noise else 1.0
+    """How many times the papers' σ the noise has: n users' shares where γn suffice, and a front's whole noise."""
+    return math.sqrt(1.0 / protocol.honest_fraction + (1.0 if protocol.front_noise else 0.0))
 
 
 def _sdp_ae(request: Request) -> Policy:

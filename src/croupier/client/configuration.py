@@ -179,7 +179,9 @@ class Configuration:
     def check_promise(self, promised: str) -> None:
         """Refuse a revision that promises something else than was promised before."""
         if self.promise != promised:
-            raise BrokenPromise(f"{self.experiment} promises something else than before: {_difference(promised, self)}")
+            raise BrokenPromise(
+                f"{self.experiment} promises something else than before: {difference(promised, self.promise)}"
+            )
 
     @property
     def verify_keys(self) -> dict[str, bytes]:
@@ -316,9 +318,9 @@ def configuration_of(statement: Statement) -> bytes:
     return from_text("configuration", statement.body.get("configuration"))
 
 
-def _difference(promised: str, found: Configuration) -> str:
-    """The first thing that differs, as `privacy.epsilon was 1.0, and is 2.0`."""
-    was, now, path = json.loads(promised), json.loads(found.promise), []
+def difference(before: str, after: str) -> str:
+    """The first thing that differs between two JSON objects, as `privacy.epsilon was 1.0, and is 2.0`."""
+    was, now, path = json.loads(before), json.loads(after), []
     while isinstance(was, dict) and isinstance(now, dict):
         # As they are written: 1 and 1.0 are equal and their texts are not; null is not nothing.
         key = next(key for key in sorted({*was, *now}) if repr(was.get(key, ...)) != repr(now.get(key, ...)))

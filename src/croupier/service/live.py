@@ -10,14 +10,15 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client.configuration import Batch, Configuration, Offer
+from croupier.client.configuration import Batch, Configuration, Offer, difference
 from croupier.client.signing import Statement
+from croupier.protocols.mechanism import canonical
 from croupier.service import records
 from croupier.service.experiment import Plan
 from croupier.service.history import History
@@ -73,12 +74,14 @@ class Run:
 
     def _check_begun(self, begun: Configuration) -> None:
         """What was promised stays: keys, addresses, the title and new arms may differ from what was first signed."""
-        for what in ("program", "recipe", "privacy", "arms"):
-            was, now = getattr(begun, what), getattr(self.plan, "parameters" if what == "program" else what)
-            if was != now:
-                change = f"as it was when it began ({_changed(what, was, now)})"
-                instead = "change it back, or begin another under another name; operators add arms by `add`"
-                raise InvalidParameter("experiment", self.plan.name, f"{change}: {instead}")
+        plan, first = self.plan, begun.to_dict()
+        privacy = asdict(plan.privacy)
+        now = {"program": plan.parameters, "recipe": plan.recipe, "privacy": privacy, "arms": list(plan.arms)}
+        was, now_text = canonical({key: first[key] for key in now}), canonical(now)
+        if was != now_text:
+            change = f"as it was when it began ({difference(was, now_text)})"
+            instead = "change it back, or begin another under another name; operators add arms by `add`"
+            raise InvalidParameter("experiment", plan.name, f"{change}: {instead}")
 
     def apply(self, record: Record) -> None:
         """Let happen what a record says."""
@@ -306,13 +309,3 @@ class Live:
         """Whether turns are given out under an earlier configuration than the current one."""
         current = None if self.configured is None else self.configured.hash
         return any(offer.configuration != current for offer in self.offers.values())
-
-
-def _changed(what: str, was: Any, now: Any) -> str:
-    """The first difference between what an experiment was and what it is to be."""
-    if hasattr(was, "__dataclass_fields__"):
-        was, now = vars(was), vars(now)
-    if isinstance(was, dict) and isinstance(now, dict):
-        key = next(key for key in sorted({*was, *now}) if was.get(key) != now.get(key))
-        return _changed(key, was.get(key), now.get(key))
-    return f"{what} was {was!r}, and now is {now!r}"

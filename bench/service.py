@@ -18,8 +18,9 @@ import httpx
 from bench.load import Load, post
 from bench.measure import heading, line, seconds
 from croupier.client.account import Account
-from croupier.client.configuration import Configuration, Offer
+from croupier.client.configuration import Configuration
 from croupier.client.limits import Limits
+from croupier.client.offer import Offer
 from croupier.client.sealing import DEFAULT_SUITE, unseal
 from croupier.client.signing import Statement, from_text
 from croupier.client.steps import REPORT_TYPE, Device, Joined, Turn

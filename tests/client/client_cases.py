@@ -8,8 +8,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from croupier.client.account import Account
-from croupier.client.configuration import EVERYBODY, Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
+from croupier.client.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
 from croupier.client.limits import Limits
+from croupier.client.offer import Batch, Offer, recipe_of
 from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement
 from croupier.client.steps import Device, Joined, Turn

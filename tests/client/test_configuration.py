@@ -8,7 +8,7 @@ from client_cases import MECHANISM, OURS, Server, both_signed, configuration, of
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Configuration, NotCovered, Offer, Privacy, Statement
-from croupier.client.configuration import recipe_of
+from croupier.client.offer import recipe_of
 from croupier.client.signing import from_text, to_text
 from croupier.client.wire import shape
 from croupier.noise import DiscreteLaplace

@@ -11,8 +11,8 @@ import pytest
 from starlette.responses import JSONResponse
 
 from croupier.client import AsyncClient, Client, Unreachable, exchange, steps
-from croupier.client.configuration import LONGEST
 from croupier.client.exchange import LONGEST_ANSWER, AsyncExchange, Exchange
+from croupier.client.signing import LONGEST
 from croupier.client.steps import Lost, Request, Response
 from croupier.protocols.mechanism import canonical
 from croupier.service import lean_http

@@ -9,7 +9,7 @@ from pathlib import Path
 import make_wire_vectors as making
 import pytest
 
-from croupier.client import configuration, steps, wire
+from croupier.client import signing, steps, wire
 from croupier.client.limits import Limits
 from croupier.client.sealing import SUITES
 from croupier.noise import FAMILIES
@@ -71,7 +71,7 @@ def test_every_refusal_that_a_client_can_meet_is_in_the_table():
     [
         ("more than {} slots", wire.MOST_SLOTS),
         ("at most 2^{} bytes", round(math.log2(wire.LONGEST_UPLOAD))),
-        ("longer than 2^{} characters", round(math.log2(configuration.LONGEST))),
+        ("longer than 2^{} characters", round(math.log2(signing.LONGEST))),
         ("{} seconds at most", f"{shuffler_app.LONGEST_HOLD:g}"),
         ("h ≥ {} and", SplitAndMix.least_users),
         ("P(Z > cap) ≤ {}·δ", wire.CAP_SHARE),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from croupier.client.configuration import Batch, Offer
+from croupier.client.offer import Batch, Offer
 from croupier.client.wire import CAP_SHARE, shape
 from croupier.noise.serial import noise_from_dict
 from croupier.protocols import Values

@@ -12,8 +12,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Batch, Configuration
+from croupier.client.configuration import Configuration
 from croupier.client.limits import Limits
+from croupier.client.offer import Batch
 from croupier.client.signing import BadSignature, Statement, from_text, to_text
 from croupier.client.steps import Request, Response
 from croupier.service import tickets

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from croupier.client.configuration import Configuration, Offer
+from croupier.client.configuration import Configuration
+from croupier.client.offer import Offer
 from croupier.client.sealing import SUITES, Unopenable, key_id, unseal
 from croupier.client.signing import Statement, to_text
 from croupier.client.wire import Envelope, Report, message_info, report_info, shape, slots, upload_bytes

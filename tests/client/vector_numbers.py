@@ -12,8 +12,8 @@ import numpy as np
 from vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
 
 from croupier.client.account import Account, Pending
-from croupier.client.configuration import Batch, Offer
 from croupier.client.limits import Limits
+from croupier.client.offer import Batch, Offer
 from croupier.client.wire import Reporting, shape
 from croupier.continual import counter
 from croupier.noise import Binomial, Poisson, Polya, PolyaDifference, SparseBits

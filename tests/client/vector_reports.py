@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
-from croupier.client.configuration import EVERYBODY, Batch, Configuration, Offer, Privacy, ServerKeys, recipe_of
+from croupier.client.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
+from croupier.client.offer import Batch, Offer, recipe_of
 from croupier.client.sealing import SUITES, key_id, seal
 from croupier.client.signing import Statement, to_text
 from croupier.client.wire import Envelope, Part, Report, Reporting, message_info, report_info, shape, slots

@@ -8,7 +8,7 @@ from service_model import DEADLINE, DUE_WITHIN, NAMES, Batch, Model
 from service_people import total
 from service_world import SUITE
 
-from croupier.client.configuration import Offer
+from croupier.client.offer import Offer
 from croupier.client.signing import Statement
 from croupier.client.wire import message_info, shape
 from croupier.service.opening import open_all

@@ -16,7 +16,7 @@ from service_machine import ANALYZER, ARRIVES, Servers
 from service_world import GENEROUS, SUITE
 
 from croupier.client.account import Account
-from croupier.client.configuration import Offer
+from croupier.client.offer import Offer
 from croupier.client.sealing import Unopenable, unseal
 from croupier.client.signing import from_text
 from croupier.client.steps import Device, Pause, Refused, Request, Response, Steps, Turn, Unreachable

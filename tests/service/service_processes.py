@@ -6,7 +6,8 @@ from collections import Counter
 import httpx
 
 from croupier.bandits import Expired, Operated, Released, Session
-from croupier.client.configuration import Configuration, Offer
+from croupier.client.configuration import Configuration
+from croupier.client.offer import Offer
 from croupier.service.processes import Home, free_port
 
 COUNTER = """

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from croupier.client.account import Account
-from croupier.client.configuration import Configuration, Offer
+from croupier.client.configuration import Configuration
+from croupier.client.offer import Offer
 from croupier.client.signing import Statement, from_text
 from croupier.client.steps import Device, Joined, Turn
 from croupier.noise import secure

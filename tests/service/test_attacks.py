@@ -12,7 +12,7 @@ from service_world import GENEROUS
 from test_apps import Both, check_problem
 
 from croupier.client import AsyncClient, BeyondLimits
-from croupier.client.configuration import Batch, Offer
+from croupier.client.offer import Batch, Offer
 from croupier.client.sealing import SUITES
 from croupier.client.wire import REAL, Envelope, shape, slots
 from croupier.noise import seeded

@@ -21,7 +21,8 @@ from scipy import stats
 from service_processes import QUICK, home_of, transcript_of, written
 
 from croupier.client import Limits
-from croupier.client.configuration import Admission, Offer
+from croupier.client.configuration import Admission
+from croupier.client.offer import Offer
 from croupier.client.sealing import SUITES, unseal
 from croupier.client.signing import Statement, to_text
 from croupier.client.wire import Envelope, Report, message_info, report_info, shape

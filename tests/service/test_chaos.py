@@ -25,7 +25,7 @@ from service_processes import check_decisions, home_of, transcript_of, written
 from service_world import GENEROUS
 
 from croupier.client import AsyncClient, Refused, Unreachable
-from croupier.client.configuration import Offer
+from croupier.client.offer import Offer
 from croupier.client.signing import from_text, to_text
 from croupier.client.steps import Response
 from croupier.service import keys as key_files

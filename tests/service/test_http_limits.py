@@ -199,9 +199,10 @@ class Few(Quick):
 def test_when_all_connections_are_taken_who_has_waited_longest_makes_room(monkeypatch):
     monkeypatch.setitem(Bounded.__init__.__globals__, "most_connections", lambda: 20)
     with Server(Few) as server:
-        waiting = [Wire(server.address) for _ in range(20)]
-        for wire in waiting:
-            wire.send(HEAD)
+        waiting = [Wire(server.address).send(HEAD)]
+        server.wait_open(1)
+        time.sleep(0.05)  # the server's clock has ticks of a millisecond
+        waiting += [Wire(server.address).send(HEAD) for _ in range(19)]
         server.wait_open(20)
         for _ in range(30):
             assert Wire(server.address).send(HEAD + b"connection: close\r\n\r\n").status() == 200

@@ -8,7 +8,8 @@ from service_attacker import ADDRESS, BASE, EXACT, USERS, Attacker
 from sqlalchemy import text
 from test_apps import Both, check_problem
 
-from croupier.client.configuration import Admission, Batch, Offer
+from croupier.client.configuration import Admission
+from croupier.client.offer import Batch, Offer
 from croupier.client.steps import REPORT_TYPE
 from croupier.protocols import shuffled_bits
 from croupier.service.problems import PROBLEMS

@@ -12,8 +12,9 @@ from test_apps import SUITE, Both
 
 from croupier.checks import CroupierError
 from croupier.client.account import Account
-from croupier.client.configuration import Admission, Batch, BrokenPromise, Configuration, Offer
+from croupier.client.configuration import Admission, BrokenPromise, Configuration
 from croupier.client.limits import BeyondLimits, Limits
+from croupier.client.offer import Batch, Offer
 from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement, to_text
 from croupier.client.steps import Device, Response

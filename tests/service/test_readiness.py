@@ -24,13 +24,15 @@ from croupier.service.waits import Waits
 
 @pytest.fixture
 def both(tmp_path, monkeypatch):
-    """Both servers; whatever takes longer than a moment is late."""
+    """Both servers, looked at often."""
     monkeypatch.setattr(waits, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(analyzer_app, "TOUCH_SECONDS", 0.1)
-    monkeypatch.setattr(analyzer_app, "OPERATE_SECONDS", 0.5)
-    found = Both(tmp_path)
-    found.analyzer.waits._late = dict.fromkeys(found.analyzer.waits._late, 0.3)
-    return found
+    return Both(tmp_path)
+
+
+def impatient(both, what):
+    """Only for this: everything else may take as long as a busy machine takes."""
+    both.analyzer.waits._late[what] = 0.3
 
 
 async def ready(both):
@@ -66,6 +68,7 @@ def test_a_shuffler_that_takes_requests_and_gives_no_answer_shows_and_a_pause_do
         async with both.running():
             await both.users(1)
             monkeypatch.setattr(both.http, "request", stopped)
+            impatient(both, "shuffler")
             detail = await until_not_ready(both, "shuffler: no answer for")
             assert "store" not in detail
             assert await waiting(both, "shuffler") > 0.3
@@ -76,8 +79,8 @@ def test_a_shuffler_that_takes_requests_and_gives_no_answer_shows_and_a_pause_do
 
     with caplog.at_level("INFO", "croupier"):
         asyncio.run(work())
-    (first, *_) = [record.fields for record in caplog.records if record.message == "not ready"]
-    assert "shuffler: no answer for" in first["what"]
+    said = [record.fields["what"] for record in caplog.records if record.message == "not ready"]
+    assert any("shuffler: no answer for" in what for what in said)
 
 
 def test_a_frozen_disk_shows_while_the_server_still_answers_and_nothing_is_lost_when_it_thaws(both, monkeypatch):
@@ -93,13 +96,16 @@ def test_a_frozen_disk_shows_while_the_server_still_answers_and_nothing_is_lost_
 
             monkeypatch.setattr(both.live.store, "append", frozen)
             assert set(await both.users(32)) == {"accepted"}
+            impatient(both, "store")
             await until_not_ready(both, "store: no answer for")
             assert await waiting(both, "store") > 0.3
             assert (await both.http.get("http://analyzer.test/healthz")).status_code == 200
             state = await both.http.get("http://analyzer.test/experiments/colours/state")
             # What is not on the disk is in no log.
             assert [event["event"] for event in state.json()["events"]] == ["configured", "opened"]
-            check_problem(await both.operate(operation="pause", arm=1), "not-ready")
+            with monkeypatch.context() as hasty:
+                hasty.setattr(analyzer_app, "OPERATE_SECONDS", 0.5)
+                check_problem(await both.operate(operation="pause", arm=1), "not-ready")
             thawed.set()
             await both.until(lambda: 1 in both.live.open)
             assert (await both.operate(operation="stop")).status_code == 200

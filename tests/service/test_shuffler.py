@@ -8,7 +8,8 @@ import pytest
 from service_world import SIGN, SUITE, World, keys_of, signed, upload, witness
 from sqlalchemy import update
 
-from croupier.client.configuration import Admission, Batch, Offer
+from croupier.client.configuration import Admission
+from croupier.client.offer import Batch, Offer
 from croupier.client.sealing import SUITES, key_id, seal
 from croupier.client.signing import Statement, from_text
 from croupier.client.wire import Envelope, Report, report_info

@@ -22,7 +22,8 @@ import croupier.client.configuration as configuration_module
 import croupier.client.wire as wire
 from croupier.client import signing
 from croupier.client.account import Account
-from croupier.client.configuration import Batch, Offer, ServerKeys
+from croupier.client.configuration import ServerKeys
+from croupier.client.offer import Batch, Offer
 from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement
 from croupier.client.steps import Device, Request, Response

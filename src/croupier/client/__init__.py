@@ -2,8 +2,9 @@
 
 from croupier.client.account import Spent
 from croupier.client.client import AsyncClient, Client
-from croupier.client.configuration import Admission, Batch, BrokenPromise, Configuration, NotCovered, Offer, Privacy
+from croupier.client.configuration import Admission, BrokenPromise, Configuration, NotCovered, Privacy
 from croupier.client.limits import BeyondLimits, Limits
+from croupier.client.offer import Batch, Offer
 from croupier.client.residual import Residual, residual
 from croupier.client.signing import BadSignature, Statement
 from croupier.client.steps import Joined, Refused, Turn, Unreachable

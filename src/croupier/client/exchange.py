@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import LONGEST
+from croupier.client.signing import LONGEST
 from croupier.client.steps import Lost, Request, Response
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
-from croupier.client.configuration import ADMISSIONS, Configuration, Offer
+from croupier.client.configuration import ADMISSIONS, Configuration
+from croupier.client.offer import Offer
 from croupier.client.sealing import SUITES
 
 

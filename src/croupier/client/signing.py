@@ -21,6 +21,10 @@ from croupier.protocols.mechanism import canonical
 
 SERVERS = ("analyzer", "shuffler")
 KINDS = ("configuration", "offer", "release", "head")
+VERSION = 2
+"""Of configurations, offers, receipts, heads and records."""
+LONGEST = 2**20
+"""No text that is signed or read is longer than this."""
 
 
 class BadSignature(CroupierError):
@@ -72,13 +76,7 @@ class Statement:
 
     @property
     def body(self) -> dict[str, Any]:
-        try:
-            body = json.loads(self.text)
-        except (ValueError, RecursionError):
-            body = None
-        if not isinstance(body, dict):
-            raise InvalidParameter(self.kind, self.text[:60], "a JSON object")
-        return body
+        return read_object(self.kind, self.text)
 
     def signed(self, server: str, key: Ed25519PrivateKey) -> Statement:
         """The same statement with one more signature."""
@@ -117,3 +115,24 @@ class Statement:
             raise InvalidParameter("signatures", str(signatures)[:60], "an object of signatures by server")
         known = {name: from_text("signature", signatures[name]) for name in SERVERS if name in signatures}
         return cls(kind, data["body"], known)
+
+
+def read_version(kind: str, text: str) -> dict[str, Any]:
+    """The JSON object in a text of this version of the format, without the version."""
+    body = read_object(kind, text)
+    if body.pop("version", None) != VERSION:
+        raise InvalidParameter(kind, text[:60], f"version {VERSION} of one")
+    return body
+
+
+def read_object(kind: str, text: object) -> dict[str, Any]:
+    """The JSON object in a text, or a refusal; nothing that is signed is longer than `LONGEST`."""
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise InvalidParameter(kind, str(text)[:60], f"a text of at most {LONGEST} characters")
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise InvalidParameter(kind, text[:60], "a JSON object")
+    return body

@@ -16,8 +16,9 @@ from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import Account, Pending
-from croupier.client.configuration import Batch, Configuration, NotCovered, Offer, check_name, seal_slots
+from croupier.client.configuration import Configuration, NotCovered, check_name, seal_slots
 from croupier.client.limits import Limits
+from croupier.client.offer import Batch, Offer
 from croupier.client.sealing import SUITES, key_id, seal
 from croupier.client.signing import Statement, from_text, to_text
 from croupier.client.wire import Envelope, Part, Report, report_info, slots

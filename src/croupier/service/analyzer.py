@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Admission, Batch, Configuration, ServerKeys
+from croupier.client.configuration import Admission, Configuration, ServerKeys
+from croupier.client.offer import Batch
 from croupier.client.sealing import key_id
 from croupier.client.signing import BadSignature, Statement, from_text
 from croupier.client.wire import message_info

@@ -245,8 +245,8 @@ class AnalyzerApp:
         show = self.meters.show
         show("records", {one.name: one.count for one in live})
         show("open_batches", {one.name: len(one.open) for one in live})
-        show("reports_accepted", {one.name: one.standings.get("accepted", 0) for one in live})
-        show("turns_assigned", {one.name: one.standings.get("assigned", 0) for one in live})
+        show("reports_accepted", {one.name: one.counted("accepted") for one in live})
+        show("turns_assigned", {one.name: one.counted("assigned") for one in live})
         show("finished", {one.name: one.program.finished for one in live})
         show("trouble", {one.name: bool(one.trouble) for one in live})
         show("waiting_seconds", self.waits.ages)

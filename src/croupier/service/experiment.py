@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, one_of
-from croupier.client.configuration import NAME, Admission, Configuration, Privacy, ServerKeys, recipe_of
+from croupier.client.configuration import NAME, Admission, Configuration, Privacy, ServerKeys
+from croupier.client.offer import recipe_of
 from croupier.client.sealing import SUITES
 from croupier.client.wire import CAP_SHARE, LONGEST_UPLOAD, Reporting, capped_loss, shape, upload_bytes
 from croupier.privacy import Loss

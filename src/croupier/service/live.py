@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client.configuration import Batch, Configuration, Offer, difference
+from croupier.client.configuration import Configuration, difference
+from croupier.client.offer import Batch, Offer
 from croupier.client.signing import Statement
 from croupier.protocols.mechanism import canonical
 from croupier.service import records
@@ -209,6 +210,14 @@ class Live:
     @property
     def done(self) -> set[int]:
         return self.run.done
+
+    def counted(self, what: str) -> int:
+        """How many reports were "accepted" or turns "assigned", as far as is known.
+
+        After a restart the log knows of some before the shuffler has been asked.
+        """
+        known: int = self.standings.get(what, 0)
+        return max(known, self.run.history.reports)
 
     @property
     def count(self) -> int:

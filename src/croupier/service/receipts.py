@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Batch, Configuration
+from croupier.client.configuration import Configuration
+from croupier.client.offer import Batch
 from croupier.client.sealing import SUITES
 from croupier.client.signing import Statement, to_text
 from croupier.client.wire import Reporting

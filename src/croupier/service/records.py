@@ -15,8 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client.configuration import VERSION
-from croupier.client.signing import Statement, from_text, to_text
+from croupier.client.signing import VERSION, Statement, from_text, to_text
 from croupier.protocols.mechanism import canonical
 
 LABEL = b"croupier/2 record\0"

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from croupier.client.account import Account
-from croupier.client.configuration import Configuration, Offer
+from croupier.client.configuration import Configuration
 from croupier.client.limits import Limits
+from croupier.client.offer import Offer
 from croupier.client.residual import residual
 from croupier.client.sealing import SUITES
 from croupier.client.signing import from_text, to_text
@@ -76,8 +77,8 @@ def state(live: Live) -> dict[str, Any]:
         "trouble": live.trouble,
         "privacy": _privacy(live) | {"worst_delta": history.worst_delta},
         "smallest": live.plan.recipe["smallest"],
-        "assigned": live.standings.get("assigned", 0),
-        "accepted": live.standings.get("accepted", 0),
+        "assigned": live.counted("assigned"),
+        "accepted": live.counted("accepted"),
         "reports": history.reports,
         "program": program,
         "open": [_open(offer, counts) for offer in live.offers.values()],

@@ -13,17 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import (
-    EVERYBODY,
-    Admission,
-    Batch,
-    BrokenPromise,
-    Configuration,
-    NotCovered,
-    Offer,
-    configuration_of,
-    seal_slots,
-)
+from croupier.client.configuration import EVERYBODY, Admission, BrokenPromise, Configuration, NotCovered, seal_slots
+from croupier.client.offer import Batch, Offer, configuration_of
 from croupier.client.sealing import SUITES, key_id
 from croupier.client.signing import BadSignature, Statement, to_text
 from croupier.client.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, front_slots, report_info, upload_bytes

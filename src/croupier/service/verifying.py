@@ -15,7 +15,8 @@ from typing import IO, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from croupier.checks import CroupierError, integer
-from croupier.client.configuration import Batch, Configuration, Offer
+from croupier.client.configuration import Configuration
+from croupier.client.offer import Batch, Offer
 from croupier.client.signing import Statement, from_text, to_text
 from croupier.service import records
 from croupier.service.programs import Program, program

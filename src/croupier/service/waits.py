@@ -60,5 +60,6 @@ async def watch(trouble: Callable[[], Awaitable[str]]) -> None:
         found = await trouble()
         if bool(found) != bool(known):
             what = {"what": found} if found else {"from": known}
-            log.warning("not ready" if found else "ready again", extra={"fields": what})
+            tell = log.warning if found else log.info
+            tell("not ready" if found else "ready again", extra={"fields": what})
         known = found

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bench.measure import heading, line, megabytes, seconds
 from croupier.noise import Binomial, Noise, Poisson, Skellam, SparseBits, base
-from croupier.privacy import calibrate, pairs
+from croupier.privacy import calibrate, likelihoods
 
 
 def forget() -> None:
     """Drop what earlier calls tabulated."""
-    for cached in (pairs.directed_pair, pairs.worst_pair, base._ratio_window):
+    for cached in (likelihoods.directed_pair, likelihoods.worst_pair, base._ratio_window):
         cached.cache_clear()
 
 

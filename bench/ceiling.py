@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from croupier.client.sealing import DEFAULT_SUITE, unseal
-from croupier.client.wire import Envelope, report_info
+from croupier.messages.sealing import DEFAULT_SUITE, unseal
+from croupier.messages.wire import Envelope, report_info
 from croupier.service import keys as key_files
 
 

@@ -8,7 +8,7 @@ from bench.calibration import forget
 from bench.measure import heading, line, megabytes, seconds
 from croupier.continual import CounterPlan, counter, tight_levels
 from croupier.noise import seeded
-from croupier.protocols.protocol import _plan
+from croupier.protocols.sums.protocol import _plan
 from croupier.simulation.counting import TreeSum
 from croupier.simulation.streams import bernoulli_stream
 

@@ -18,17 +18,17 @@ import httpx
 from bench.load import Load, post
 from bench.measure import heading, line, seconds
 from croupier.client.account import Account
-from croupier.client.configuration import Configuration
+from croupier.client.device import REPORT_TYPE, Device, Joined, Turn
 from croupier.client.limits import Limits
-from croupier.client.offer import Offer
-from croupier.client.sealing import DEFAULT_SUITE, unseal
-from croupier.client.signing import Statement, from_text
-from croupier.client.steps import REPORT_TYPE, Device, Joined, Turn
-from croupier.client.wire import Envelope, report_info
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Offer
+from croupier.messages.sealing import DEFAULT_SUITE, unseal
+from croupier.messages.signing import Statement, from_text
+from croupier.messages.wire import Envelope, report_info
 from croupier.noise import secure
 from croupier.service import keys as key_files
 from croupier.service.processes import Child, Home, both, free_port
-from croupier.service.store import Arrival, NewBatch, ShufflerStore
+from croupier.service.store import Arrival, FrontStore, NewBatch
 
 REPORTS = 8_000
 CONNECTIONS = 256
@@ -51,20 +51,20 @@ LIMITS = Limits(epsilon=500.0, delta=0.5, users=2, epsilon_per_period=1e6, delta
 
 
 @contextmanager
-def service(**shuffler: object) -> Iterator[Home]:
+def service(**front: object) -> Iterator[Home]:
     """Both servers in processes of their own; two batches are open, which all the reports fill."""
     with tempfile.TemporaryDirectory(prefix="croupier-bench-") as scratch:
         home = Home(Path(scratch), free_port(), free_port())
         experiment = Path(scratch) / "load.toml"
         experiment.write_text(EXPERIMENT)
         turns = {"ahead": 1.0, "spare": 0, "due_within": 600}
-        with both(home, [str(experiment)], shuffler=turns | shuffler):
+        with both(home, [str(experiment)], front=turns | front):
             yield home
 
 
 def sealed_reports(home: Home) -> list[bytes]:
     """Turns taken over HTTP and a report for each, sealed on two cores: nothing of this is timed."""
-    answers = post(home.shuffler_port, "/experiments/load/assignments", [b""] * REPORTS, "text/plain").bodies
+    answers = post(home.front_port, "/experiments/load/assignments", [b""] * REPORTS, "text/plain").bodies
     configuration = httpx.get(f"{home.analyzer_url}/experiments/load").text
     half = REPORTS // 2
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
@@ -89,7 +89,7 @@ def _seal(configuration: str, answers: list[bytes]) -> list[bytes]:
 
 def upload(home: Home, bodies: list[bytes], connections: int = CONNECTIONS) -> Load:
     """Send them, and see that each is accepted."""
-    load = post(home.shuffler_port, "/experiments/load/reports", bodies, REPORT_TYPE, connections)
+    load = post(home.front_port, "/experiments/load/reports", bodies, REPORT_TYPE, connections)
     assert set(load.statuses) == {201}, set(load.statuses)
     return load
 
@@ -97,7 +97,7 @@ def upload(home: Home, bodies: list[bytes], connections: int = CONNECTIONS) -> L
 def ceiling(home: Home, bodies: list[bytes], *, opening: bool) -> Load:
     """The same uploads to a bare route, which opens each if it is to, and keeps nothing."""
     port = free_port()
-    options = [str(port), str(home.directory / "shuffler" / "keys"), "load", "open" if opening else "read"]
+    options = [str(port), str(home.directory / "front" / "keys"), "load", "open" if opening else "read"]
     child = Child([sys.executable, "-m", "bench.ceiling", *options], f"http://127.0.0.1:{port}", home.directory / "log")
     try:
         child.wait_answering()
@@ -108,7 +108,7 @@ def ceiling(home: Home, bodies: list[bytes], *, opening: bool) -> Load:
 
 def open_rate(home: Home, bodies: list[bytes]) -> float:
     """A bare loop of the outer layer's decryption."""
-    private = key_files.load(home.directory / "shuffler" / "keys").newest(DEFAULT_SUITE).private
+    private = key_files.load(home.directory / "front" / "keys").newest(DEFAULT_SUITE).private
     some = [Envelope.from_bytes(body) for body in bodies[:1000]]
     info = report_info("load", some[0].configuration)
     return len(some) / seconds(lambda: [unseal(DEFAULT_SUITE, private, one.sealed, info) for one in some], 3)
@@ -182,7 +182,7 @@ def buffered(messages: int, slots: int, length: int) -> tuple[float, float, floa
     """Fill one batch of a store in this process; reports/s, and in MB and seconds what closing it takes."""
     users = messages // slots
     with tempfile.TemporaryDirectory(prefix="croupier-bench-") as scratch:
-        store = ShufflerStore(f"sqlite:///{scratch}/store.db", secure(), bytes(32))
+        store = FrontStore(f"sqlite:///{scratch}/store.db", secure(), bytes(32))
         store.put_configuration("e", 0, b"c" * 32, "{}", None)
         store.put_offer("e", 0, "o", [NewBatch(0, b"h" * 32, b"c" * 32, users, slots, length, None)])
         empty, began = _resident("VmRSS"), time.perf_counter()

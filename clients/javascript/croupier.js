@@ -40,7 +40,7 @@ function checkedKeys(trust) {
 export class Client {
   #joined = new Map();
 
-  // `trust`: {analyzer, shuffler}, the signing keys of the servers in base64, as their operators tell them; or
+  // `trust`: {analyzer, front}, the signing keys of the servers in base64, as their operators tell them; or
   // "first-seen", to believe those that the analyzer shows first. `timeout`: seconds for one answer.
   constructor(analyzer, { trust, account = new Account(), attempts = 8, timeout = 30, fetch } = {}) {
     demand(globalThis.crypto?.subtle, "unsupported", "WebCrypto needs a page that came by https or from localhost");
@@ -68,12 +68,12 @@ export class Client {
     const { privacy } = joined.configuration;
     const experiment = addressOf(this.analyzer, name); // names are each analyzer's own
     await this.account.check({ experiment, privacy }); // a turn that cannot be reported is better not taken
-    const shuffler = addressOf(joined.configuration.urls.shuffler, name);
-    const answer = await this.#assignment(`${shuffler}/assignments`, patience, ticket);
+    const front = addressOf(joined.configuration.urls.front, name);
+    const answer = await this.#assignment(`${front}/assignments`, patience, ticket);
     // Before it is read: what a mechanism's text makes a device compute must be the servers' own.
     await checkSigned("offer", answer.offer, verifyKeys(joined.configuration));
     const offer = readOffer(textOf("offer", answer.offer));
-    const own = await this.#offered(name, joined, offer.configuration, shuffler);
+    const own = await this.#offered(name, joined, offer.configuration, front);
     checkOffer(offer, own.configuration);
     for (const { plan } of offer.batches) checkUsers(plan.users, this.account.limits);
     const pinned = await this.#pinned(own, offer);
@@ -90,12 +90,12 @@ export class Client {
     turn.reported = true; // before anything is awaited: two calls at once would seal two reports
     const { experiment: name, privacy } = turn.configuration;
     const experiment = addressOf(this.analyzer, name);
-    // Where the shuffler is now, whatever address the batch was begun under.
+    // Where the front is now, whatever address the batch was begun under.
     const { urls } = (this.#joined.get(name) ?? turn).configuration;
     let pending;
     let cost;
     try {
-      const url = `${addressOf(urls.shuffler, name)}/reports`;
+      const url = `${addressOf(urls.front, name)}/reports`;
       pending = { experiment, url, ...(await sealReport(turn, value)), expires: turn.expires };
       cost = await this.account.charge({ experiment, privacy, batches: await hashesOf(turn.offer) }, pending);
     } catch (error) {
@@ -147,9 +147,9 @@ export class Client {
   }
 
   // The configuration that an offer belongs to: another one than that joined while keys or addresses change.
-  async #offered(name, joined, wanted, shuffler) {
+  async #offered(name, joined, wanted, front) {
     if (wanted === base64(joined.hash)) return joined;
-    const found = await this.#believe(name, await this.#byHash(shuffler, wanted));
+    const found = await this.#believe(name, await this.#byHash(front, wanted));
     if (found.configuration.revision > joined.configuration.revision) this.#joined.set(name, found);
     return found;
   }
@@ -161,7 +161,7 @@ export class Client {
     const pinned = new Map([[base64(hash), configuration]]);
     for (const { pin } of offer.batches) {
       if (pinned.has(pin)) continue;
-      const statement = await this.#byHash(addressOf(urls.shuffler, experiment), pin);
+      const statement = await this.#byHash(addressOf(urls.front, experiment), pin);
       await checkSigned("configuration", statement, verifyKeys(configuration));
       const found = readConfiguration(textOf("configuration", statement));
       const earlier = found.experiment === experiment && found.revision < revision;
@@ -175,9 +175,9 @@ export class Client {
     return pinned;
   }
 
-  // A configuration as the shuffler keeps it.
-  async #byHash(shuffler, wanted) {
-    const statement = await this.#request(`${shuffler}/configurations/${wanted}`);
+  // A configuration as the front keeps it.
+  async #byHash(front, wanted) {
+    const statement = await this.#request(`${front}/configurations/${wanted}`);
     const same = wanted === base64(await hashOf("configuration", statement));
     demand(same, "not-covered", "another configuration than the one offered");
     return statement;
@@ -188,7 +188,7 @@ export class Client {
     const end = this.account.clock() + patience;
     for (;;) {
       const left = end - this.account.clock();
-      const hold = Math.min(Math.floor(left), LONGEST_HOLD); // the shuffler may hold the request (RFC 7240)
+      const hold = Math.min(Math.floor(left), LONGEST_HOLD); // the front may hold the request (RFC 7240)
       const headers = { ...(hold > 0 && { prefer: `wait=${hold}` }), ...(shown && { "croupier-ticket": shown }) };
       try {
         return await this.#request(url, { method: "POST", headers });
@@ -201,7 +201,7 @@ export class Client {
   }
 
   // Sends until there is an answer that says something; later and later, and not all devices at once. With `taken`,
-  // which knows an acceptance, nothing but the shuffler's own words end it: a network's page settles nothing.
+  // which knows an acceptance, nothing but the front's own words end it: a network's page settles nothing.
   async #request(url, options = {}, taken = null) {
     for (let attempt = 1, pause = FIRST_PAUSE; ; attempt += 1, pause *= 2) {
       try {

@@ -53,7 +53,7 @@ export function checkLimits({ privacy, recipe, admission, suite, keys, urls }, l
   refuse(!limits.admission.includes(admission.kind), `the experiment admits ${admission.kind}`);
   refuse(limits.frontNoise && !recipe.front_noise, "the front adds no noise of its own");
   refuse(!limits.suites.includes(suite), `reports are sealed by ${suite}`);
-  const shared = ["seal", "verify"].find((kind) => keys.analyzer[kind] === keys.shuffler[kind]);
+  const shared = ["seal", "verify"].find((kind) => keys.analyzer[kind] === keys.front[kind]);
   refuse(!limits.sharedKeys && shared, `both servers have one key (${shared})`);
   for (const server of SERVERS) checkAddress(urls[server], limits);
 }

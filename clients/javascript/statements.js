@@ -4,7 +4,7 @@ import { concat, fromBase64, sha256, text, utf8 } from "./bytes.js";
 import { LONGEST_TEXT } from "./mechanism.js";
 import { demand } from "./problems.js";
 
-export const SERVERS = ["analyzer", "shuffler"];
+export const SERVERS = ["analyzer", "front"];
 
 async function isSigned(key, signature, message) {
   try {

@@ -17,7 +17,7 @@ export const messageInfo = (experiment, pin, hash) =>
 export const reportInfo = (experiment, configurationHash) =>
   concat(utf8("croupier/2 report"), ZERO, utf8(experiment), ZERO, configurationHash);
 
-// Messages first, dummies after them: the order says nothing, since each is sealed and the shuffler cannot open it.
+// Messages first, dummies after them: the order says nothing, since each is sealed and the front cannot open it.
 export function fillSlots(messages, { slots, length }) {
   if (messages.length > slots) throw new RangeError(`${messages.length} messages for ${slots} slots`);
   const dummies = Array.from({ length: slots - messages.length }, () => new Uint8Array(1 + length));
@@ -32,8 +32,8 @@ export function packReport(reportId, token, offerNumber, batches) {
   return concat(...head, ...body);
 }
 
-export async function packUpload(shufflerKey, configurationHash, sealedReport) {
-  const keyId = (await sha256(shufflerKey)).slice(0, 8);
+export async function packUpload(frontKey, configurationHash, sealedReport) {
+  const keyId = (await sha256(frontKey)).slice(0, 8);
   return concat(Uint8Array.of(VERSION, SUITE.number), keyId, configurationHash, sealedReport);
 }
 
@@ -49,8 +49,8 @@ export async function sealReport({ configuration, pinned, hash, offer, token }, 
     batches.push({ number: batch.number, sealed: await Promise.all(slots.map((slot) => seal(slot))) });
   }
   const report = random(16);
-  const shufflerKey = fromBase64(keys.shuffler.seal);
-  const seal = await sealer(shufflerKey, reportInfo(experiment, hash));
+  const frontKey = fromBase64(keys.front.seal);
+  const seal = await sealer(frontKey, reportInfo(experiment, hash));
   const sealed = await seal(packReport(report, token, offer.number, batches));
-  return { report: base64(report), body: base64(await packUpload(shufflerKey, hash, sealed)) };
+  return { report: base64(report), body: base64(await packUpload(frontKey, hash, sealed)) };
 }

@@ -29,7 +29,7 @@ from croupier.service.settings import address
 from croupier.service.tickets import DAY, issue
 
 VALID = 3 * DAY
-"""How long a ticket is valid, before its last day is rounded up: less than the shuffler remembers spent ones."""
+"""How long a ticket is valid, before its last day is rounded up: less than the front remembers spent ones."""
 
 
 def person_of(request: Request, people: Mapping[str, str]) -> str:

@@ -160,7 +160,7 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
 
 def test_files_may_come_before_or_after_options(capsys):
     for arguments in (["nowhere.toml", "--keys", "k"], ["--keys", "k", "nowhere.toml"]):
-        missing = ["--store", "s.db", "--bearer", "b", "--admin", "a", "--shuffler", "http://127.0.0.1:1"]
+        missing = ["--store", "s.db", "--bearer", "b", "--admin", "a", "--front", "http://127.0.0.1:1"]
         assert main(["serve", "analyzer", *arguments, *missing]) == 2
         assert "nowhere.toml cannot be read" in capsys.readouterr().err
     with pytest.raises(SystemExit):

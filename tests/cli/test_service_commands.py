@@ -14,17 +14,17 @@ import pytest
 
 from croupier.checks import CroupierError
 from croupier.cli import main
+from croupier.cli.experiment_table import standing
 from croupier.cli.serve import SETTINGS
-from croupier.cli.standing import standing
 from croupier.service import verifying
 from croupier.service.experiment import plan
 from croupier.service.keys import public_key
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings
+from croupier.service.settings import AnalyzerSettings, FrontSettings
 from croupier.service.tickets import check
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
 BLOCKS = {kind: re.findall(rf"```{kind}\n(.*?)```", DOCUMENT, re.DOTALL) for kind in ("toml", "python")}
-NAMES = {field.name for kind in (ShufflerSettings, AnalyzerSettings) for field in fields(kind)}
+NAMES = {field.name for kind in (FrontSettings, AnalyzerSettings) for field in fields(kind)}
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -83,7 +83,7 @@ def test_the_experiments_of_the_document_can_be_planned() -> None:
         assert plan({"name": "drinks", "program": program}).recipe["universe"]["kind"] in line
 
 
-def test_the_ticket_of_the_document_is_one_that_its_issuers_shuffler_takes(
+def test_the_ticket_of_the_document_is_one_that_its_issuers_front_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,7 +94,7 @@ def test_the_ticket_of_the_document_is_one_that_its_issuers_shuffler_takes(
     (example,) = [block for block in BLOCKS["python"] if "issue(" in block]
     found: dict[str, Any] = {}
     exec(compile(example, "service.md", "exec"), found)
-    settings = ShufflerSettings(keys="k", store="s", analyzer="a", admission="tickets", issuer=printed[1])
+    settings = FrontSettings(keys="k", store="s", analyzer="a", admission="tickets", issuer=printed[1])
     issuer = public_key("issuer", settings.issuer)
     check(issuer, found["ticket"], "onboarding", time.time(), settings.remember)
     with pytest.raises(CroupierError, match="not-admitted"):

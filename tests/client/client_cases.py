@@ -8,13 +8,13 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from croupier.client.account import Account
-from croupier.client.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
+from croupier.client.device import Device, Joined, Turn
 from croupier.client.limits import Limits
-from croupier.client.offer import Batch, Offer, recipe_of
-from croupier.client.sealing import SUITES
-from croupier.client.signing import Statement
-from croupier.client.steps import Device, Joined, Turn
-from croupier.client.wire import Reporting
+from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
+from croupier.messages.offer import Batch, Offer, recipe_of
+from croupier.messages.sealing import SUITES
+from croupier.messages.signing import Statement
+from croupier.messages.wire import Reporting
 from croupier.noise import secure
 from croupier.protocols import shuffled_laplace
 
@@ -40,9 +40,7 @@ class Server:
         return ServerKeys(SUITES[self.suite].public_of(self.seal), self.sign.public_key().public_bytes_raw())
 
 
-def configuration(
-    analyzer: Server, shuffler: Server, mechanism: Reporting = MECHANISM, **changes: Any
-) -> Configuration:
+def configuration(analyzer: Server, front: Server, mechanism: Reporting = MECHANISM, **changes: Any) -> Configuration:
     """A bandit's configuration with two arms, around one mechanism."""
     claim = mechanism.guarantee
     found = Configuration(
@@ -55,14 +53,14 @@ def configuration(
         privacy=Privacy(claim.epsilon, claim.delta, 0.9, "a device", 86_400),
         admission=EVERYBODY,
         suite=analyzer.suite,
-        keys={"analyzer": analyzer.public, "shuffler": shuffler.public},
-        urls={"analyzer": "https://analyzer.test", "shuffler": "https://shuffler.test"},
+        keys={"analyzer": analyzer.public, "front": front.public},
+        urls={"analyzer": "https://analyzer.test", "front": "https://front.test"},
     )
     return replace(found, **changes)
 
 
-def both_signed(statement: Statement, analyzer: Server, shuffler: Server) -> Statement:
-    return statement.signed("analyzer", analyzer.sign).signed("shuffler", shuffler.sign)
+def both_signed(statement: Statement, analyzer: Server, front: Server) -> Statement:
+    return statement.signed("analyzer", analyzer.sign).signed("front", front.sign)
 
 
 def offer(signed: Statement, *mechanisms: Reporting, number: int = 0, arm: int | None = 0) -> Offer:

@@ -13,7 +13,7 @@ from vector_numbers import caps, deltas, encodings, honest_users, laws, ledger, 
 from vector_refusals import refusals
 from vector_reports import DRAWN, MECHANISMS, SUITE, receipt, seals, ticket, two_batches, vector
 
-from croupier.client.sealing import SUITES
+from croupier.messages.sealing import SUITES
 
 PATH = Path(__file__).parent / "wire_vectors.json"
 GROUPS = {

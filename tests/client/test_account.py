@@ -19,17 +19,17 @@ from scipy.stats import poisson
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Limits
 from croupier.client.account import Account, Pending, Spent, write_atomically
-from croupier.client.configuration import Admission, BrokenPromise
+from croupier.messages.configuration import Admission, BrokenPromise
 from croupier.privacy import BudgetExceeded
 from croupier.protocols import counted_messages
 
-ANALYZER, SHUFFLER = Server.make(), Server.make()
+ANALYZER, FRONT = Server.make(), Server.make()
 COLOURS = "https://analyzer.test/experiments/colours"
 DAY = 86_400
 
 
 def pending(name="r1", experiment=COLOURS):
-    return Pending(experiment, "https://shuffler.test/x", name, "Ym9keQ", 100)
+    return Pending(experiment, "https://front.test/x", name, "Ym9keQ", 100)
 
 
 def batches(*numbers, pin="", experiment=COLOURS):
@@ -38,13 +38,13 @@ def batches(*numbers, pin="", experiment=COLOURS):
 
 
 def join(account, found, address=COLOURS, pinned=None):
-    account.trust(address, found, both_signed(found.statement(), ANALYZER, SHUFFLER), pinned)
+    account.trust(address, found, both_signed(found.statement(), ANALYZER, FRONT), pinned)
 
 
 def lasting(period, **changes):
     """A configuration whose period has so many seconds."""
-    found = configuration(ANALYZER, SHUFFLER)
-    return configuration(ANALYZER, SHUFFLER, privacy=dataclasses.replace(found.privacy, period=period), **changes)
+    found = configuration(ANALYZER, FRONT)
+    return configuration(ANALYZER, FRONT, privacy=dataclasses.replace(found.privacy, period=period), **changes)
 
 
 class Clock:
@@ -172,7 +172,7 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_other_keys_than_the_first_seen_are_refused():
     account = Account(None, Limits())
-    join(account, configuration(ANALYZER, SHUFFLER))
+    join(account, configuration(ANALYZER, FRONT))
     imposter = Server.make()
     forged = configuration(ANALYZER, imposter)
     with pytest.raises(BadSignature, match="other keys than this device trusts"):
@@ -181,19 +181,19 @@ def test_other_keys_than_the_first_seen_are_refused():
 
 def test_other_keys_than_the_pinned_are_refused_at_first_sight():
     account = Account(None, Limits())
-    found = configuration(ANALYZER, SHUFFLER)
+    found = configuration(ANALYZER, FRONT)
     with pytest.raises(BadSignature, match="other keys than this device trusts"):
-        join(account, found, pinned={"analyzer": ANALYZER.public.verify, "shuffler": bytes(32)})
+        join(account, found, pinned={"analyzer": ANALYZER.public.verify, "front": bytes(32)})
     join(account, found, pinned=found.verify_keys)
 
 
 def test_an_experiment_of_the_same_name_elsewhere_is_another_one():
     account = Account(None, Limits())
-    join(account, configuration(ANALYZER, SHUFFLER, revision=5))
+    join(account, configuration(ANALYZER, FRONT, revision=5))
     other = Server.make()
-    elsewhere = configuration(other, SHUFFLER)
+    elsewhere = configuration(other, FRONT)
     account.trust(
-        "https://other.test/experiments/colours", elsewhere, both_signed(elsewhere.statement(), other, SHUFFLER), None
+        "https://other.test/experiments/colours", elsewhere, both_signed(elsewhere.statement(), other, FRONT), None
     )
     assert [one.revision for one in account.trusted.values()] == [5, 0]
 
@@ -201,9 +201,9 @@ def test_an_experiment_of_the_same_name_elsewhere_is_another_one():
 def test_a_stale_revision_is_refused():
     account = Account(None, Limits())
     for revision in (0, 2, 1):
-        join(account, configuration(ANALYZER, SHUFFLER, revision=revision))
+        join(account, configuration(ANALYZER, FRONT, revision=revision))
     with pytest.raises(BadSignature, match="revision 0 is stale: 2 has been seen"):
-        join(account, configuration(ANALYZER, SHUFFLER, revision=0))
+        join(account, configuration(ANALYZER, FRONT, revision=0))
 
 
 @pytest.mark.parametrize(
@@ -224,19 +224,19 @@ def test_a_stale_revision_is_refused():
 def test_a_later_revision_with_another_promise_is_refused_and_says_what_changed(change, said, tmp_path):
     path = tmp_path / "account.json"
     account = Account(path, Limits())
-    found = configuration(ANALYZER, SHUFFLER)
+    found = configuration(ANALYZER, FRONT)
     join(account, found)
     account.close()
     again = Account(path, Limits())
     kept = dict(again.trusted)
     with pytest.raises(BrokenPromise, match=said):
-        join(again, configuration(ANALYZER, SHUFFLER, revision=1, **change(found)))
+        join(again, configuration(ANALYZER, FRONT, revision=1, **change(found)))
     assert again.trusted == kept
     # Titles, arms, sealing keys and addresses may change.
     renewed = Server(ANALYZER.sign, Server.make().seal)
     changed = {"title": "What colour?", "arms": ("red", "green", "blue"), "revision": 1}
-    changed["keys"] = {"analyzer": renewed.public, "shuffler": SHUFFLER.public}
-    join(again, configuration(ANALYZER, SHUFFLER, **changed))
+    changed["keys"] = {"analyzer": renewed.public, "front": FRONT.public}
+    join(again, configuration(ANALYZER, FRONT, **changed))
     again.close()
 
 

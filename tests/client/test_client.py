@@ -24,18 +24,18 @@ from croupier.client import (
     Unreachable,
 )
 from croupier.client.account import Account
-from croupier.client.sealing import unseal
-from croupier.client.signing import Statement, to_text
-from croupier.client.steps import ATTEMPTS, REPORT_TYPE, Device, Lost, Pause, Request, Response
-from croupier.client.wire import Envelope, Report, message_info, read_slot, report_info
+from croupier.client.device import ATTEMPTS, REPORT_TYPE, Device, Lost, Pause, Request, Response
+from croupier.messages.sealing import unseal
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import Envelope, Report, message_info, read_slot, report_info
 from croupier.noise import secure
 from croupier.privacy import BudgetExceeded
 from croupier.protocols import shuffled_laplace
 
-ANALYZER, SHUFFLER = Server.make(), Server.make()
-FOUND = configuration(ANALYZER, SHUFFLER)
-SIGNED = both_signed(FOUND.statement(), ANALYZER, SHUFFLER)
-OFFER = both_signed(offer(SIGNED).statement(), ANALYZER, SHUFFLER)
+ANALYZER, FRONT = Server.make(), Server.make()
+FOUND = configuration(ANALYZER, FRONT)
+SIGNED = both_signed(FOUND.statement(), ANALYZER, FRONT)
+OFFER = both_signed(offer(SIGNED).statement(), ANALYZER, FRONT)
 
 
 def answer(status, body, **headers):
@@ -73,7 +73,7 @@ def test_a_device_joins_plays_and_reports():
     found, requests = drive(own.play("colours"), JOINED, ASSIGNED)
     assert [(r.method, r.url) for r in requests] == [
         ("GET", "https://analyzer.test/experiments/colours"),
-        ("POST", "https://shuffler.test/experiments/colours/assignments"),
+        ("POST", "https://front.test/experiments/colours/assignments"),
     ]
     assert (found.arm, found.arm_name) == (0, "red")
     report, requests = drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
@@ -83,13 +83,13 @@ def test_a_device_joins_plays_and_reports():
     assert report
 
 
-def test_the_upload_opens_at_the_shuffler_and_its_messages_at_the_analyzer_only():
+def test_the_upload_opens_at_the_front_and_its_messages_at_the_analyzer_only():
     own = device()
     found = turn(SIGNED, offer(SIGNED), token=b"t" * 56)
     _, requests = drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
     envelope = Envelope.from_bytes(requests[0].content)
     info = report_info("colours", SIGNED.hash)
-    report = Report.from_bytes(unseal(SHUFFLER.suite, SHUFFLER.seal, envelope.sealed, info))
+    report = Report.from_bytes(unseal(FRONT.suite, FRONT.seal, envelope.sealed, info))
     assert report.token == b"t" * 56
     batch = found.offer.batches[0]
     opened = [
@@ -166,8 +166,8 @@ def test_a_spent_ledger_takes_no_turn_from_anybody():
 
 def test_what_is_refused_leaves_no_trace_in_the_account():
     own = device()
-    forever = configuration(ANALYZER, SHUFFLER, privacy=replace(FOUND.privacy, period=10**9))
-    signed = both_signed(forever.statement(), ANALYZER, SHUFFLER)
+    forever = configuration(ANALYZER, FRONT, privacy=replace(FOUND.privacy, period=10**9))
+    signed = both_signed(forever.statement(), ANALYZER, FRONT)
     with pytest.raises(BeyondLimits, match="period"):
         drive(own.join("colours"), answer(200, signed.to_dict()))
     assert own.account.trusted == {}
@@ -193,20 +193,20 @@ def test_a_configuration_beyond_the_limits_is_refused():
 
 
 def test_an_offer_signed_by_one_server_or_beyond_the_configuration_is_refused():
-    lonely = offer(SIGNED).statement().signed("shuffler", SHUFFLER.sign)
+    lonely = offer(SIGNED).statement().signed("front", FRONT.sign)
     body = {"token": to_text(bytes(56)), "expires": 1}
     with pytest.raises(BadSignature):
         drive(device().play("colours"), JOINED, answer(201, body | {"offer": lonely.to_dict()}))
     greedy = offer(SIGNED, shuffled_laplace(epsilon=3.0, binary=True).plan(users=40))
-    signed = both_signed(greedy.statement(), ANALYZER, SHUFFLER)
+    signed = both_signed(greedy.statement(), ANALYZER, FRONT)
     with pytest.raises(NotCovered):
         drive(device().play("colours"), JOINED, answer(201, body | {"offer": signed.to_dict()}))
 
 
 def test_an_offer_under_another_revision_fetches_that_one():
-    newer = configuration(ANALYZER, SHUFFLER, revision=1)
-    signed = both_signed(newer.statement(), ANALYZER, SHUFFLER)
-    found = both_signed(offer(signed).statement(), ANALYZER, SHUFFLER)
+    newer = configuration(ANALYZER, FRONT, revision=1)
+    signed = both_signed(newer.statement(), ANALYZER, FRONT)
+    found = both_signed(offer(signed).statement(), ANALYZER, FRONT)
     body = {"offer": found.to_dict(), "token": to_text(bytes(56)), "expires": 5}
     own = device()
     got, requests = drive(own.play("colours"), JOINED, answer(201, body), answer(200, signed.to_dict()))
@@ -215,9 +215,9 @@ def test_an_offer_under_another_revision_fetches_that_one():
     assert own.joined["colours"].configuration.revision == 1
 
 
-def test_a_report_goes_where_the_shuffler_is_now_even_if_its_batch_was_begun_elsewhere():
-    moved = {"analyzer": "https://analyzer.test", "shuffler": "https://moved.test"}
-    newer = both_signed(configuration(ANALYZER, SHUFFLER, revision=1, urls=moved).statement(), ANALYZER, SHUFFLER)
+def test_a_report_goes_where_the_front_is_now_even_if_its_batch_was_begun_elsewhere():
+    moved = {"analyzer": "https://analyzer.test", "front": "https://moved.test"}
+    newer = both_signed(configuration(ANALYZER, FRONT, revision=1, urls=moved).statement(), ANALYZER, FRONT)
     own = device()
     found, requests = drive(own.play("colours"), answer(200, newer.to_dict()), ASSIGNED, JOINED)
     assert requests[1].url == "https://moved.test/experiments/colours/assignments"
@@ -265,7 +265,7 @@ def test_the_client_is_light_to_import():
 
 
 @pytest.mark.parametrize("status", [403, 404, 407, 501, 507, 511, 520, 530])
-def test_what_a_network_answers_instead_of_the_shuffler_settles_no_report(status):
+def test_what_a_network_answers_instead_of_the_front_settles_no_report(status):
     own = device()
     strange = Response(status, {}, b"<html>Please log in</html>")
     _, requests = drive(own.report(turn(SIGNED, offer(SIGNED)), 1.0), strange, answer(201, {"status": "accepted"}))
@@ -298,7 +298,7 @@ def test_a_signed_offer_that_cannot_be_computed_is_refused_by_name():
     mechanism["share"]["scale"] = "1/" + "9" * 400
     body = json.loads(OFFER.text)
     body["batches"][0]["mechanism"] = json.dumps(mechanism)
-    odd = both_signed(Statement.of("offer", body), ANALYZER, SHUFFLER)
+    odd = both_signed(Statement.of("offer", body), ANALYZER, FRONT)
     with pytest.raises(CroupierError):
         drive(own.play("colours"), JOINED, answer(201, {"offer": odd.to_dict(), "token": "", "expires": 0}))
 
@@ -316,11 +316,11 @@ def test_a_turn_in_a_batch_that_was_reported_to_costs_more_and_is_refused_when_t
 def test_a_later_revision_that_promises_less_is_refused_where_it_is_joined_and_where_it_is_offered():
     own = device(Limits(epsilon=10.0))
     drive(own.join("colours"), JOINED)
-    weaker = configuration(ANALYZER, SHUFFLER, revision=1, privacy=replace(FOUND.privacy, epsilon=3.0))
-    signed = both_signed(weaker.statement(), ANALYZER, SHUFFLER)
+    weaker = configuration(ANALYZER, FRONT, revision=1, privacy=replace(FOUND.privacy, epsilon=3.0))
+    signed = both_signed(weaker.statement(), ANALYZER, FRONT)
     with pytest.raises(BrokenPromise, match="privacy.epsilon was 1.0, and is 3.0"):
         drive(own.join("colours"), answer(200, signed.to_dict()))
-    found = both_signed(offer(signed).statement(), ANALYZER, SHUFFLER)
+    found = both_signed(offer(signed).statement(), ANALYZER, FRONT)
     body = {"offer": found.to_dict(), "token": to_text(bytes(56)), "expires": 5}
     with pytest.raises(BrokenPromise, match="privacy.epsilon was 1.0, and is 3.0"):
         drive(own.play("colours"), answer(201, body), answer(200, signed.to_dict()))
@@ -332,9 +332,9 @@ def test_a_batch_that_was_reported_to_is_refused_when_it_comes_under_another_pin
     own = device()
     found, _ = drive(own.play("colours"), JOINED, ASSIGNED)
     drive(own.report(found, 1.0), answer(201, {"status": "accepted"}))
-    renewed = {"analyzer": replace(ANALYZER.public, seal=Server.make().public.seal), "shuffler": SHUFFLER.public}
-    newer = both_signed(configuration(ANALYZER, SHUFFLER, revision=1, keys=renewed).statement(), ANALYZER, SHUFFLER)
-    moved = both_signed(offer(newer, number=1).statement(), ANALYZER, SHUFFLER)
+    renewed = {"analyzer": replace(ANALYZER.public, seal=Server.make().public.seal), "front": FRONT.public}
+    newer = both_signed(configuration(ANALYZER, FRONT, revision=1, keys=renewed).statement(), ANALYZER, FRONT)
+    moved = both_signed(offer(newer, number=1).statement(), ANALYZER, FRONT)
     body = {"offer": moved.to_dict(), "token": to_text(bytes(56)), "expires": 5}
     with pytest.raises(BrokenPromise, match="batch 10 of .* has another pin than before"):
         drive(own.play("colours"), answer(201, body), answer(200, newer.to_dict()))
@@ -398,11 +398,11 @@ def test_a_ticket_that_is_no_bytes_is_named():
 
 
 def test_keys_are_pinned_as_bytes_or_as_the_text_that_is_printed():
-    keys = {server: one.public.verify for server, one in (("analyzer", ANALYZER), ("shuffler", SHUFFLER))}
+    keys = {server: one.public.verify for server, one in (("analyzer", ANALYZER), ("front", FRONT))}
     texts = {server: to_text(key) for server, key in keys.items()}
     assert Client("https://analyzer.test", trust=texts).device.trust == keys
     assert Client("https://analyzer.test", trust=keys).device.trust == keys
-    for wrong in (texts | {"shuffler": "AAAA"}, {"analyzer": texts["analyzer"]}, texts | {"shuffler": b"short"}, []):
+    for wrong in (texts | {"front": "AAAA"}, {"analyzer": texts["analyzer"]}, texts | {"front": b"short"}, []):
         with pytest.raises(InvalidParameter, match="trust"):
             Client("https://analyzer.test", trust=wrong)
 

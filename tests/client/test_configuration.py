@@ -8,23 +8,16 @@ from client_cases import MECHANISM, OURS, Server, both_signed, configuration, of
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Configuration, NotCovered, Offer, Privacy, Statement
-from croupier.client.offer import recipe_of
-from croupier.client.signing import from_text, to_text
-from croupier.client.wire import shape
+from croupier.messages.offer import recipe_of
+from croupier.messages.signing import from_text, to_text
+from croupier.messages.wire import shape
 from croupier.noise import DiscreteLaplace
-from croupier.protocols import (
-    Mechanism,
-    central_laplace,
-    counted_messages,
-    histogram,
-    shuffled_bits,
-    shuffled_laplace,
-)
-from croupier.protocols.mechanism import canonical
+from croupier.protocols import Mechanism, central_laplace, counted_messages, histogram, shuffled_bits, shuffled_laplace
+from croupier.protocols.sums.mechanism import canonical
 
-ANALYZER, SHUFFLER = Server.make(), Server.make()
-FOUND = configuration(ANALYZER, SHUFFLER)
-SIGNED = both_signed(FOUND.statement(), ANALYZER, SHUFFLER)
+ANALYZER, FRONT = Server.make(), Server.make()
+FOUND = configuration(ANALYZER, FRONT)
+SIGNED = both_signed(FOUND.statement(), ANALYZER, FRONT)
 
 
 def test_a_configuration_is_read_back_as_it_was_written():
@@ -35,10 +28,10 @@ def test_a_configuration_is_read_back_as_it_was_written():
 
 
 def test_both_signatures_are_needed_and_over_exactly_this_text():
-    with pytest.raises(BadSignature, match="not signed by the shuffler"):
+    with pytest.raises(BadSignature, match="not signed by the front"):
         FOUND.statement().signed("analyzer", ANALYZER.sign).check_both(FOUND.verify_keys)
     forged = both_signed(FOUND.statement(), ANALYZER, Server.make())
-    with pytest.raises(BadSignature, match="shuffler's signature does not fit"):
+    with pytest.raises(BadSignature, match="front's signature does not fit"):
         forged.check_both(FOUND.verify_keys)
     changed = Statement("configuration", SIGNED.text.replace('"epsilon":1.0', '"epsilon":9.0'), SIGNED.signatures)
     with pytest.raises(BadSignature):
@@ -93,7 +86,7 @@ def test_an_offer_beyond_the_configuration_is_refused(mechanism, reason):
 
 
 def test_an_offer_that_relies_on_more_honest_users_is_refused():
-    careful = configuration(ANALYZER, SHUFFLER, privacy=replace(FOUND.privacy, honest_fraction=0.8))
+    careful = configuration(ANALYZER, FRONT, privacy=replace(FOUND.privacy, honest_fraction=0.8))
     with pytest.raises(NotCovered, match="rest on 36 honest users of 40"):
         careful.check(offer(careful.statement()))
     half = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.8, front_noise=True).plan(users=40)
@@ -126,7 +119,7 @@ def test_a_mechanism_without_the_devices_own_noise_is_refused_whoever_signed_it(
     alone = central_laplace(epsilon=1.0, binary=True).plan(users=40)
     trusting = replace(alone, carrier=split.carrier)
     whole = replace(FOUND.privacy, honest_fraction=1.0)
-    signed = configuration(ANALYZER, SHUFFLER, recipe=recipe_of(trusting) | {"smallest": 40}, privacy=whole)
+    signed = configuration(ANALYZER, FRONT, recipe=recipe_of(trusting) | {"smallest": 40}, privacy=whole)
     with pytest.raises(CroupierError, match="has its noise from the analyzer"):
         signed.check(offer(signed.statement(), trusting))
 
@@ -177,7 +170,7 @@ def test_vectors_are_refused_since_no_device_can_check_their_diameter():
             }
         )
     )
-    found = configuration(ANALYZER, SHUFFLER, near)
+    found = configuration(ANALYZER, FRONT, near)
     with pytest.raises(NotCovered, match="vectors"):
         found.check(offer(found.statement(), near))
 
@@ -192,7 +185,7 @@ def test_counted_messages_of_values_that_are_not_binary_are_refused():
 def test_an_arm_is_refused_where_there_are_none():
     fruit = histogram(epsilon=1.0, delta=1e-6, universe=("apple", "pear")).plan(users=100)
     privacy = Privacy(1.0, 1.02e-6, 1.0, "a device", 86_400)
-    found = configuration(ANALYZER, SHUFFLER, fruit, arms=(), program={"kind": "histogram"}, privacy=privacy)
+    found = configuration(ANALYZER, FRONT, fruit, arms=(), program={"kind": "histogram"}, privacy=privacy)
     found.check(offer(found.statement(), fruit, arm=None))
     with pytest.raises(NotCovered, match="arm 3"):
         found.check(offer(found.statement(), fruit, arm=3))

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from starlette.responses import JSONResponse
 
-from croupier.client import AsyncClient, Client, Unreachable, exchange, steps
+from croupier.client import AsyncClient, Client, Unreachable, device, exchange
+from croupier.client.device import Lost, Request, Response
 from croupier.client.exchange import LONGEST_ANSWER, AsyncExchange, Exchange
-from croupier.client.signing import LONGEST
-from croupier.client.steps import Lost, Request, Response
-from croupier.protocols.mechanism import canonical
+from croupier.messages.signing import LONGEST
+from croupier.protocols.sums.mechanism import canonical
 from croupier.service import lean_http
 from croupier.service.lean_http import LeanHTTP
 
@@ -99,8 +99,8 @@ class Handler(socketserver.StreamRequestHandler):
 @pytest.fixture
 def served(monkeypatch):
     """Starts servers, and makes devices try but once."""
-    monkeypatch.setattr(steps, "ATTEMPTS", 1)
-    monkeypatch.setattr(steps, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(device, "ATTEMPTS", 1)
+    monkeypatch.setattr(device, "FIRST_PAUSE", 0.0)
     servers = []
 
     def start(parts):
@@ -178,7 +178,7 @@ def test_the_largest_statement_fits_into_an_answer(letter):
     count = (LONGEST - 40) // (len(canonical({"title": letter})) - len(canonical({"title": ""})))
     text = canonical({"title": letter * count})
     assert LONGEST - 60 < len(text) < LONGEST
-    body = {"offer": {"body": text, "signatures": {"analyzer": "a" * 86, "shuffler": "a" * 86}}, "token": "a" * 75}
+    body = {"offer": {"body": text, "signatures": {"analyzer": "a" * 86, "front": "a" * 86}}, "token": "a" * 75}
     assert len(JSONResponse(body).body) < LONGEST_ANSWER
 
 

@@ -8,18 +8,18 @@ from test_client import answer, drive
 
 from croupier.checks import InvalidParameter
 from croupier.client import AsyncClient, BeyondLimits, Client, Limits
-from croupier.client.configuration import Admission
+from croupier.messages.configuration import Admission
 from croupier.protocols import shuffled_laplace
 
-ANALYZER, SHUFFLER = Server.make(), Server.make()
-FOUND = configuration(ANALYZER, SHUFFLER)
+ANALYZER, FRONT = Server.make(), Server.make()
+FOUND = configuration(ANALYZER, FRONT)
 TICKETS = Admission("tickets", bytes(32))
 
 
 def with_keys(**same):
     """Both servers with one key of a kind."""
-    one, other = ANALYZER.public, SHUFFLER.public
-    return replace(FOUND, keys={"analyzer": one, "shuffler": replace(other, **{k: getattr(one, k) for k in same})})
+    one, other = ANALYZER.public, FRONT.public
+    return replace(FOUND, keys={"analyzer": one, "front": replace(other, **{k: getattr(one, k) for k in same})})
 
 
 def with_privacy(**changes):
@@ -30,8 +30,8 @@ def with_recipe(**changes):
     return replace(FOUND, recipe=FOUND.recipe | changes)
 
 
-def at(analyzer="https://analyzer.test", shuffler="https://shuffler.test"):
-    return replace(FOUND, urls={"analyzer": analyzer, "shuffler": shuffler})
+def at(analyzer="https://analyzer.test", front="https://front.test"):
+    return replace(FOUND, urls={"analyzer": analyzer, "front": front})
 
 
 def test_the_defaults_accept_an_experiment_that_is_made_well():
@@ -56,9 +56,9 @@ BEYOND_DEFAULTS = {
     "front_noise": (with_recipe(front_noise=False), "the front adds no noise of its own", {"front_noise": False}),
     "shared verify": (with_keys(verify=True), r"both servers have one key \(verify\)", {"shared_keys": True}),
     "shared seal": (with_keys(seal=True), r"both servers have one key \(seal\)", {"shared_keys": True}),
-    "plain_http of the shuffler": (
-        at(shuffler="http://shuffler.test"),
-        "http://shuffler.test is plain http beyond this machine",
+    "plain_http of the front": (
+        at(front="http://front.test"),
+        "http://front.test is plain http beyond this machine",
         {"plain_http": True},
     ),
     "plain_http of the analyzer": (
@@ -155,7 +155,7 @@ def test_plain_http_beyond_this_machine_is_refused_also_for_the_apps_own_analyze
 
 
 def test_a_ticket_never_goes_over_plain_http_beyond_this_machine():
-    plain = both_signed(at(shuffler="http://shuffler.test").statement(), ANALYZER, SHUFFLER)
+    plain = both_signed(at(front="http://front.test").statement(), ANALYZER, FRONT)
     steps = device().play("colours", ticket=bytes(88))
     steps.send(None)
     with pytest.raises(BeyondLimits, match="plain http"):
@@ -169,7 +169,7 @@ def test_a_ticket_never_goes_over_plain_http_beyond_this_machine():
 
 
 def test_a_batch_that_is_smaller_than_the_recipe_says_is_refused():
-    small = offer(both_signed(FOUND.statement(), ANALYZER, SHUFFLER), shuffled_laplace(epsilon=1.0).plan(users=31))
+    small = offer(both_signed(FOUND.statement(), ANALYZER, FRONT), shuffled_laplace(epsilon=1.0).plan(users=31))
     with pytest.raises(BeyondLimits, match="a batch of 31 users is smaller than this device's 32"):
         Limits().check_offer(small)
 

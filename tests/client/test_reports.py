@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from croupier.checks import CroupierError
-from croupier.client.wire import (
+from croupier.messages.wire import (
     CAP_SHARE,
     Envelope,
     Malformed,
@@ -32,7 +32,7 @@ from croupier.protocols import (
     shuffled_laplace,
     shuffled_levels,
 )
-from croupier.protocols.carriers import TamperedMessage
+from croupier.protocols.sums.carriers import TamperedMessage
 from croupier.service.decoding import decode
 
 ITEMS = ("red", "green", "blue")
@@ -129,8 +129,8 @@ def test_noise_beyond_the_limit_is_drawn_again_and_the_value_stays():
 
 
 @pytest.mark.parametrize("mechanism", [laplace(epsilon=1.0).plan(users=40), local_laplace(epsilon=1.0).plan(users=40)])
-def test_what_no_shuffler_carries_is_refused(mechanism):
-    with pytest.raises(CroupierError, match="does not go through a shuffler"):
+def test_what_no_front_carries_is_refused(mechanism):
+    with pytest.raises(CroupierError, match="does not go through a front"):
         shape(mechanism)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from croupier.checks import InvalidParameter
-from croupier.client.sealing import SUITES, Unopenable, check_public, key_id, seal, suite, unseal
+from croupier.messages.sealing import SUITES, Unopenable, check_public, key_id, seal, suite, unseal
 
 
 @pytest.fixture(params=SUITES, ids=str)

@@ -9,15 +9,16 @@ from pathlib import Path
 import make_wire_vectors as making
 import pytest
 
-from croupier.client import signing, steps, wire
+from croupier.client import device
 from croupier.client.limits import Limits
-from croupier.client.sealing import SUITES
+from croupier.messages import signing, wire
+from croupier.messages.sealing import SUITES
 from croupier.noise import FAMILIES
 from croupier.privacy.composition import _step
 from croupier.protocols import histogram, shuffled_laplace
-from croupier.protocols.carriers import SplitAndMix
-from croupier.protocols.universe import UNIVERSES
-from croupier.service import openapi, shuffler_app
+from croupier.protocols.histograms.universe import UNIVERSES
+from croupier.protocols.sums.carriers import SplitAndMix
+from croupier.service import front_app, openapi
 from croupier.service.problems import PROBLEMS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -56,7 +57,7 @@ def test_every_refusal_that_a_client_can_meet_is_in_the_table():
         "/experiments/{name}/reports",
         "/experiments/{name}/configurations/{hash}",
     }
-    asked = [one for one in openapi.SHUFFLER if one.path in paths]
+    asked = [one for one in openapi.FRONT if one.path in paths]
     asked += [one for one in openapi.ANALYZER if (one.method, one.path) == ("get", "/experiments/{name}")]
     assert len(asked) == 4
     told = {token for row in table(WIRE, "| TOKEN |") for token in words(row[0])}
@@ -72,12 +73,12 @@ def test_every_refusal_that_a_client_can_meet_is_in_the_table():
         ("more than {} slots", wire.MOST_SLOTS),
         ("at most 2^{} bytes", round(math.log2(wire.LONGEST_UPLOAD))),
         ("longer than 2^{} characters", round(math.log2(signing.LONGEST))),
-        ("{} seconds at most", f"{shuffler_app.LONGEST_HOLD:g}"),
+        ("{} seconds at most", f"{front_app.LONGEST_HOLD:g}"),
         ("h ≥ {} and", SplitAndMix.least_users),
         ("P(Z > cap) ≤ {}·δ", wire.CAP_SHARE),
-        ("The reference tries {} times", steps.ATTEMPTS),
-        ("{} seconds apart at first", steps.FIRST_PAUSE),
-        ("never more than {}.", f"{steps.LONGEST_PAUSE:g}"),
+        ("The reference tries {} times", device.ATTEMPTS),
+        ("{} seconds apart at first", device.FIRST_PAUSE),
+        ("never more than {}.", f"{device.LONGEST_PAUSE:g}"),
     ],
 )
 def test_numbers_in_the_text_are_the_codes_constants(phrase, value):

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from croupier.client.offer import Batch, Offer
-from croupier.client.wire import CAP_SHARE, shape
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.wire import CAP_SHARE, shape
 from croupier.noise.serial import noise_from_dict
 from croupier.protocols import Values
-from croupier.protocols.carriers import SplitAndMix
-from croupier.protocols.values import encode
+from croupier.protocols.sums.carriers import SplitAndMix
+from croupier.protocols.sums.values import encode
 
 VECTORS = json.loads(making.PATH.read_text(encoding="utf-8"))
 

@@ -12,11 +12,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Configuration
+from croupier.client.device import Request, Response
 from croupier.client.limits import Limits
-from croupier.client.offer import Batch
-from croupier.client.signing import BadSignature, Statement, from_text, to_text
-from croupier.client.steps import Request, Response
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Batch
+from croupier.messages.signing import BadSignature, Statement, from_text, to_text
 from croupier.service import tickets
 from croupier.service.problems import Problem
 from croupier.service.receipts import BadRelease, check_receipt
@@ -32,7 +32,7 @@ REASONS = {
     "a revision that promises less": "privacy.epsilon was 1.0, and is 2.0",
     "a batch opened under a later revision": "pinned to revision 2",
     "a batch opened under another promise": "promises something else",
-    "a batch opened under what one server signed": "not signed by the shuffler",
+    "a batch opened under what one server signed": "not signed by the front",
     "pieces for less security": "a turn would cost",
     "fewer than 19 honest users": "at least 19 honest users",
     "half of the noise": "a turn would cost",
@@ -64,7 +64,7 @@ REASONS = {
     "a period longer than the device's": "period of 31622401",
     "batches smaller than the device's": "batches of 31",
     "a stale revision": "revision 0 is stale",
-    "one signature is missing": "not signed by the shuffler",
+    "one signature is missing": "not signed by the front",
     "signatures under each other's names": "signature does not fit",
     "words that were not signed": "signature does not fit",
     "other keys than those seen first": "other keys",
@@ -194,14 +194,14 @@ def test_a_receipt_is_the_shufflers_word_on_a_released_batch():
     offered = json.loads(VECTORS["shuffled-laplace x25519-aes128gcm"]["offer"]["body"])["batches"][0]
     batch = Batch(offered["number"], hashlib.sha256(statement.text.encode()).digest(), offered["mechanism"])
     body = check_receipt(receipt, configuration, batch)
-    assert set(vector["receipt"]["signatures"]) == {"shuffler"}
+    assert set(vector["receipt"]["signatures"]) == {"front"}
     report = VECTORS["shuffled-laplace x25519-aes128gcm"]
     assert body["messages"] == body["reports"] * report["slots"] + report["front"]
-    shuffler = Ed25519PrivateKey.from_private_bytes(reports.fixed("shuffler sign", 32)).public_key()
-    signature = from_text("signature", vector["receipt"]["signatures"]["shuffler"])
-    shuffler.verify(signature, b"croupier/2 release\0" + vector["receipt"]["body"].encode())
+    front = Ed25519PrivateKey.from_private_bytes(reports.fixed("front sign", 32)).public_key()
+    signature = from_text("signature", vector["receipt"]["signatures"]["front"])
+    front.verify(signature, b"croupier/2 release\0" + vector["receipt"]["body"].encode())
     with pytest.raises(InvalidSignature):
-        shuffler.verify(signature, b"croupier/2 offer\0" + vector["receipt"]["body"].encode())
+        front.verify(signature, b"croupier/2 offer\0" + vector["receipt"]["body"].encode())
     with pytest.raises(BadRelease, match="batch = 3, and 4"):
         check_receipt(receipt, configuration, Batch(4, batch.pin, batch.text))
     with pytest.raises(BadSignature):

@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from croupier.client.configuration import Configuration
-from croupier.client.offer import Offer
-from croupier.client.sealing import SUITES, Unopenable, key_id, unseal
-from croupier.client.signing import Statement, to_text
-from croupier.client.wire import Envelope, Report, message_info, report_info, shape, slots, upload_bytes
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Offer
+from croupier.messages.sealing import SUITES, Unopenable, key_id, unseal
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import Envelope, Report, message_info, report_info, shape, slots, upload_bytes
 from croupier.noise import seeded
 
 VECTORS = json.loads(making.PATH.read_text(encoding="utf-8"))
@@ -64,8 +64,8 @@ def test_the_upload_opens_layer_by_layer(vector):
     envelope = Envelope.from_bytes(bytes.fromhex(vector["upload"]))
     suite = SUITES[vector["suite"]]
     assert envelope.suite == suite.number
-    assert envelope.key == key_id(suite.public_of(private["shuffler"]))
-    report = Report.from_bytes(unseal(vector["suite"], private["shuffler"], envelope.sealed, outer))
+    assert envelope.key == key_id(suite.public_of(private["front"]))
+    report = Report.from_bytes(unseal(vector["suite"], private["front"], envelope.sealed, outer))
     assert report.to_bytes().hex() == vector["report"]
     assert (report.report.hex(), report.token.hex()) == (vector["report_id"], vector["token"])
     for batch, part, one in zip(offer.batches, report.parts, batches_of(vector), strict=True):

@@ -13,22 +13,15 @@ from vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
 
 from croupier.client.account import Account, Pending
 from croupier.client.limits import Limits
-from croupier.client.offer import Batch, Offer
-from croupier.client.wire import Reporting, shape
 from croupier.continual import counter
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.wire import Reporting, shape
 from croupier.noise import Binomial, Poisson, Polya, PolyaDifference, SparseBits
 from croupier.noise.binomial import fair_rows
 from croupier.noise.serial import noise_to_dict
 from croupier.privacy import BudgetExceeded
-from croupier.protocols import (
-    Buckets,
-    HistogramMechanism,
-    Values,
-    counted_messages,
-    histogram,
-    shuffled_bits,
-)
-from croupier.protocols.carriers import SplitAndMix
+from croupier.protocols import Buckets, HistogramMechanism, Values, counted_messages, histogram, shuffled_bits
+from croupier.protocols.sums.carriers import SplitAndMix
 
 LAWS = [
     (Poisson(0.375), 1, (0, 1, 5)),

@@ -9,18 +9,13 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from vector_reports import COLOURS, OURS, SIGN, configuration_of, fixed, signed
 
-from croupier.client.configuration import Privacy
 from croupier.client.limits import Limits
-from croupier.client.signing import Statement, to_text
-from croupier.client.wire import Reporting
+from croupier.messages.configuration import Privacy
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import Reporting
 from croupier.noise import Poisson
 from croupier.noise.serial import noise_to_dict
-from croupier.protocols import (
-    counted_messages,
-    histogram,
-    shuffled_bits,
-    shuffled_laplace,
-)
+from croupier.protocols import counted_messages, histogram, shuffled_bits, shuffled_laplace
 
 ALONE = {"epsilon": 1.0, "binary": True, "honest_fraction": 0.9}
 
@@ -169,15 +164,15 @@ def refusals() -> dict[str, Any]:
     cases.configuration("one", plain.statement().signed("analyzer", SIGN["analyzer"]))
     cases.add("one signature is missing", "one", refused="configuration")
     text = plain.statement()
-    swapped = {"analyzer": signed(text).signatures["shuffler"], "shuffler": signed(text).signatures["analyzer"]}
+    swapped = {"analyzer": signed(text).signatures["front"], "front": signed(text).signatures["analyzer"]}
     cases.configuration("swapped", Statement("configuration", text.text, swapped))
     cases.add("signatures under each other's names", "swapped", refused="configuration")
     kept = signed(text).signatures
     cases.configuration("edited", Statement("configuration", text.text.replace("Which", "What"), kept))
     cases.add("words that were not signed", "edited", refused="configuration")
     rogue = Ed25519PrivateKey.from_private_bytes(fixed("rogue sign", 32))
-    keys = plain.keys | {"shuffler": replace(plain.keys["shuffler"], verify=rogue.public_key().public_bytes_raw())}
-    foreign = replace(plain, keys=keys).statement().signed("analyzer", SIGN["analyzer"]).signed("shuffler", rogue)
+    keys = plain.keys | {"front": replace(plain.keys["front"], verify=rogue.public_key().public_bytes_raw())}
+    foreign = replace(plain, keys=keys).statement().signed("analyzer", SIGN["analyzer"]).signed("front", rogue)
     cases.configuration("other keys", foreign)
     cases.add("other keys than those seen first", "other keys", refused="configuration", before="laplace")
     return {"configurations": cases.configurations, "cases": cases.cases}

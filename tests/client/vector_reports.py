@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
-from croupier.client.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
-from croupier.client.offer import Batch, Offer, recipe_of
-from croupier.client.sealing import SUITES, key_id, seal
-from croupier.client.signing import Statement, to_text
-from croupier.client.wire import Envelope, Part, Report, Reporting, message_info, report_info, shape, slots
 from croupier.continual import counter
+from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
+from croupier.messages.offer import Batch, Offer, recipe_of
+from croupier.messages.sealing import SUITES, key_id, seal
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import Envelope, Part, Report, Reporting, message_info, report_info, shape, slots
 from croupier.noise import seeded
 from croupier.protocols import (
     Buckets,
@@ -28,10 +28,10 @@ from croupier.protocols import (
     shuffled_laplace,
     shuffled_levels,
 )
-from croupier.protocols.carriers import SplitAndMix
-from croupier.protocols.values import encode
+from croupier.protocols.sums.carriers import SplitAndMix
+from croupier.protocols.sums.values import encode
 
-SERVERS = ("analyzer", "shuffler")
+SERVERS = ("analyzer", "front")
 SUITE = "x25519-aes128gcm"
 COLOURS = ("red", "green", "blue")
 OURS = {"honest_fraction": 0.9, "front_noise": True}
@@ -102,13 +102,13 @@ def configuration_of(mechanism: Reporting, suite: str = SUITE, **changes: Any) -
         EVERYBODY,
         suite,
         {s: ServerKeys(SUITES[suite].public_of(private[s]), SIGN[s].public_key().public_bytes_raw()) for s in SERVERS},
-        {"analyzer": "https://analyzer.example", "shuffler": "https://shuffler.example"},
+        {"analyzer": "https://analyzer.example", "front": "https://front.example"},
     )
     return replace(found, **changes)
 
 
 def signed(statement: Statement) -> Statement:
-    return statement.signed("analyzer", SIGN["analyzer"]).signed("shuffler", SIGN["shuffler"])
+    return statement.signed("analyzer", SIGN["analyzer"]).signed("front", SIGN["front"])
 
 
 def sealed_with(suite: str, public: bytes, plaintext: bytes, info: bytes, ephemeral: bytes, aad: bytes = b"") -> bytes:
@@ -186,8 +186,8 @@ def report_of(
             batches[-1] |= {"drawn": drawn(mechanism, value, opened, seed), "ephemeral": [key.hex() for key in keys]}
     report = Report(fixed("report", 16), fixed("token", 56), 7, tuple(parts))
     outer, key = report_info("colours", statement.hash), fixed(f"{name} report", 32)
-    sealed_report = sealed("shuffler", report.to_bytes(), outer, key)
-    body = Envelope(SUITES[suite].number, key_id(public["shuffler"]), statement.hash, sealed_report).to_bytes()
+    sealed_report = sealed("front", report.to_bytes(), outer, key)
+    body = Envelope(SUITES[suite].number, key_id(public["front"]), statement.hash, sealed_report).to_bytes()
     return {
         "suite": suite,
         "private_seal": {server: private[server].hex() for server in SERVERS},
@@ -265,7 +265,7 @@ def ticket() -> dict[str, Any]:
 
 
 def receipt() -> dict[str, Any]:
-    """What the shuffler signs of a released batch of the first report above."""
+    """What the front signs of a released batch of the first report above."""
     mechanism = MECHANISMS["shuffled-laplace"][0]
     statement = signed(configuration_of(mechanism).statement())
     batch = Batch.of(3, statement.hash, mechanism)
@@ -281,5 +281,5 @@ def receipt() -> dict[str, Any]:
         "parts": 1,
         "sha256": to_text(fixed("messages", 32)),
     }
-    release = Statement.of("release", body).signed("shuffler", SIGN["shuffler"])
+    release = Statement.of("release", body).signed("front", SIGN["front"])
     return {"configuration": statement.to_dict(), "receipt": release.to_dict()}

@@ -42,13 +42,13 @@ def span(tree: Tree, node: Node) -> range:
 
 
 def finished_maximal(tree: Tree, t: int) -> set[Node]:
-    """002 Definition 3.1, first sentence: the highest nodes all of whose inputs have arrived by time t."""
+    """[TKMS23] Definition 3.1, first sentence: the highest nodes all of whose inputs have arrived by time t."""
     finished = {node for node in nodes_of(tree) if span(tree, node).stop <= t}
     return {(level, place) for level, place in finished if (level + 1, place // tree.degree) not in finished}
 
 
 def left_siblings(tree: Tree, t: int) -> set[Node]:
-    """002 Definition 3.1, second sentence: left siblings of the nodes on the path from the root to leaf t + 1.
+    """[TKMS23] Definition 3.1, second sentence: left siblings of the nodes on the path from the root to leaf t + 1.
 
     The root has as many children as there are; at t = n the path leaves the tree to the right of all of them.
     """

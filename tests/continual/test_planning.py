@@ -106,7 +106,7 @@ def test_composing_exactly_saves_about_the_square_root_of_the_levels() -> None:
 
 @pytest.mark.parametrize("shufflers", [1, 2, 3])
 def test_published_levels_are_alg_3_of_the_paper(shufflers: int) -> None:
-    """k levels at (ε/k, δ/k), each 001 Alg. 3 with τ = 96 log(2/δ)/ε², and sums as they are."""
+    """k levels at (ε/k, δ/k), each [TKMS21] Alg. 3 with τ = 96 log(2/δ)/ε², and sums as they are."""
     plan = planned(3 ** (2 * shufflers + 1), shufflers, epsilon=0.9, constants="published")
     tau = 96 * math.log(2 * shufflers / 1e-3) / (0.9 / shufflers) ** 2
     assert plan.tree.sizes == tuple(3 * 9**level for level in range(shufflers))

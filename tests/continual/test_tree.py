@@ -126,7 +126,7 @@ def test_where_the_papers_sizes_are_whole_they_are_taken(root: int, shufflers: i
     tree = shuffler_tree(root ** (2 * shufflers + 1), shufflers)
     assert (tree.low, tree.degree) == (root, root**2)
     assert tree.nodes[-1] == root**2
-    # 002's count of the inter-batch error: k(d - 1) nodes, or the root's d children at the very end.
+    # [TKMS23]'s count of the inter-batch error: k(d - 1) nodes, or the root's d children at the very end.
     assert tree.worst((1,) * shufflers) == max(shufflers * (root**2 - 1), root**2)
 
 

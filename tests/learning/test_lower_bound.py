@@ -1,4 +1,4 @@
-"""From a private learner back to a representation (004 Alg. 6)."""
+"""From a private learner back to a representation ([GKM21] Alg. 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stable learners: 004 Alg. 3's weights, and users who vote alike."""
+"""Stable learners: [GKM21] Alg. 3's weights, and users who vote alike."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from croupier.continual import Counter, Released, counter
 from croupier.linear import DIAMETER, SCALE, LinearServer, linear_bandit, statistics
 from croupier.noise import Skellam, secure, seeded
 from croupier.privacy import BudgetExceeded, Loss, vector_loss
-from croupier.protocols.values import encode
+from croupier.protocols.sums.values import encode
 from croupier.simulation.counting import TreeSum
 from croupier.simulation.linear_runner import simulate_linear
 from croupier.simulation.linear_worlds import Sphere

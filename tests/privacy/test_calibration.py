@@ -106,7 +106,7 @@ def test_the_best_polya_errs_no_more_than_poisson(target, failure):
 
 
 def test_the_best_polya_is_far_below_the_published_one():
-    # 004 Theorem 39 at ε = 1, δ = 1e-6 has mean 201 and variance 1107.
+    # [GKM21] Theorem 39 at ε = 1, δ = 1e-6 has mean 201 and variance 1107.
     noise = calibrate(Polya, epsilon=1.0, delta=1e-6)
     assert noise.mean < 40
     assert noise.variance < 60

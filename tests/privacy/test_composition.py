@@ -22,7 +22,7 @@ from croupier.noise import (
     SparseBits,
 )
 from croupier.privacy import Loss, privacy_loss
-from croupier.privacy.pairs import directed_pair, upper_envelope, worst_pair
+from croupier.privacy.likelihoods import directed_pair, upper_envelope, worst_pair
 
 from .reference import atoms, joint, joint_delta, root
 

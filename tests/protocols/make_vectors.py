@@ -7,7 +7,7 @@ import numpy as np
 from cases import SENDABLE, make
 
 from croupier.noise import seeded
-from croupier.protocols.wire import pack
+from croupier.protocols.sums.wire import pack
 
 
 def vector(name: str, constants: str) -> dict[str, object]:

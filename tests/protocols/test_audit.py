@@ -8,7 +8,7 @@ from cases import make
 
 from croupier.noise import DiscreteGaussian, Noise, Polya, PolyaDifference, Skellam, SparseBits, seeded
 from croupier.protocols import audit
-from croupier.protocols.mechanism import Mechanism
+from croupier.protocols.sums.mechanism import Mechanism
 
 TRIALS = 40_000
 # Each audit of a right mechanism may raise a false alarm with this probability; all of them stay below 1e-9.

@@ -10,8 +10,8 @@ from croupier.checks import InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.privacy import privacy_loss
 from croupier.protocols import ROWS, Mechanism, Release, TamperedMessage
-from croupier.protocols.carriers import ShuffledMessages, SplitAndMix
-from croupier.protocols.values import Ball
+from croupier.protocols.sums.carriers import ShuffledMessages, SplitAndMix
+from croupier.protocols.sums.values import Ball
 
 
 def some_values(mechanism: Mechanism, batches: int, pattern: str, seed: int = 3) -> np.ndarray:

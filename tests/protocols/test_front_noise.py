@@ -28,12 +28,12 @@ from view_laws import (
     zeros_tell,
 )
 
-from croupier.client.wire import REAL, front_slots, shape, slots
+from croupier.messages.wire import REAL, front_slots, shape, slots
 from croupier.noise import Poisson, Polya, SparseBits
 from croupier.privacy import Guarantee
 from croupier.protocols import HistogramMechanism, histogram, protocol
-from croupier.protocols.carriers import SplitAndMix
-from croupier.protocols.labelled import LabelledMessages
+from croupier.protocols.histograms.labelled import LabelledMessages
+from croupier.protocols.sums.carriers import SplitAndMix
 
 ALARM = 1e-12
 DRAWS = 1200
@@ -171,7 +171,7 @@ LIMITED = [kind for kind in SMALL if kind.startswith(("counted", "items"))]
 @pytest.fixture
 def deep_limits(monkeypatch):
     """Limits that cost all of a δ near one: they cut deep into the noise."""
-    import croupier.client.wire as wire
+    import croupier.messages.wire as wire
 
     monkeypatch.setattr(wire, "CAP_SHARE", 1.0)
     wire.shape.cache_clear()
@@ -189,7 +189,7 @@ def test_limits_that_cut_deep_leave_the_law_of_the_noise_below_them(kind, deep_l
 
 
 def test_a_limit_on_all_messages_instead_of_the_noise_is_noticed(monkeypatch, deep_limits):
-    import croupier.client.wire as wire
+    import croupier.messages.wire as wire
 
     mechanism = tight_limits("counted-over")
     form = wire.shape(mechanism)
@@ -208,7 +208,7 @@ def test_a_limit_on_all_messages_instead_of_the_noise_is_noticed(monkeypatch, de
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_front_with_half_of_the_noise_is_noticed(kind, monkeypatch):
-    from croupier.protocols.carriers import ShuffledMessages
+    from croupier.protocols.sums.carriers import ShuffledMessages
 
     real = ShuffledMessages.front_report
     monkeypatch.setattr(
@@ -338,7 +338,7 @@ def test_over_more_residues_the_most_different_batches_of_one_sum_are_within_the
 def test_random_batches_of_one_sum_are_within_the_bound_with_a_piece_less():
     """Why the bound holds for any batch: one piece of each party makes residues random, and this is left to the others.
 
-    The mean distance of a random batch from the mixture of all of its sum is what 003's collisions bound.
+    The mean distance of a random batch from the mixture of all of its sum is what [CZ23]'s collisions bound.
     """
     for parties, security in ((19, 1), (19, 10), (40, 20)):
         pieces = least_pieces(2, parties, security) - 1

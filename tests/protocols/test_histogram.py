@@ -106,7 +106,7 @@ def test_a_million_buckets_all_err_to_their_side_and_empty_ones_are_exactly_zero
     assert np.all(release.lower(0.0) <= truth)
     assert np.all(release.upper(0.0) >= truth)
     if name != "over":
-        assert np.all(release.lower(0.0)[truth == 0] == 0), "004 Lemma 37: an item that nobody holds"
+        assert np.all(release.lower(0.0)[truth == 0] == 0), "[GKM21] Lemma 37: an item that nobody holds"
 
 
 def test_published_noise_is_theorem_39_at_half_the_budget_and_proof_is_corollary_40() -> None:

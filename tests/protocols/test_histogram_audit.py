@@ -8,13 +8,13 @@ import pytest
 
 from croupier.noise import DiscreteLaplace, Noise, seeded
 from croupier.protocols import Numbers, audit, histogram, selection
-from croupier.protocols.bounded import BoundedLaplace
-from croupier.protocols.choice import PermuteAndFlip
-from croupier.protocols.coins import Coins
-from croupier.protocols.labelled import LabelledMessages
-from croupier.protocols.oracle import ProjectiveResponse
-from croupier.protocols.planned import Planned
-from croupier.protocols.stable import BoundedStable, NoisyCounts
+from croupier.protocols.histograms.bounded import BoundedLaplace
+from croupier.protocols.histograms.central import BoundedStable, NoisyCounts
+from croupier.protocols.histograms.choice import PermuteAndFlip
+from croupier.protocols.histograms.coins import Coins
+from croupier.protocols.histograms.labelled import LabelledMessages
+from croupier.protocols.histograms.local import ProjectiveResponse
+from croupier.protocols.histograms.planned import Planned
 
 # Twelve audits of right mechanisms, each with this false-alarm rate: below 1e-9 in all.
 FAILURE = 1e-11

@@ -15,13 +15,13 @@ from croupier.noise import Binomial, DiscreteLaplace, Poisson, Polya, secure, se
 from croupier.noise.base import to_arb
 from croupier.noise.precision import precise
 from croupier.noise.source import SeededSource
-from croupier.protocols.bounded import BoundedLaplace
-from croupier.protocols.coins import Coins, shortfall
-from croupier.protocols.labelled import LabelledMessages
-from croupier.protocols.oracle import FIELDS, ProjectiveResponse, best_response
-from croupier.protocols.projective import Space
-from croupier.protocols.stable import BoundedStable, ThresholdStable
-from croupier.protocols.tally import chance
+from croupier.protocols.histograms.bounded import BoundedLaplace
+from croupier.protocols.histograms.central import BoundedStable, ThresholdStable
+from croupier.protocols.histograms.coins import Coins, shortfall
+from croupier.protocols.histograms.labelled import LabelledMessages
+from croupier.protocols.histograms.local import FIELDS, ProjectiveResponse, best_response
+from croupier.protocols.histograms.oracles import chance
+from croupier.protocols.histograms.projective import Space
 
 
 def divergence(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:

@@ -11,7 +11,7 @@ from croupier.checks import InvalidParameter
 from croupier.noise import Binomial, DiscreteLaplace, Polya, PolyaDifference, Skellam, SparseBits, seeded
 from croupier.privacy import privacy_loss
 from croupier.protocols import ROWS
-from croupier.protocols.carriers import SecureAggregation, SplitAndMix
+from croupier.protocols.sums.carriers import SecureAggregation, SplitAndMix
 
 
 def test_published_bits_follow_algorithm_3_on_both_sides_of_tau() -> None:

@@ -11,7 +11,7 @@ import pytest
 from croupier.checks import InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.protocols import ItemOutside, SelectionMechanism, selection
-from croupier.protocols.choice import ExponentialMechanism, PermuteAndFlip, StableChoice
+from croupier.protocols.histograms.choice import ExponentialMechanism, PermuteAndFlip, StableChoice
 
 EVERY = {
     "shuffle": {},
@@ -80,7 +80,7 @@ def test_the_error_does_not_depend_on_the_universe_but_where_it_must() -> None:
     coins = make("shuffle, coins", users=10**6, size=2**20)
     assert coins.error(0.05) <= coins.ballot.coins - coins.ballot.noise.quantile(0.05)  # type: ignore[attr-defined]
     bound = make("shuffle, under", users=10**6, size=100).ballot.noise.tail_quantile(0.05)  # type: ignore[attr-defined]
-    assert make("shuffle, under", users=10**6, size=2**20).error(0.05) <= bound, "004 Lemma 36"
+    assert make("shuffle, under", users=10**6, size=2**20).error(0.05) <= bound, "[GKM21] Lemma 36"
     assert growth("central, pure") == pytest.approx(2 / 0.9 * math.log(2**20 / 100), abs=3)
 
 

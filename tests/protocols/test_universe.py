@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from croupier.checks import InvalidParameter
 from croupier.protocols import Buckets, ItemOutside, Items, Numbers
-from croupier.protocols.universe import universe_from_dict
+from croupier.protocols.histograms.universe import universe_from_dict
 
 TEXTS = st.text(min_size=1, max_size=8)
 

@@ -10,7 +10,7 @@ from cases import SENDABLE, make
 from croupier.checks import InvalidParameter
 from croupier.noise import secure
 from croupier.protocols import Mechanism, Release, TamperedMessage
-from croupier.protocols.wire import message_bytes, pack, unpack
+from croupier.protocols.sums.wire import message_bytes, pack, unpack
 
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text(encoding="utf-8"))
 

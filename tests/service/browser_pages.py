@@ -83,7 +83,7 @@ def site(directory: Path):
         server.server_close()
 
 
-def write_demo(directory: Path, name: str, analyzer: str, shuffler: str, experiment: str, trust: dict[str, str]):
+def write_demo(directory: Path, name: str, analyzer: str, front: str, experiment: str, trust: dict[str, str]):
     """A copy of the demo's page with its own settings, written into its files as its author would."""
     shutil.copytree(CLIENT / "demo", directory / name)
     settings = {"ANALYZER": analyzer, "EXPERIMENT": experiment, "TRUST": trust}
@@ -91,7 +91,7 @@ def write_demo(directory: Path, name: str, analyzer: str, shuffler: str, experim
     (directory / name / "settings.js").write_text(code)
     page = directory / name / "index.html"
     text = page.read_text()
-    for shipped, here in {"http://127.0.0.1:8400": analyzer, "http://127.0.0.1:8401": shuffler}.items():
+    for shipped, here in {"http://127.0.0.1:8400": analyzer, "http://127.0.0.1:8401": front}.items():
         assert text.count(shipped) == 1
         text = text.replace(shipped, here)
     page.write_text(text)
@@ -134,8 +134,8 @@ export async function report(vector) {
   const hash = await hashOf("configuration", vector.configuration);
   const offer = readOffer(vector.offer.body);
   checkOffer(offer, configuration);
-  const { analyzer, shuffler } = vector.private_seal;
-  const keys = { analyzer: await pairOf(analyzer), shuffler: await pairOf(shuffler) };
+  const { analyzer, front } = vector.private_seal;
+  const keys = { analyzer: await pairOf(analyzer), front: await pairOf(front) };
   const [batches, parts] = [[], []];
   for (const [at, batch] of offer.batches.entries()) {
     const given = vector.batches?.[at] ?? vector;
@@ -160,16 +160,16 @@ export async function report(vector) {
   }
   const packed = packReport(fromHex(vector.report_id), fromHex(vector.token), offer.number, parts);
   const info = reportInfo("colours", hash);
-  const sealKey = fromBase64(configuration.keys.shuffler.seal);
+  const sealKey = fromBase64(configuration.keys.front.seal);
   const ephemeral = vector.report_ephemeral && (await pairOf(vector.report_ephemeral));
   const sealed = ephemeral ? await (await sealer(sealKey, info))(packed, ephemeral) : fromHex(vector.upload).slice(42);
   const upload = hex(await packUpload(sealKey, hash, sealed));
-  const opened = hex(await open(keys.shuffler, info, fromHex(vector.upload).slice(42)));
+  const opened = hex(await open(keys.front, info, fromHex(vector.upload).slice(42)));
   const whole = { configuration_hash: base64(hash), report: hex(packed), report_info: hex(info), upload };
   const pinned = new Map([[base64(hash), configuration]]);
   const turn = { configuration, pinned, hash, offer, token: fromHex(vector.token) };
   const sent = await Promise.all([1, 2].map(async () => fromBase64((await sealReport(turn, vector.value)).body)));
-  const own = await Promise.all(sent.map(async (body) => hex(await open(keys.shuffler, info, body.slice(42)))));
+  const own = await Promise.all(sent.map(async (body) => hex(await open(keys.front, info, body.slice(42)))));
   return { whole, opened, batches, own, lengths: sent.map((body) => body.length) };
 }
 
@@ -217,7 +217,7 @@ export function encoding({ values, precision, value }) {
 export async function ledger({ turns }) {
   let now = 0;
   const account = new Account(undefined, { clock: () => now });
-  const keys = { analyzer: "a", shuffler: "s" };
+  const keys = { analyzer: "a", front: "s" };
   const charged = [];
   for (const [at, turn] of turns.entries()) {
     now = turn.at;
@@ -238,7 +238,7 @@ export const ticket = ({ ticket: bytes }) => base64(fromHex(bytes));
 export async function receipt({ configuration, receipt: statement }) {
   const keys = verifyKeys(readConfiguration(configuration.body));
   const signed = (kind, signers) => outcome(checkSigned(kind, statement, keys, signers)).then(({ refused }) => refused);
-  return [await signed("release", ["shuffler"]), await signed("release"), await signed("offer", ["shuffler"])];
+  return [await signed("release", ["front"]), await signed("release"), await signed("offer", ["front"])];
 }
 
 const answer = (status, body) => new Response(JSON.stringify(body), { status });
@@ -319,7 +319,7 @@ export async function history({ events, ...limits }) {
   const found = [];
   for (const [report, { at, join, epsilon, batches }] of events.entries()) {
     now = at;
-    const keys = { analyzer: "a", shuffler: "s" };
+    const keys = { analyzer: "a", front: "s" };
     const experiment = join ? `period ${join}` : "x";
     const done = join
       ? account.trust(experiment, { revision: 0, privacy: { period: join } }, keys, "promise", null)

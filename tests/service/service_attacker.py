@@ -8,11 +8,11 @@ from service_world import GENEROUS
 from test_apps import Both, check_problem
 
 from croupier.client import AsyncClient
-from croupier.client.configuration import Configuration
-from croupier.client.sealing import SUITES, key_id, seal
-from croupier.client.signing import from_text
-from croupier.client.steps import REPORT_TYPE
-from croupier.client.wire import Envelope, Report, message_info, report_info
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.configuration import Configuration
+from croupier.messages.sealing import SUITES, key_id, seal
+from croupier.messages.signing import from_text
+from croupier.messages.wire import Envelope, Report, message_info, report_info
 
 # With this ε a batch's noise is zero but for once in 10⁸: so the sum shows each report.
 EXACT = {
@@ -24,7 +24,7 @@ EXACT = {
     "batches": {"smallest": 32, "deadline": 10_000},
 }
 USERS = 32
-BASE = "http://shuffler.test/experiments/colours"
+BASE = "http://front.test/experiments/colours"
 ADDRESS = f"{BASE}/reports"
 
 
@@ -46,14 +46,14 @@ class Attacker:
 
     def opened(self, turn) -> Report:
         sealed = Envelope.from_bytes(self.report(turn)).sealed
-        key = self.both.shuffler.shuffler.keys.newest(self.configuration.suite)
+        key = self.both.front.front.keys.newest(self.configuration.suite)
         suite = SUITES[key.suite]
         info = report_info("colours", turn.offer.configuration)
         return Report.from_bytes(suite.hpke.decrypt(sealed, suite.read_private(key.private), info))
 
     def rebuilt(self, turn, key=None, configuration=None, **changes):
         """An upload that is right but for the changes."""
-        key = key or self.configuration.keys["shuffler"].seal
+        key = key or self.configuration.keys["front"].seal
         configuration = configuration or turn.offer.configuration
         plain = replace(self.opened(turn), **changes).to_bytes()
         sealed = seal(self.configuration.suite, key, plain, report_info("colours", configuration))

@@ -3,15 +3,15 @@
 from collections import Counter
 
 from hypothesis.stateful import invariant
-from service_machine import SHUFFLER
+from service_machine import FRONT
 from service_model import DEADLINE, DUE_WITHIN, NAMES, Batch, Model
 from service_people import total
 from service_world import SUITE
 
-from croupier.client.offer import Offer
-from croupier.client.signing import Statement
-from croupier.client.wire import message_info, shape
-from croupier.service.opening import open_all
+from croupier.messages.offer import Offer
+from croupier.messages.signing import Statement
+from croupier.messages.wire import message_info, shape
+from croupier.service.decryption import open_all
 from croupier.service.verifying import verify
 
 MOVES = {
@@ -96,7 +96,7 @@ class Checked(Model):
             assert (one["users"], one["received"]) == (batch.users, coarse(len(batch.members), batch.users))
         mine = {key: batch for key, batch in self.batches.items() if key[0] == name}
         assert len(found["batches"]) == len(mine)
-        plays = self.servers.shuffler.shuffler.store.plays(name)
+        plays = self.servers.front.front.store.plays(name)
         assert plays == (self.assigned[name], sum(len(batch.members) for batch in mine.values()))
         assert (found["assigned"], found["accepted"]) == tuple(total // 32 * 32 for total in plays)
         if found["finished"] and name not in self.finished:
@@ -105,7 +105,7 @@ class Checked(Model):
         self.check_done(name, mine)
 
     def standings(self, name):
-        return self.servers.ask("GET", f"{SHUFFLER}/experiments/{name}/batches").json()
+        return self.servers.ask("GET", f"{FRONT}/experiments/{name}/batches").json()
 
     def check_move(self, name, number, batch, state):
         """A batch went from one state to another: only as this step may do it, and only for a reason."""
@@ -141,7 +141,7 @@ class Checked(Model):
                 break
             if not self.rooms(open_ones[0][0])[1]:
                 self.time_passes(DUE_WITHIN + 2)
-                self.the_shuffler_tidies_up("expire", None, 1)
+                self.the_front_tidies_up("expire", None, 1)
                 self.everything_is_as_the_model_says()
             else:
                 self.serve(open_ones[0][0], 1)

@@ -31,7 +31,7 @@ class Held:
     def rows(self) -> dict[str, list[Any]]:
         """Every row of every table of both stores."""
         found = {}
-        for server, store in (("shuffler", self.both.shuffler.shuffler.store), ("analyzer", self.both.analyzer.store)):
+        for server, store in (("front", self.both.front.front.store), ("analyzer", self.both.analyzer.store)):
             tables = MetaData()
             with store.database.engine.connect() as connection:
                 tables.reflect(connection)
@@ -42,7 +42,7 @@ class Held:
 
 @contextlib.contextmanager
 def held(directory: Path, users: int = 0, poll: float = 0.01) -> Iterator[Held]:
-    """Both servers, with a few reports in the first batch; the analyzer looks at the shuffler every `poll` seconds."""
+    """Both servers, with a few reports in the first batch; the analyzer looks at the front every `poll` seconds."""
     found = Held(Both(directory))
     found.both.analyzer.settings = replace(found.both.analyzer.settings, poll=poll)
     found.run(found._stack.enter_async_context(found.both.running()))

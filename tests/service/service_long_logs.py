@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from service_world import SUITE, URLS, keys_of
 
-from croupier.client.configuration import Admission
-from croupier.client.sealing import SUITES
-from croupier.client.signing import Statement, to_text
+from croupier.messages.configuration import Admission
+from croupier.messages.sealing import SUITES
+from croupier.messages.signing import Statement, to_text
 from croupier.protocols import Mechanism
 from croupier.service import records
 from croupier.service.experiment import Site, plan
-from croupier.service.live import Live, Run
+from croupier.service.experiment_log import Live, Run
 
 AT = "2026-01-01T00:00:00+00:00"
 PLANS = {
@@ -39,10 +39,10 @@ def long_log(kind: str, length: int) -> Iterator[str]:
     """The lines of a log of so many records."""
     found = plan(PLANS[kind])
     run = Run(found)
-    keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "shuffler")}
+    keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "front")}
     configuration = found.configuration(0, found.arms, Site(SUITE, keys, URLS, Admission("everybody")))
     signed = configuration.statement()
-    for server in ("analyzer", "shuffler"):
+    for server in ("analyzer", "front"):
         signed = signed.signed(server, keys_of(server).sign)
     yield _line(run, "configured", configuration=signed.to_dict())
     overhead = SUITES[configuration.suite].overhead
@@ -59,7 +59,7 @@ def long_log(kind: str, length: int) -> Iterator[str]:
             upper = full is not None and batch is not batches[0]
             if upper and batch.number not in getattr(run.program, "_due", ()):
                 continue
-            witness = run.head.statement(found.name).signed("shuffler", keys_of("shuffler").sign)
+            witness = run.head.statement(found.name).signed("front", keys_of("front").sign)
             yield _line(
                 run,
                 "released",
@@ -97,4 +97,4 @@ def _receipt(batch, name: str, overhead: int) -> Statement:
         "parts": 1,
         "sha256": to_text(bytes(32)),
     }
-    return Statement.of("release", body).signed("shuffler", keys_of("shuffler").sign)
+    return Statement.of("release", body).signed("front", keys_of("front").sign)

@@ -16,10 +16,10 @@ from croupier.noise import Source, seeded
 from croupier.service import keys as key_files
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.experiment import Plan
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings
-from croupier.service.shuffler_app import ShufflerApp
+from croupier.service.front_app import FrontApp
+from croupier.service.settings import AnalyzerSettings, FrontSettings
 
-ANALYZER, SHUFFLER = "http://analyzer.test", "http://shuffler.test"
+ANALYZER, FRONT = "http://analyzer.test", "http://front.test"
 REQUEST_LOST, ANSWER_LOST, ARRIVES = "the request is lost", "the answer is lost", "arrives"
 
 
@@ -30,7 +30,7 @@ class Killed(Exception):
 class Mortal:
     """A server whose process can die before or after the commit of any transaction that it writes."""
 
-    def __init__(self, application: ShufflerApp | AnalyzerApp, database: Any) -> None:
+    def __init__(self, application: FrontApp | AnalyzerApp, database: Any) -> None:
         self.application, self.dead, self.tasks = application, False, list[asyncio.Task[None]]()
         self.fuse, self.committed = 0, False
         self._database, self._write, self._read = database, database.write, database.read
@@ -78,26 +78,26 @@ class Mortal:
 class Servers:
     """Both servers on their stores and keys, one event loop, one clock, and the wire between everybody."""
 
-    def __init__(self, directory: Path, stores: dict[str, str], plans: list[Plan], **shuffler: Any) -> None:
+    def __init__(self, directory: Path, stores: dict[str, str], plans: list[Plan], **front: Any) -> None:
         self.clock, self.loop, self.plans = Clock(), asyncio.new_event_loop(), plans
         self.keys = {server: key_files.make(directory / server) for server in stores}
         self.bearer = key_files.make_bearer(directory / "bearer")
         self.admin = key_files.make_bearer(directory / "admin")
-        self._shuffler = ShufflerSettings(
-            keys=str(directory / "shuffler"),
-            store=stores["shuffler"],
+        self._front = FrontSettings(
+            keys=str(directory / "front"),
+            store=stores["front"],
             analyzer="sha256:" + key_files.bearer_hash(self.bearer),
-            url=SHUFFLER,
+            url=FRONT,
             openers=0,
             group_seconds=0.0,
-            **{"admission": "everybody"} | shuffler,
+            **{"admission": "everybody"} | front,
         )
         self._analyzer = AnalyzerSettings(
             keys=str(directory / "analyzer"),
             store=stores["analyzer"],
             bearer=str(directory / "bearer"),
             admin=str(directory / "admin"),
-            shuffler=SHUFFLER,
+            front=FRONT,
             url=ANALYZER,
             openers=0,
             plain_http=True,
@@ -106,12 +106,12 @@ class Servers:
         self.http = httpx.AsyncClient(transport=self.wire)
         self.alive: dict[str, Mortal] = {}
         self._seeds = count()
-        for server in ("shuffler", "analyzer"):
+        for server in ("front", "analyzer"):
             self.start(server)
 
     @property
-    def shuffler(self) -> ShufflerApp:
-        return self.alive["shuffler"].application  # type: ignore[return-value]
+    def front(self) -> FrontApp:
+        return self.alive["front"].application  # type: ignore[return-value]
 
     @property
     def analyzer(self) -> AnalyzerApp:
@@ -119,10 +119,10 @@ class Servers:
 
     def start(self, server: str) -> None:
         """Open a server on what is on disk. What runs beside its routes is left to the test, but for group commit."""
-        if server == "shuffler":
-            shuffler = ShufflerApp(self._shuffler, clock=self.clock, source=self.source())
-            mortal = Mortal(shuffler, shuffler.shuffler.store.database)
-            mortal.tasks = [self.loop.create_task(groups.run()) for groups in (shuffler.turns, shuffler.uploads)]
+        if server == "front":
+            front = FrontApp(self._front, clock=self.clock, source=self.source())
+            mortal = Mortal(front, front.front.store.database)
+            mortal.tasks = [self.loop.create_task(groups.run()) for groups in (front.turns, front.uploads)]
         else:
             analyzer = AnalyzerApp(self._analyzer, self.plans, clock=self.clock, http=self.http)
             mortal = Mortal(analyzer, analyzer.store.database)

@@ -14,13 +14,13 @@ from math import ceil
 from pathlib import Path
 
 import service_stores
-from service_machine import ARRIVES, REQUEST_LOST, SHUFFLER, Killed, Servers
+from service_machine import ARRIVES, FRONT, REQUEST_LOST, Killed, Servers
 from service_people import Person, Sent, open_report
 from service_world import SUITE
 
-from croupier.client.sealing import seal
-from croupier.client.steps import REPORT_TYPE
-from croupier.client.wire import Envelope, report_info
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.sealing import seal
+from croupier.messages.wire import Envelope, report_info
 from croupier.service.experiment import plan
 from croupier.service.problems import URN
 
@@ -41,7 +41,7 @@ HISTOGRAM = {
     "batches": {"deadline": DEADLINE},
 }
 NAMES = ("colours", "fruit")
-AWAY = "the shuffler at http://shuffler.test does not answer"
+AWAY = "the front at http://front.test does not answer"
 
 
 @cache
@@ -70,7 +70,7 @@ class Model:
 
     def __init__(self):
         self.directory = Path(tempfile.mkdtemp(prefix="croupier-machine-"))
-        stores = {server: service_stores.new_store(self.stores, self.directory) for server in ("shuffler", "analyzer")}
+        stores = {server: service_stores.new_store(self.stores, self.directory) for server in ("front", "analyzer")}
         limits = {"ahead": AHEAD, "spare": SPARE, "due_within": DUE_WITHIN, "report_within": REPORT_WITHIN}
         # Longer than any run: here a spent token is always known.
         limits["remember"] = 10**9
@@ -119,7 +119,7 @@ class Model:
     def sends(self, person, fate=ARRIVES, death=None):
         """A client's next request, and what becomes of it."""
         asked = person.asks_for_a_turn
-        self.dies("shuffler", death)
+        self.dies("front", death)
         if not asked:
             self.uploads.append((person.body, person.sent))
             outcome = self.goes_in(person.sent, lambda: person.answer_to(fate), fate, death)
@@ -127,7 +127,7 @@ class Model:
             return
         free, certain = self.rooms(person.experiment)
         answer = person.answer_to(fate)
-        dead = self.servers.alive["shuffler"].dead
+        dead = self.servers.alive["front"].dead
         if fate == REQUEST_LOST or (dead and death is False):
             assert answer is None
             person.take(None)
@@ -154,7 +154,7 @@ class Model:
         """Send a report; returns the answer and what the model says that it must be, if one came."""
         outcome = self.judged(sent)
         answer = send()
-        dead = self.servers.alive["shuffler"].dead
+        dead = self.servers.alive["front"].dead
         happened = fate != REQUEST_LOST and not (dead and death is False)
         if happened:
             self.takes(sent)
@@ -171,7 +171,7 @@ class Model:
 
     def post(self, name, body):
         headers = {"content-type": REPORT_TYPE}
-        return self.servers.ask("POST", f"{SHUFFLER}/experiments/{name}/reports", content=body, headers=headers)
+        return self.servers.ask("POST", f"{FRONT}/experiments/{name}/reports", content=body, headers=headers)
 
     def hears(self, person, answer, outcome):
         if answer is not None:
@@ -190,7 +190,7 @@ class Model:
             self.people.remove(person)
 
     def judged(self, sent):
-        """What the shuffler must say to a report."""
+        """What the front must say to a report."""
         if sent.token in self.spent:
             return "repeated" if self.spent[sent.token] == sent.report else "token-spent"
         if self.servers.clock() >= sent.expires:
@@ -235,14 +235,14 @@ class Model:
         """A report changed by somebody who knows the format and the public keys."""
         envelope = Envelope.from_bytes(body)
         info = report_info(person.experiment, envelope.configuration)
-        public = self.servers.keys["shuffler"].public(SUITE).seal
-        bundle = change(open_report(person.experiment, body, self.servers.keys["shuffler"]))
+        public = self.servers.keys["front"].public(SUITE).seal
+        bundle = change(open_report(person.experiment, body, self.servers.keys["front"]))
         return replace(envelope, sealed=seal(SUITE, public, bundle.to_bytes(), info)).to_bytes()
 
     def beside(self, what, work, death=None, at=1):
-        """What the shuffler does beside its routes."""
+        """What the front does beside its routes."""
         self.may.add(what)
-        self.dies("shuffler", death, at)
+        self.dies("front", death, at)
         try:
             work()
             self.must.add(what)

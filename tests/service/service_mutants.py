@@ -3,7 +3,7 @@
 from sqlalchemy import delete
 
 from croupier.service.analyzer import Analyzer
-from croupier.service.store import ShufflerStore, intake
+from croupier.service.store import FrontStore, intake
 from croupier.service.store.schema import SPENT
 
 
@@ -14,12 +14,12 @@ def forgets_what_was_spent(monkeypatch):
             connection.execute(delete(SPENT))
         return outcomes
 
-    real = ShufflerStore.accept
-    monkeypatch.setattr(ShufflerStore, "accept", accept)
+    real = FrontStore.accept
+    monkeypatch.setattr(FrontStore, "accept", accept)
 
 
 def releases_again_what_was_acknowledged(monkeypatch):
-    monkeypatch.setattr(ShufflerStore, "acknowledge", lambda store, name, number: None)
+    monkeypatch.setattr(FrontStore, "acknowledge", lambda store, name, number: None)
 
 
 def acknowledges_before_it_logs(monkeypatch):
@@ -59,8 +59,8 @@ def answers_before_it_writes(monkeypatch):
         held[:] = arrivals
         return ["accepted"] * len(arrivals)
 
-    real = ShufflerStore.accept
-    monkeypatch.setattr(ShufflerStore, "accept", accept)
+    real = FrontStore.accept
+    monkeypatch.setattr(FrontStore, "accept", accept)
 
 
 MUTANTS = (

@@ -16,14 +16,14 @@ from service_machine import ANALYZER, ARRIVES, Servers
 from service_world import GENEROUS, SUITE
 
 from croupier.client.account import Account
-from croupier.client.offer import Offer
-from croupier.client.sealing import Unopenable, unseal
-from croupier.client.signing import from_text
-from croupier.client.steps import Device, Pause, Refused, Request, Response, Steps, Turn, Unreachable
-from croupier.client.wire import REAL, Envelope, Report, message_info, report_info
+from croupier.client.device import Device, Pause, Refused, Request, Response, Steps, Turn, Unreachable
+from croupier.messages.offer import Offer
+from croupier.messages.sealing import Unopenable, unseal
+from croupier.messages.signing import from_text
+from croupier.messages.wire import REAL, Envelope, Report, message_info, report_info
 from croupier.noise import SparseBits
 from croupier.protocols import HistogramMechanism
-from croupier.protocols.carriers import SplitAndMix
+from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.service.keys import Keys
 
 
@@ -43,16 +43,16 @@ class Sent:
         return int.from_bytes(self.token[16:24], "big")
 
 
-def open_report(experiment: str, body: bytes, shuffler: Keys) -> Report:
-    """What the shuffler reads of an upload."""
+def open_report(experiment: str, body: bytes, front: Keys) -> Report:
+    """What the front reads of an upload."""
     envelope = Envelope.from_bytes(body)
     info = report_info(experiment, envelope.configuration)
-    return Report.from_bytes(unseal(SUITE, shuffler.newest(SUITE).private, envelope.sealed, info))
+    return Report.from_bytes(unseal(SUITE, front.newest(SUITE).private, envelope.sealed, info))
 
 
-def read_report(experiment: str, body: bytes, offer: Offer, shuffler: Keys, analyzer: Keys) -> Sent:
+def read_report(experiment: str, body: bytes, offer: Offer, front: Keys, analyzer: Keys) -> Sent:
     """Open an upload with both servers' keys."""
-    report = open_report(experiment, body, shuffler)
+    report = open_report(experiment, body, front)
     pinned = {batch.number: (batch.pin, batch.hash) for batch in offer.batches}
     own = analyzer.newest(SUITE).private
     said = {}
@@ -142,7 +142,7 @@ class Person:
     def read(self, body: bytes) -> Sent:
         assert self.turn is not None
         keys = self.servers.keys
-        return read_report(self.experiment, body, self.turn.offer, keys["shuffler"], keys["analyzer"])
+        return read_report(self.experiment, body, self.turn.offer, keys["front"], keys["analyzer"])
 
     def _go_on(self, answer: Response | None) -> None:
         try:

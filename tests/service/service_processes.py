@@ -6,8 +6,8 @@ from collections import Counter
 import httpx
 
 from croupier.bandits import Expired, Operated, Released, Session
-from croupier.client.configuration import Configuration
-from croupier.client.offer import Offer
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Offer
 from croupier.service.processes import Home, free_port
 
 COUNTER = """
@@ -32,7 +32,7 @@ items = ["apple", "pear", "plum"]
 [privacy]
 epsilon = 4.0
 """
-QUICK = {"shuffler": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
+QUICK = {"front": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
 
 
 def home_of(tmp_path):

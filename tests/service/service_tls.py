@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 def make_certificate(directory: Path) -> None:
     """`certificate.pem` and `key.pem`, which fit each other."""
     key, now = Ed25519PrivateKey.generate(), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shuffler.example")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "front.example")])
     built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "certificate.pem").write_bytes(built.sign(key, None).public_bytes(Encoding.PEM))

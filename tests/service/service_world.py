@@ -1,4 +1,4 @@
-"""A shuffler without a network, with a clock that a test moves, and users who report to it."""
+"""A front without a network, with a clock that a test moves, and users who report to it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from croupier.client.account import Account
-from croupier.client.configuration import Configuration
-from croupier.client.offer import Offer
-from croupier.client.signing import Statement, from_text
-from croupier.client.steps import Device, Joined, Turn
+from croupier.client.device import Device, Joined, Turn
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Offer
+from croupier.messages.signing import Statement, from_text
 from croupier.noise import secure
 from croupier.service import keys as key_files
 from croupier.service.crowd import GENEROUS
 from croupier.service.experiment import Plan, Site, plan
+from croupier.service.experiment_log import Live
+from croupier.service.front import Assignment, Front, Rules
 from croupier.service.keys import Keys
-from croupier.service.live import Live
 from croupier.service.problems import Problem
-from croupier.service.shuffler import Assignment, Rules, Shuffler
-from croupier.service.store import ShufflerStore
+from croupier.service.store import FrontStore
 
-URLS = {"analyzer": "http://analyzer.test", "shuffler": "http://shuffler.test"}
+URLS = {"analyzer": "http://analyzer.test", "front": "http://front.test"}
 SUITE = "x25519-aes128gcm"
 
 
@@ -59,19 +59,17 @@ def small_plan() -> Plan:
 
 
 class World:
-    """A shuffler with one experiment registered and its first offers open."""
+    """A front with one experiment registered and its first offers open."""
 
-    def __init__(self, store: ShufflerStore, rules: Rules | None = None, found: Plan | None = None) -> None:
+    def __init__(self, store: FrontStore, rules: Rules | None = None, found: Plan | None = None) -> None:
         self.clock, self.plan = Clock(), found or small_plan()
-        self.shuffler = Shuffler(store, keys_of("shuffler"), rules or Rules(), self.clock)
-        self.signed = self.shuffler.register(
-            self.plan.name, self.configuration().statement().signed("analyzer", SIGN())
-        )
+        self.front = Front(store, keys_of("front"), rules or Rules(), self.clock)
+        self.signed = self.front.register(self.plan.name, self.configuration().statement().signed("analyzer", SIGN()))
         self.configured = Configuration.from_text(self.signed.text)
 
     def configuration(self, revision: int = 0) -> Configuration:
-        keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "shuffler")}
-        site = Site(SUITE, keys, URLS, self.shuffler.rules.admission)
+        keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "front")}
+        site = Site(SUITE, keys, URLS, self.front.rules.admission)
         return self.plan.configuration(revision, self.plan.arms, site)
 
     def offers(self) -> list[Offer]:
@@ -82,13 +80,13 @@ class World:
     def open(self, deadline: float | None = None) -> list[Offer]:
         found = self.offers()
         for offer in found:
-            self.shuffler.open_offer(self.plan.name, offer.number, signed(offer), deadline or self.plan.deadline)
+            self.front.open_offer(self.plan.name, offer.number, signed(offer), deadline or self.plan.deadline)
         return found
 
     def turn(self, ticket: bytes = b"") -> Turn:
         """One turn, as a client takes it; a refusal is raised."""
-        admitted = self.shuffler.admit(self.plan.name, ticket)
-        (given,) = self.shuffler.assign([(self.plan.name, admitted)])
+        admitted = self.front.admit(self.plan.name, ticket)
+        (given,) = self.front.assign([(self.plan.name, admitted)])
         if isinstance(given, Problem):
             raise given
         return self.as_turn(given)
@@ -108,7 +106,7 @@ class World:
 
     def upload(self, *bodies: bytes, name: str | None = None) -> list[str]:
         """Send uploads together; the outcome of each, or the name of its refusal."""
-        return upload(self.shuffler, name or self.plan.name, *bodies)
+        return upload(self.front, name or self.plan.name, *bodies)
 
     def fill(self, value: object = 1.0, most: int = 10**6) -> int:
         """Let users take turns and report, until nothing is open."""
@@ -124,16 +122,16 @@ class World:
         return accepted
 
 
-def witness(shuffler: Shuffler, name: str) -> None:
-    """Show the shuffler a log that is one line longer than the last time, as before each pull."""
+def witness(front: Front, name: str) -> None:
+    """Show the front a log that is one line longer than the last time, as before each pull."""
     digest = os.urandom(32)
-    longer = shuffler._head(name).then(digest)
-    shuffler.countersign(name, longer.statement(name).signed("analyzer", SIGN()), [digest])
+    longer = front._head(name).then(digest)
+    front.countersign(name, longer.statement(name).signed("analyzer", SIGN()), [digest])
 
 
-def upload(shuffler: Shuffler, name: str, *bodies: bytes) -> list[str]:
+def upload(front: Front, name: str, *bodies: bytes) -> list[str]:
     """The outcomes of a group of uploads, or the names of their refusals."""
-    found = shuffler.take([(name, body) for body in bodies])
+    found = front.take([(name, body) for body in bodies])
     return [one.token if isinstance(one, Problem) else one for one in found]
 
 

@@ -16,14 +16,14 @@ from sqlalchemy.exc import OperationalError
 
 from croupier.checks import InvalidParameter
 from croupier.client import AsyncClient, Refused
-from croupier.client.configuration import Configuration
-from croupier.client.steps import REPORT_TYPE
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.configuration import Configuration
 from croupier.service import keys as key_files
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.experiment import plan
+from croupier.service.front_app import FrontApp
 from croupier.service.problems import PROBLEMS, URN
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings
-from croupier.service.shuffler_app import ShufflerApp
+from croupier.service.settings import AnalyzerSettings, FrontSettings
 from croupier.service.verifying import BadTranscript, verify
 from croupier.service.web import Room, body_of
 
@@ -41,32 +41,32 @@ class Both:
     """Both applications, joined without a network, and a clock for each."""
 
     def __init__(
-        self, directory: Path, suite: str = SUITE, experiment: dict = PLAN, origins: str = "", **shuffler_settings
+        self, directory: Path, suite: str = SUITE, experiment: dict = PLAN, origins: str = "", **front_settings
     ) -> None:
         self.directory, self.clock = directory, Clock()
-        for server in ("analyzer", "shuffler"):
+        for server in ("analyzer", "front"):
             key_files.make(directory / server, suites=(suite,))
         self.bearer = key_files.make_bearer(directory / "bearer")
         self.admin = key_files.make_bearer(directory / "admin")
-        shuffler = ShufflerSettings(
-            keys=str(directory / "shuffler"),
-            store=str(directory / "shuffler.db"),
+        front = FrontSettings(
+            keys=str(directory / "front"),
+            store=str(directory / "front.db"),
             analyzer="sha256:" + key_files.bearer_hash(self.bearer),
-            url="http://shuffler.test",
+            url="http://front.test",
             openers=0,
             due_within=5,
             suite=suite,
             origins=origins,
-            **{"admission": "everybody"} | shuffler_settings,
+            **{"admission": "everybody"} | front_settings,
         )
-        self.shuffler = ShufflerApp(shuffler, clock=self.clock)
+        self.front = FrontApp(front, clock=self.clock)
         self.http = httpx.AsyncClient(transport=_Hosts(self))
         analyzer = AnalyzerSettings(
             keys=str(directory / "analyzer"),
             store=str(directory / "analyzer.db"),
             bearer=str(directory / "bearer"),
             admin=str(directory / "admin"),
-            shuffler="http://shuffler.test",
+            front="http://front.test",
             plain_http=True,
             url="http://analyzer.test",
             openers=0,
@@ -79,10 +79,10 @@ class Both:
     @contextlib.asynccontextmanager
     async def running(self):
         async with (
-            self.shuffler.app.router.lifespan_context(self.shuffler.app),
+            self.front.app.router.lifespan_context(self.front.app),
             self.analyzer.app.router.lifespan_context(self.analyzer.app),
         ):
-            await self.until(lambda: self.live.open and self.shuffler.shuffler.store.longest_upload("colours"))
+            await self.until(lambda: self.live.open and self.front.front.store.longest_upload("colours"))
             yield self
 
     @property
@@ -147,14 +147,14 @@ def test_refusals_are_problem_documents(both):
     async def work():
         async with both.running():
             send = both.http.request
-            base = "http://shuffler.test/experiments/colours"
+            base = "http://front.test/experiments/colours"
             report = {"content-type": REPORT_TYPE}
             cases = [
-                ("not-found", send("GET", "http://shuffler.test/nowhere")),
-                ("method-not-allowed", send("DELETE", "http://shuffler.test/keys")),
-                ("unknown-experiment", send("GET", "http://shuffler.test/experiments/other")),
+                ("not-found", send("GET", "http://front.test/nowhere")),
+                ("method-not-allowed", send("DELETE", "http://front.test/keys")),
+                ("unknown-experiment", send("GET", "http://front.test/experiments/other")),
                 ("unknown-experiment", send("GET", "http://analyzer.test/experiments/other/state")),
-                ("unknown-experiment", send("POST", "http://shuffler.test/experiments/other/assignments")),
+                ("unknown-experiment", send("POST", "http://front.test/experiments/other/assignments")),
                 ("unknown-configuration", send("GET", f"{base}/configurations/AAAA")),
                 ("bad-request", send("GET", f"{base}/configurations/!!")),
                 ("wrong-type", send("POST", f"{base}/reports", content=b"x")),
@@ -232,7 +232,7 @@ def test_new_keys_are_a_new_revision_and_old_batches_still_open(both, tmp_path):
             await both.users(20)
 
     asyncio.run(first())
-    for server in ("analyzer", "shuffler"):
+    for server in ("analyzer", "front"):
         key_files.rotate(tmp_path / server)
     again = Both(tmp_path)
 
@@ -267,10 +267,10 @@ def test_health_readiness_metrics_and_pages(both):
     async def work():
         async with both.running():
             await both.users(3)
-            for host in ("analyzer", "shuffler"):
+            for host in ("analyzer", "front"):
                 assert (await both.http.get(f"http://{host}.test/healthz")).json() == {"status": "alive"}
                 assert (await both.http.get(f"http://{host}.test/readyz")).json() == {"status": "ready"}
-            text = (await both.http.get("http://shuffler.test/metrics")).text
+            text = (await both.http.get("http://front.test/metrics")).text
             # How many there were is told in steps of 32, or anybody could see when one came.
             assert 'croupier_reports_total{outcome="accepted"} 0' in text
             await both.until(lambda: both.live.standings["batches"])
@@ -292,7 +292,7 @@ def test_health_readiness_metrics_and_pages(both):
     asyncio.run(work())
 
 
-def test_a_shuffler_that_drops_duplicates_or_changes_messages_is_found_out(both):
+def test_a_front_that_drops_duplicates_or_changes_messages_is_found_out(both):
     """The analyzer refuses the batch, says why in the log, and asks for it again."""
 
     async def work():
@@ -336,7 +336,7 @@ def test_a_counters_upper_batch_opens_whole_when_keys_changed_in_the_middle(tmp_
             await first.until(lambda: 1 in first.live.offers)
 
     asyncio.run(begin())
-    for server in ("analyzer", "shuffler"):
+    for server in ("analyzer", "front"):
         key_files.rotate(tmp_path / server)
     again = Both(tmp_path, experiment=counter)
 
@@ -384,8 +384,8 @@ async def _odd(*_):
 def test_uploads_beyond_what_may_wait_are_told_to_come_again(both):
     async def work():
         async with both.running():
-            both.shuffler._room = Room(100)
-            send = partial(both.http.post, "http://shuffler.test/experiments/colours/reports")
+            both.front._room = Room(100)
+            send = partial(both.http.post, "http://front.test/experiments/colours/reports")
             kind = {"content-type": REPORT_TYPE}
             for body in (bytes(101), aiter_of(bytes(60), bytes(60))):
                 answer = await send(content=body, headers=kind)
@@ -404,15 +404,15 @@ def test_bodies_that_are_announced_and_do_not_come_stand_in_nobodys_way(both, mo
     async def work():
         async with both.running():
             monkeypatch.setitem(body_of.__globals__, "BODY_SECONDS", 0.5)
-            both.shuffler._room = Room(10_000)
-            send = partial(both.http.post, "http://shuffler.test/experiments/colours/reports")
+            both.front._room = Room(10_000)
+            send = partial(both.http.post, "http://front.test/experiments/colours/reports")
             slow = {"content-type": REPORT_TYPE, "content-length": "100"}
             waiting = [asyncio.create_task(send(content=never(), headers=slow)) for _ in range(100)]
             await asyncio.sleep(0)
             assert set(await both.users(3)) == {"accepted"}
             for answer in await asyncio.gather(*waiting):
                 check_problem(answer, "too-slow")
-            assert both.shuffler._room.left == 10_000
+            assert both.front._room.left == 10_000
 
     asyncio.run(work())
 
@@ -422,16 +422,16 @@ async def aiter_of(*pieces):
         yield piece
 
 
-def test_a_shuffler_that_has_lost_its_store_is_told_again(both):
+def test_a_front_that_has_lost_its_store_is_told_again(both):
     """The reports in it are lost with it, as the documents say; the experiment goes on."""
 
     async def work():
         async with both.running():
             await both.users(5)
-            emptied = ShufflerApp(replace(both.shuffler.settings, store=str(both.directory / "new.db")))
+            emptied = FrontApp(replace(both.front.settings, store=str(both.directory / "new.db")))
             async with emptied.app.router.lifespan_context(emptied.app):
-                both.shuffler = emptied
-                await both.until(lambda: emptied.shuffler.store.finished("colours") is False)
+                both.front = emptied
+                await both.until(lambda: emptied.front.store.finished("colours") is False)
                 await both.until(lambda: both.live.trouble == "")
                 assert set(await both.users(32)) == {"accepted"}
                 await both.until(lambda: 1 in both.live.open)
@@ -442,7 +442,7 @@ def test_a_shuffler_that_has_lost_its_store_is_told_again(both):
 
 def test_a_full_queue_says_try_again(tmp_path):
     async def work():
-        from croupier.service.grouping import Groups
+        from croupier.service.group_commit import Groups
         from croupier.service.problems import Problem
 
         release = asyncio.Event()
@@ -504,7 +504,7 @@ def test_a_web_page_may_be_a_client_when_its_site_is_named(tmp_path, origins, pa
 
     async def work():
         async with both.running():
-            report = "http://shuffler.test/experiments/colours/reports"
+            report = "http://front.test/experiments/colours/reports"
             for url in (report, "http://analyzer.test/experiments/colours"):
                 headers = {"access-control-request-headers": "content-type, prefer, croupier-ticket"}
                 first = await both.http.options(url, headers=asking | headers)
@@ -565,7 +565,7 @@ def test_keys_changed_twice_do_not_lock_devices_out_of_a_counter(tmp_path):
                 assert set(await both.users(reports)) == {"accepted"}
 
         asyncio.run(work())
-        for server in ("analyzer", "shuffler"):
+        for server in ("analyzer", "front"):
             key_files.rotate(tmp_path / server)
 
 
@@ -583,7 +583,7 @@ def test_arms_may_not_change_their_places_or_names(both, tmp_path):
 
 
 def test_an_analyzer_that_was_restored_from_a_backup_counts_what_it_lost_as_expired_and_goes_on(both, tmp_path):
-    """The shuffler has released, and deleted, a batch that this log has never heard of."""
+    """The front has released, and deleted, a batch that this log has never heard of."""
 
     async def first():
         async with both.running():
@@ -607,12 +607,12 @@ def test_an_analyzer_that_was_restored_from_a_backup_counts_what_it_lost_as_expi
     assert [record["batch"] for record in again.live.records if record["event"] == "expired"] == [0]
 
 
-def test_the_shuffler_signs_no_address_but_its_own(both, tmp_path):
+def test_the_front_signs_no_address_but_its_own(both, tmp_path):
     """Else an analyzer could have all reports sent to itself, and pick one out."""
-    both.analyzer.analyzer.urls["shuffler"] = "http://elsewhere.test"
+    both.analyzer.analyzer.urls["front"] = "http://elsewhere.test"
 
     async def work():
-        app = both.shuffler.app
+        app = both.front.app
         async with (
             app.router.lifespan_context(app),
             both.analyzer.app.router.lifespan_context(both.analyzer.app),
@@ -694,16 +694,16 @@ def test_a_server_that_is_not_ready_says_why(both, monkeypatch, caplog):
 
     async def work():
         async with both.running():
-            store = both.shuffler.shuffler.store
+            store = both.front.front.store
             monkeypatch.setattr(store, "assign", full)
             monkeypatch.setattr(store, "touch", full)
-            check_problem(await both.http.post("http://shuffler.test/experiments/colours/assignments"), "internal")
-            answer = await both.http.get("http://shuffler.test/readyz")
+            check_problem(await both.http.post("http://front.test/experiments/colours/assignments"), "internal")
+            answer = await both.http.get("http://front.test/readyz")
             check_problem(answer, "not-ready")
             assert answer.json()["detail"] == "the store: OperationalError (SQLITE_FULL)"
             monkeypatch.undo()
-            assert (await both.http.get("http://shuffler.test/readyz")).status_code == 200
-            both.live.trouble = "the shuffler at http://shuffler.test does not answer"
+            assert (await both.http.get("http://front.test/readyz")).status_code == 200
+            both.live.trouble = "the front at http://front.test does not answer"
             check_problem(await both.http.get("http://analyzer.test/readyz"), "not-ready")
             await both.until(lambda: not both.live.trouble)
             assert (await both.http.get("http://analyzer.test/readyz")).status_code == 200

@@ -12,12 +12,12 @@ from service_world import GENEROUS
 from test_apps import Both, check_problem
 
 from croupier.client import AsyncClient, BeyondLimits
-from croupier.client.offer import Batch, Offer
-from croupier.client.sealing import SUITES
-from croupier.client.wire import REAL, Envelope, shape, slots
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.sealing import SUITES
+from croupier.messages.wire import REAL, Envelope, shape, slots
 from croupier.noise import seeded
 from croupier.protocols import counted_messages, shuffled_laplace
-from croupier.protocols.wire import pack
+from croupier.protocols.sums.wire import pack
 from croupier.service.decoding import decode
 
 HERE = Path(__file__).parent
@@ -70,7 +70,7 @@ async def oversized_and_truncated_bodies(attacker):
     await attacker.refused("malformed-report", b"")
 
 
-async def garbage_to_the_shuffler(attacker):
+async def garbage_to_the_front(attacker):
     envelope = Envelope.from_bytes(attacker.report(await attacker.turn()))
     garbage = replace(envelope, sealed=os.urandom(len(envelope.sealed)))
     await attacker.refused("unopenable-report", garbage.to_bytes())
@@ -114,9 +114,9 @@ async def mixed_keys_outside(attacker):
 
 
 async def mixed_keys_inside(attacker):
-    """Sealed to the shuffler's key where the analyzer's is due."""
+    """Sealed to the front's key where the analyzer's is due."""
     turn = await attacker.turn()
-    wrong = attacker.configuration.keys["shuffler"].seal
+    wrong = attacker.configuration.keys["front"].seal
     form = turn.offer.batches[0].shape
     body = attacker.with_messages(turn, lambda *_: attacker.sealed_slot(turn, REAL + bytes(form.length - 1), wrong))
     assert (await attacker.send(body)).status_code == 201
@@ -180,7 +180,7 @@ CARRIED_OUT = {
     "expired tokens": an_expired_token,
     "wrong batch": another_batch,
     "oversized or truncated bodies": oversized_and_truncated_bodies,
-    "garbage ciphertext, outside": garbage_to_the_shuffler,
+    "garbage ciphertext, outside": garbage_to_the_front,
     "garbage ciphertext, inside": garbage_to_the_analyzer,
     "messages out of range": messages_out_of_range,
     "too many messages": too_many_messages,
@@ -238,25 +238,25 @@ def test_users_who_add_no_noise_bias_a_sum_as_stated_and_the_others_noise_still_
 
 # Every attack that is to be expected, and the tests that show what becomes of it.
 SHOWN = {
-    "replay": ("test_shuffler.py::test_a_report_sent_twice_counts_once",),
+    "replay": ("test_front.py::test_a_report_sent_twice_counts_once",),
     "two reports for one token": (
-        "test_shuffler.py::test_two_reports_for_one_token_count_once",
+        "test_front.py::test_two_reports_for_one_token_count_once",
         "test_store_contract.py::test_the_same_token_at_two_workers_counts_once",
-        "test_shuffler.py::test_an_issuer_admits_each_ticket_holder_to_one_report",
+        "test_front.py::test_an_issuer_admits_each_ticket_holder_to_one_report",
     ),
     "forged tokens": (
-        "test_shuffler.py::test_a_forged_token_is_refused",
-        "test_shuffler.py::test_a_token_with_a_later_expiry_is_refused",
+        "test_front.py::test_a_forged_token_is_refused",
+        "test_front.py::test_a_token_with_a_later_expiry_is_refused",
     ),
-    "expired tokens": ("test_shuffler.py::test_an_expired_token_is_refused",),
-    "wrong batch": ("test_shuffler.py::test_a_token_for_one_arm_buys_no_place_in_the_other",),
+    "expired tokens": ("test_front.py::test_an_expired_token_is_refused",),
+    "wrong batch": ("test_front.py::test_a_token_for_one_arm_buys_no_place_in_the_other",),
     "oversized or truncated bodies": (
         "test_apps.py::test_refusals_are_problem_documents",
         "test_malformed.py::test_ten_thousand_malformed_requests_are_refused_by_name_and_change_nothing",
         "../client/test_reports.py::test_a_cut_or_longer_report_is_refused",
     ),
     "garbage ciphertext": (
-        "test_shuffler.py::test_garbage_is_refused_at_each_layer",
+        "test_front.py::test_garbage_is_refused_at_each_layer",
         "test_decoding.py::test_damaged_messages_count_as_harmless_ones_and_are_counted",
     ),
     "messages out of range": (
@@ -264,7 +264,7 @@ SHOWN = {
         "../client/test_client.py::test_a_value_outside_the_range_charges_and_sends_nothing",
     ),
     "too many messages": (
-        "test_shuffler.py::test_too_many_too_few_longer_or_equal_messages_are_refused",
+        "test_front.py::test_too_many_too_few_longer_or_equal_messages_are_refused",
         "test_decoding.py::test_too_few_or_too_many_messages_are_refused",
     ),
     "mixed keys": (
@@ -275,16 +275,16 @@ SHOWN = {
     "stale configuration": ("../client/test_account.py::test_a_stale_revision_is_refused",),
     "unsigned configuration": (
         "../client/test_client.py::test_an_unsigned_configuration_is_refused",
-        "test_shuffler.py::test_a_configuration_must_be_the_analyzers_and_name_this_shuffler",
+        "test_front.py::test_a_configuration_must_be_the_analyzers_and_name_this_front",
     ),
     "ε above the client's limit": (
         "../client/test_client.py::test_a_configuration_beyond_the_limits_is_refused",
         "../client/test_client.py::test_an_offer_signed_by_one_server_or_beyond_the_configuration_is_refused",
-        "test_shuffler.py::test_an_offer_beyond_the_signed_configuration_is_refused",
+        "test_front.py::test_an_offer_beyond_the_signed_configuration_is_refused",
     ),
     "floods": ("test_apps.py::test_a_full_queue_says_try_again",),
-    "a shuffler that drops or duplicates": (
-        "test_apps.py::test_a_shuffler_that_drops_duplicates_or_changes_messages_is_found_out",
+    "a front that drops or duplicates": (
+        "test_apps.py::test_a_front_that_drops_duplicates_or_changes_messages_is_found_out",
     ),
     "clients that add no noise": (
         "test_attacks.py::test_users_who_add_no_noise_bias_a_sum_as_stated_and_the_others_noise_still_hides_everyone",
@@ -298,4 +298,4 @@ def test_every_attack_has_a_test_that_exists():
             assert f"\ndef {name}(" in (HERE / place).read_text(encoding="utf-8"), (attack, name)
     carried_out = {attack.partition(",")[0] for attack in CARRIED_OUT}
     assert carried_out - set(SHOWN) == {"an offer beyond the promise"}
-    assert set(SHOWN) - carried_out == {"a shuffler that drops or duplicates", "clients that add no noise"}
+    assert set(SHOWN) - carried_out == {"a front that drops or duplicates", "clients that add no noise"}

@@ -265,7 +265,7 @@ def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched
     nobody, servers = page.locator(".card").nth(1).inner_text(), page.locator(".card").nth(2).inner_text()
     assert "Your answer." in nobody
     assert "learns" not in nobody.removeprefix("What nobody learns")
-    assert "The shuffler: that you reported" in servers
+    assert "The front: that you reported" in servers
 
 
 @pytest.mark.slow

@@ -21,11 +21,11 @@ from scipy import stats
 from service_processes import QUICK, home_of, transcript_of, written
 
 from croupier.client import Limits
-from croupier.client.configuration import Admission
-from croupier.client.offer import Offer
-from croupier.client.sealing import SUITES, unseal
-from croupier.client.signing import Statement, to_text
-from croupier.client.wire import Envelope, Report, message_info, report_info, shape
+from croupier.messages.configuration import Admission
+from croupier.messages.offer import Offer
+from croupier.messages.sealing import SUITES, unseal
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import Envelope, Report, message_info, report_info, shape
 from croupier.noise.serial import noise_from_dict
 from croupier.protocols import HistogramMechanism, shuffled_laplace
 from croupier.service import keys
@@ -326,10 +326,10 @@ def test_a_turn_is_taken_or_refused_by_name_as_its_vector_says_and_nothing_is_se
 
 
 @pytest.mark.slow
-def test_a_report_goes_where_the_shuffler_is_under_the_newest_configuration(ask):
+def test_a_report_goes_where_the_front_is_under_the_newest_configuration(ask):
     mechanism = making.MECHANISMS["shuffled-laplace"][0]
     old = making.configuration_of(mechanism)
-    new = making.configuration_of(mechanism, revision=1, urls=old.urls | {"shuffler": "https://moved.example"})
+    new = making.configuration_of(mechanism, revision=1, urls=old.urls | {"front": "https://moved.example"})
     statements = {one.revision: making.signed(one.statement()) for one in (old, new)}
     asked = {}
     for joined, offered in ((new, old), (old, new)):
@@ -340,7 +340,7 @@ def test_a_report_goes_where_the_shuffler_is_under_the_newest_configuration(ask)
         asked[joined.revision] = ask("moving", {name: one.to_dict() for name, one in given.items()})
     asked = {revision: found["asked"] for revision, found in asked.items()}
     assert asked[1][1:] == [f"{way} moved.example {what}" for way, what in STEPS]
-    assert asked[0][1:3] == [f"{way} shuffler.example {what}" for way, what in STEPS[:2]]
+    assert asked[0][1:3] == [f"{way} front.example {what}" for way, what in STEPS[:2]]
     assert asked[0][3:] == ["POST moved.example reports"]
 
 
@@ -361,7 +361,7 @@ def test_messages_are_sealed_to_the_key_that_their_batch_was_opened_under(ask):
     envelope = Envelope.from_bytes(bytes.fromhex(found["upload"]))
     assert envelope.configuration == joined.hash
     seals = making.private_seal(SUITE)
-    report = unseal(SUITE, seals["shuffler"], envelope.sealed, report_info("colours", joined.hash))
+    report = unseal(SUITE, seals["front"], envelope.sealed, report_info("colours", joined.hash))
     ((part,), info) = Report.from_bytes(report).parts, message_info("colours", offered.hash, batch.hash)
     assert all(len(unseal(SUITE, seals["analyzer"], one, info)) == 9 for one in part.messages)
 
@@ -370,12 +370,12 @@ def test_messages_are_sealed_to_the_key_that_their_batch_was_opened_under(ask):
 def test_what_an_experiment_may_not_ask_of_a_device_is_refused_unless_the_app_allows_it(ask):
     mechanism = making.MECHANISMS["shuffled-laplace"][0]
     plain = making.configuration_of(mechanism)
-    analyzer, shuffler = plain.keys["analyzer"], plain.keys["shuffler"]
+    analyzer, front = plain.keys["analyzer"], plain.keys["front"]
     tickets = Admission("tickets", bytes(range(32)))
     alone = making.configuration_of(shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40))
     refused = {
-        "sharedKeys": replace(plain, keys=plain.keys | {"shuffler": replace(shuffler, seal=analyzer.seal)}),
-        "plainHttp": replace(plain, urls=plain.urls | {"shuffler": "http://shuffler.example"}),
+        "sharedKeys": replace(plain, keys=plain.keys | {"front": replace(front, seal=analyzer.seal)}),
+        "plainHttp": replace(plain, urls=plain.urls | {"front": "http://front.example"}),
         "honestFraction": replace(plain, privacy=replace(plain.privacy, honest_fraction=0.91)),
         "frontNoise": alone,
         "admission": replace(plain, admission=tickets),
@@ -386,7 +386,7 @@ def test_what_an_experiment_may_not_ask_of_a_device_is_refused_unless_the_app_al
         strict = {"admission": ["everybody"]} if name == "admission" else {}
         assert ask("joins", given | {"own": strict}) == ["beyond-limits"], name
         assert ask("joins", given | {"own": {name: otherwise[name]} if name in otherwise else {}}) == [None], name
-    local = replace(plain, urls={"analyzer": "http://127.0.0.1:8400", "shuffler": "http://[::1]:8401"})
+    local = replace(plain, urls={"analyzer": "http://127.0.0.1:8400", "front": "http://[::1]:8401"})
     assert ask("joins", {"statements": [making.signed(local.statement()).to_dict()]}) == [None]
     body = plain.to_dict() | {"admission": {"kind": "tickets", "issuer": to_text(analyzer.verify)}}
     issuing = making.signed(Statement.of("configuration", body))
@@ -528,7 +528,7 @@ def _released(transcript):
 @pytest.mark.slow
 def test_what_a_device_refuses_is_refused_before_anything_is_sent(ask, world):
     given = {"analyzer": world[0].analyzer_url, "name": "open"}
-    forged = ask("meet", given | {"forged": "shuffler"})
+    forged = ask("meet", given | {"forged": "front"})
     assert (forged["refused"], forged["sent"]) == ("bad-signature", ["GET open"])
     small = ask("meet", given | {"own": {"epsilon": 0.99}})
     assert (small["refused"], small["sent"]) == ("beyond-limits", ["GET open"])
@@ -551,8 +551,8 @@ def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(context, w
 
 
 def _accepted(home, name="open"):
-    """How many reports were accepted, as the shuffler itself knows: what it tells everybody is coarse."""
-    with closing(sqlite3.connect(home.directory / "shuffler" / "shuffler.db")) as store:
+    """How many reports were accepted, as the front itself knows: what it tells everybody is coarse."""
+    with closing(sqlite3.connect(home.directory / "front" / "front.db")) as store:
         return store.execute("select sum(accepted) from offers where experiment = ?", (name,)).fetchone()[0]
 
 
@@ -587,7 +587,7 @@ def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
 
 def test_a_client_says_whom_it_trusts(ask):
     key = "A" * 43
-    keys = [None, {}, {"analyzer": key}, {"analyzer": key, "shuffler": ""}, {"analyzer": key, "shuffler": "A"}]
+    keys = [None, {}, {"analyzer": key}, {"analyzer": key, "front": ""}, {"analyzer": key, "front": "A"}]
     assert ask("mistrusted", keys) == [{"refused": "malformed"}] * len(keys)
 
 
@@ -611,10 +611,10 @@ class Page:
 
     def __init__(self, context, world, experiment, **trust):
         home, origin = world
-        servers = ("analyzer", "shuffler")
+        servers = ("analyzer", "front")
         trust = trust or {server: to_text(keys.load(home.directory / server / "keys").verify) for server in servers}
         name = f"demo-{secrets.token_hex(4)}"
-        write_demo(home.directory.parent / "site", name, home.analyzer_url, home.shuffler_url, experiment, trust)
+        write_demo(home.directory.parent / "site", name, home.analyzer_url, home.front_url, experiment, trust)
         self.address = f"{origin}/{name}/index.html"
         self.page, self.wrong, self.asked = context.new_page(), [], []
         self.page.set_default_timeout(20_000)
@@ -671,7 +671,7 @@ def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, contex
 
 def test_a_link_does_not_decide_whom_the_page_trusts(world, context):
     home, origin = world
-    stranger = {"analyzer": "A" * 43, "shuffler": "A" * 42 + "E"}
+    stranger = {"analyzer": "A" * 43, "front": "A" * 42 + "E"}
     link = {"analyzer": f"{origin}/hostile/moved", "experiment": "liked", "analyzer-key": "A" * 43} | stranger
     shown = Page(context, world, "open")
     page = shown.open("?" + urlencode(link))
@@ -679,7 +679,7 @@ def test_a_link_does_not_decide_whom_the_page_trusts(world, context):
     assert [url for url in shown.asked if "/experiments/" in url] == [f"{home.analyzer_url}/experiments/open"]
     page = Page(context, world, "open", **stranger).open()
     page.wait_for_selector("#status:has-text('not signed by the two servers that this device trusts')")
-    page = Page(context, world, "open", analyzer="", shuffler="").open()
+    page = Page(context, world, "open", analyzer="", front="").open()
     page.wait_for_selector("#promise:has-text('This page trusts nobody yet')")
 
 

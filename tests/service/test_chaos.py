@@ -25,9 +25,9 @@ from service_processes import check_decisions, home_of, transcript_of, written
 from service_world import GENEROUS
 
 from croupier.client import AsyncClient, Refused, Unreachable
-from croupier.client.offer import Offer
-from croupier.client.signing import from_text, to_text
-from croupier.client.steps import Response
+from croupier.client.device import Response
+from croupier.messages.offer import Offer
+from croupier.messages.signing import from_text, to_text
 from croupier.service import keys as key_files
 from croupier.service.crowd import wait_finished
 from croupier.service.lean_http import LeanHTTP
@@ -95,7 +95,7 @@ class Victims:
         command = home.command(server, self.experiments, **self.settings[server])
         child = Child([*OWN_GROUP, *command], url, home.directory / server / "log.jsonl")
         self.children[server] = child
-        child.wait_answering(path="/readyz" if server == "shuffler" else "/healthz")
+        child.wait_answering(path="/readyz" if server == "front" else "/healthz")
 
     def kill(self, server):
         """`kill -9` of the server, its workers and its openers, all at once."""
@@ -171,7 +171,7 @@ class Load:
 
     def __init__(self, home):
         self.home, self.sent, self.accepted = home, {}, set()
-        self.keys = {server: key_files.load(home.directory / server / "keys") for server in ("shuffler", "analyzer")}
+        self.keys = {server: key_files.load(home.directory / server / "keys") for server in ("front", "analyzer")}
         self.items = iter(ITEMS * 9)
 
     async def lane(self, http, name, joined, rng):
@@ -198,7 +198,7 @@ class Load:
             pending = sealed(turn, value)
             body, keys = from_text("body", pending.body), self.keys
             name = turn.joined.configuration.experiment
-            self.sent[pending.report] = read_report(name, body, turn.offer, keys["shuffler"], keys["analyzer"])
+            self.sent[pending.report] = read_report(name, body, turn.offer, keys["front"], keys["analyzer"])
             mine.append(pending.report)
             return pending
 
@@ -227,7 +227,7 @@ class Load:
                         enough = asyncio.ensure_future(http.more(rng.randint(5, 25)))
                         await asyncio.wait((enough, lanes), return_when=asyncio.FIRST_COMPLETED)
                         assert not lanes.done(), f"the load was over before kill {number}: {lanes}"
-                        server = rng.choice(("shuffler", "shuffler", "analyzer"))
+                        server = rng.choice(("front", "front", "analyzer"))
                         print(f"kill {number}: the {server}, at report {http.begun}")
                         await asyncio.to_thread(victims.restart, server, rng.uniform(0.0, 0.03))
                     await http.all_the_rest()
@@ -239,7 +239,7 @@ class Load:
     def standing(self, http):
         """What both servers say of a run that does not come to its end."""
         found = {"begun": http.begun, "answers": dict(http.answers)}
-        for server, path in (("shuffler", "batches"), ("analyzer", "state")):
+        for server, path in (("front", "batches"), ("analyzer", "state")):
             for name in ("colours", "fruit"):
                 url = f"{getattr(self.home, f'{server}_url')}/experiments/{name}/{path}"
                 try:
@@ -258,7 +258,7 @@ def killed_under_load(tmp_path, seed, kills, sizes, settings):
     ]
     victims = Victims(home, experiments, settings)
     try:
-        for server in ("shuffler", "analyzer"):
+        for server in ("front", "analyzer"):
             victims.start(server)
         wait_joinable(home)
         load = Load(home)
@@ -266,7 +266,7 @@ def killed_under_load(tmp_path, seed, kills, sizes, settings):
         ends = {name: wait_finished(home.analyzer_url, name, 60) for name in ("colours", "fruit")}
         transcripts = {name: transcript_of(home, name) for name in ends}
         standings = {
-            name: httpx.get(f"{home.shuffler_url}/experiments/{name}/batches", timeout=30).json() for name in ends
+            name: httpx.get(f"{home.front_url}/experiments/{name}/batches", timeout=30).json() for name in ends
         }
     finally:
         victims.stop()
@@ -315,15 +315,15 @@ def check_numbers(transcript, accepted):
 
 @pytest.mark.slow
 def test_seven_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path):
-    settings = {"shuffler": TICKETS | {"due_within": 1, "openers": 1}, "analyzer": {"openers": 0}}
+    settings = {"front": TICKETS | {"due_within": 1, "openers": 1}, "analyzer": {"openers": 0}}
     check_all(*killed_under_load(tmp_path, 6, 7, {"horizon": 400, "rounds": 7}, settings))
 
 
 @pytest.mark.slow
 def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path):
-    stores = {server: service_stores.new_store("postgresql", tmp_path) for server in ("shuffler", "analyzer")}
+    stores = {server: service_stores.new_store("postgresql", tmp_path) for server in ("front", "analyzer")}
     settings = {
-        "shuffler": TICKETS | {"due_within": 1, "openers": 1, "workers": 2, "store": stores["shuffler"]},
+        "front": TICKETS | {"due_within": 1, "openers": 1, "workers": 2, "store": stores["front"]},
         "analyzer": {"openers": 0, "store": stores["analyzer"]},
     }
     check_all(*killed_under_load(tmp_path, 3, 3, {"horizon": 200, "rounds": 4}, settings))

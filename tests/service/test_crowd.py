@@ -16,13 +16,13 @@ from cryptography.x509.oid import NameOID
 from test_apps import Both
 
 from croupier.checks import CroupierError
-from croupier.client.signing import to_text
-from croupier.client.steps import Request
+from croupier.client.device import Request
+from croupier.messages.signing import to_text
 from croupier.service import crowd as crowds
 from croupier.service import keys as key_files
 from croupier.service.crowd import Crowd
 from croupier.service.lean_http import LeanHTTP
-from croupier.service.showing import participation
+from croupier.service.views import participation
 
 ANALYZER = "http://analyzer.test"
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from croupier.client.wire import REAL, front_slots, shape, slots
+from croupier.messages.wire import REAL, front_slots, shape, slots
 from croupier.noise import seeded
 from croupier.protocols import counted_messages, histogram, shuffled_bits, shuffled_laplace, shuffled_levels
-from croupier.protocols.carriers import TamperedMessage
+from croupier.protocols.sums.carriers import TamperedMessage
 from croupier.service.decoding import decode
 
 MECHANISMS = {

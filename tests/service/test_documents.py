@@ -21,12 +21,12 @@ from croupier import protocols
 from croupier.cli import main, parser
 from croupier.cli.serve import _options
 from croupier.client import AsyncClient, Limits, Refused, residual
-from croupier.client.wire import shape, upload_bytes
+from croupier.messages.wire import shape, upload_bytes
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.experiment import plan, read_plan
+from croupier.service.front_app import FrontApp
 from croupier.service.keys import bearer_hash, load
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings, read
-from croupier.service.shuffler_app import ShufflerApp
+from croupier.service.settings import AnalyzerSettings, FrontSettings, read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "two-hosts"
@@ -134,7 +134,7 @@ def commands():
 
 def test_every_command_of_the_example_is_one_that_the_program_takes():
     found = commands()
-    assert {tuple(one[:2]) for one in found} == {("serve", "keys"), ("serve", "shuffler"), ("serve", "analyzer")}
+    assert {tuple(one[:2]) for one in found} == {("serve", "keys"), ("serve", "front"), ("serve", "analyzer")}
     for arguments in found:
         options = parser().parse_args(arguments)
         for name in (options.settings, *(options.files if options.role == "analyzer" else [])):
@@ -143,7 +143,7 @@ def test_every_command_of_the_example_is_one_that_the_program_takes():
 
 def settings(role, environment):
     """The settings that the example's last command for a server gives it, in the current directory."""
-    kind = {"shuffler": ShufflerSettings, "analyzer": AnalyzerSettings}[role]
+    kind = {"front": FrontSettings, "analyzer": AnalyzerSettings}[role]
     options = parser().parse_args([one for one in commands() if one[1] == role][-1])
     given = {name: getattr(options, f"set_{name}") for name in _options()}
     return read(kind, role.upper(), options.settings, given, environment), options.files
@@ -173,41 +173,41 @@ def example(tmp_path, monkeypatch):
             assert main(arguments) == 0
     known = re.search(r"^analyzer/keys/bearer: (sha256:[0-9a-f]{64})$", printed.getvalue(), re.MULTILINE)
     issuer = re.search(r"^issuer/keys: signing key ([\w-]+),", printed.getvalue(), re.MULTILINE)
-    return {"CROUPIER_SHUFFLER_ANALYZER": known[1], "CROUPIER_SHUFFLER_ISSUER": issuer[1]}
+    return {"CROUPIER_FRONT_ANALYZER": known[1], "CROUPIER_FRONT_ISSUER": issuer[1]}
 
 
 def test_the_settings_of_the_example_are_valid_and_its_files_hold_no_secret(example):
-    shuffler, _ = settings("shuffler", example)
+    front, _ = settings("front", example)
     analyzer, experiments = settings("analyzer", example)
-    assert (shuffler.workers, shuffler.report_within, shuffler.largest_epsilon) == (4, 900, 2.0)
-    assert shuffler.admission == "tickets"
-    assert shuffler.store.startswith("postgresql://")
+    assert (front.workers, front.report_within, front.largest_epsilon) == (4, 900, 2.0)
+    assert front.admission == "tickets"
+    assert front.store.startswith("postgresql://")
     assert analyzer.store.startswith("postgresql://")
     assert analyzer.public_url.startswith("https://")
-    for path in EXAMPLE.iterdir():
+    for path in filter(Path.is_file, EXAMPLE.iterdir()):
         assert not re.search(r"://[^/\s:@]*:[^/\s@]+@", path.read_text()), f"a password in {path.name}"
     for path in experiments:
-        assert read_plan(path).privacy.epsilon <= shuffler.largest_epsilon
-        assert read_plan(path).recipe["smallest"] >= shuffler.smallest_batch
+        assert read_plan(path).privacy.epsilon <= front.largest_epsilon
+        assert read_plan(path).recipe["smallest"] >= front.smallest_batch
 
 
 def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_document(example, tmp_path):
-    for server in ("SHUFFLER", "ANALYZER"):
+    for server in ("FRONT", "ANALYZER"):
         example[f"CROUPIER_{server}_STORE"] = service_stores.new_store("postgresql", tmp_path)
         example[f"CROUPIER_{server}_OPENERS"] = "0"
     clock, hosts = Clock(), Hosts()
     http = httpx.AsyncClient(transport=hosts)
-    shuffler = ShufflerApp(settings("shuffler", example)[0], clock=clock)
+    front = FrontApp(settings("front", example)[0], clock=clock)
     found, experiments = settings("analyzer", example)
     analyzer = AnalyzerApp(found, [read_plan(path) for path in experiments], clock=clock, http=http)
     issued = issuer.Issued(str(tmp_path / "issued.db"))
     people = {bearer_hash("secret"): "ada"}
     tickets = issuer.application(load(Path("issuer/keys")).sign, ["onboarding"], people, issued, clock)
-    hosts.apps = {"shuffler.example": shuffler.app, "analyzer.example": analyzer.app, "issuer.example": tickets}
-    trust = {"analyzer": analyzer.analyzer.keys.verify, "shuffler": shuffler.shuffler.keys.verify}
+    hosts.apps = {"front.example": front.app, "analyzer.example": analyzer.app, "issuer.example": tickets}
+    trust = {"analyzer": analyzer.analyzer.keys.verify, "front": front.front.keys.verify}
 
     async def get(server, path):
-        return await http.get({"shuffler": found.shuffler, "analyzer": found.public_url}[server] + path)
+        return await http.get({"front": found.front, "analyzer": found.public_url}[server] + path)
 
     async def until(condition):
         for _ in range(1000):
@@ -218,7 +218,7 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
 
     async def work():
         async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(shuffler.app.router.lifespan_context(shuffler.app))
+            await stack.enter_async_context(front.app.router.lifespan_context(front.app))
             # The analyzer's last question may still be with the database when the analyzer has gone.
             stack.push_async_callback(asyncio.get_running_loop().shutdown_default_executor)
             await stack.enter_async_context(analyzer.app.router.lifespan_context(analyzer.app))
@@ -235,14 +235,14 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
             await client.report(await client.play("onboarding", patience=5.0, ticket=ticket.content), 1.0)
             with pytest.raises(Refused):
                 await client.play("nothing")
-            assert (await get("shuffler", "/nowhere")).status_code == 404
+            assert (await get("front", "/nowhere")).status_code == 404
             clock.now += 3601.0
 
             async def expired():
-                return 'croupier_batches_total{outcome="expire"}' in (await get("shuffler", "/metrics")).text
+                return 'croupier_batches_total{outcome="expire"}' in (await get("front", "/metrics")).text
 
             await until(expired)
-            return {server: (await get(server, "/metrics")).text for server in ("shuffler", "analyzer")}
+            return {server: (await get(server, "/metrics")).text for server in ("front", "analyzer")}
 
     exported = {
         server: set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)) for server, text in asyncio.run(work()).items()

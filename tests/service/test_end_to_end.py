@@ -1,4 +1,4 @@
-"""Real clients, a real shuffler and a real analyzer in processes of their own, over HTTP, with real encryption."""
+"""Real clients, a real front and a real analyzer in processes of their own, over HTTP, with real encryption."""
 
 import json
 import subprocess
@@ -9,8 +9,8 @@ from service_processes import COUNTER, HISTOGRAM, QUICK, check_decisions, home_o
 
 from croupier.cli import main
 from croupier.client import Client, Limits
-from croupier.client.configuration import Configuration
-from croupier.client.signing import to_text
+from croupier.messages.configuration import Configuration
+from croupier.messages.signing import to_text
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.processes import COMMAND, both
 from croupier.service.verifying import BadTranscript, verify
@@ -41,7 +41,7 @@ def test_twenty_thousand_users_of_whom_a_third_never_report_find_the_best_arm(tm
     """And every decision is the one that a session makes in one process, given the same events."""
     home = home_of(tmp_path)
     text = bandit(policy="dp-klucb", horizon=16_000, protocol="shuffled-bits", epsilon=1.0, smallest=1000)
-    with both(home, [written(tmp_path, text)], shuffler={"due_within": 1, "group_seconds": 0.02}):
+    with both(home, [written(tmp_path, text)], front={"due_within": 1, "group_seconds": 0.02}):
         means = (0.2, 0.5, 0.7)
         crowd = Crowd(home.analyzer_url, "colours", 40_000, means, silent=0.3, lying=0.02, at_once=128, seed=1)
         outcomes = run(crowd)
@@ -93,7 +93,7 @@ def _check_that_changes_are_noticed(transcript):
 
 def _check_no_person_in_files(home):
     """Logs and stores of both servers name no address."""
-    for path in (home.directory / "shuffler", home.directory / "analyzer"):
+    for path in (home.directory / "front", home.directory / "analyzer"):
         for file in (path / "log.jsonl", *path.glob("*.db*")):
             assert b"127.0.0.1" not in file.read_bytes().replace(b"http://127.0.0.1", b""), file
 
@@ -140,10 +140,10 @@ def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
             assert main(["verify", str(transcript)]) == 0
             assert "every line follows; the run is finished" in capsys.readouterr().out
             keys = httpx.get(f"{url}/experiments/colours", timeout=30).json()
-            known = Configuration.from_text(keys["body"]).keys["shuffler"].verify
-            assert main(["verify", str(transcript), "--shuffler", to_text(known)]) == 0
+            known = Configuration.from_text(keys["body"]).keys["front"].verify
+            assert main(["verify", str(transcript), "--front", to_text(known)]) == 0
             assert to_text(known) in capsys.readouterr().out
-            assert main(["verify", str(transcript), "--shuffler", to_text(bytes(32))]) == 2
+            assert main(["verify", str(transcript), "--front", to_text(bytes(32))]) == 2
             assert "not the one that is trusted" in capsys.readouterr().err
         finally:
             up.terminate()

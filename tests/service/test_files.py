@@ -12,12 +12,12 @@ from service_world import SUITE, World, keys_of
 from sqlalchemy import text
 
 from croupier.client import Client, Limits
-from croupier.client.sealing import unseal
-from croupier.client.wire import Envelope, Report, message_info, report_info
+from croupier.messages.sealing import unseal
+from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise import secure
 from croupier.service import keys as key_files
 from croupier.service.processes import both
-from croupier.service.store import ShufflerStore
+from croupier.service.store import FrontStore
 from croupier.service.store.vault import Vault
 
 WINDOW = 16
@@ -64,17 +64,17 @@ def kind(request):
 
 @pytest.fixture
 def world(kind, tmp_path):
-    made = World(ShufflerStore(new_store(kind, tmp_path), secure(), bytes(range(32))))
+    made = World(FrontStore(new_store(kind, tmp_path), secure(), bytes(range(32))))
     made.open()
     yield made
-    made.shuffler.store.close()
+    made.front.store.close()
 
 
 def reported(world):
     turn = world.turn()
     body = world.report(turn, 1.0)
     assert world.upload(body) == ["accepted"]
-    return secrets_of(turn, body, keys_of("shuffler"), keys_of("analyzer"))
+    return secrets_of(turn, body, keys_of("front"), keys_of("analyzer"))
 
 
 def test_the_shufflers_files_hold_no_message_token_or_report_id_at_any_time(kind, world, tmp_path):
@@ -84,11 +84,11 @@ def test_the_shufflers_files_hold_no_message_token_or_report_id_at_any_time(kind
     assert b"colours" in stored
     assert [found(stored, one) for one in reports] == [set()] * 6
     world.fill()
-    assert world.shuffler.close_full() == 2
+    assert world.front.close_full() == 2
     stored = bytes_of(kind, tmp_path)
     assert [found(stored, one) for one in reports] == [set()] * 6
     for offer in world.offers():
-        world.shuffler.acknowledge(world.plan.name, offer.batches[0].number)
+        world.front.acknowledge(world.plan.name, offer.batches[0].number)
     stored = bytes_of(kind, tmp_path)
     assert [found(stored, one) for one in reports] == [set()] * 6
 
@@ -105,17 +105,17 @@ def test_what_is_released_or_expired_leaves_not_even_its_hidden_bytes_in_sqlite(
     """Deleted content is overwritten: seen with a vault that hides nothing."""
     monkeypatch.setattr(Vault, "hide", lambda self, experiment, batch, place, payload: payload)
     monkeypatch.setattr(Vault, "show", lambda self, experiment, batch, place, hidden: hidden)
-    world = World(ShufflerStore(sqlite_url, secure(), bytes(32)))
+    world = World(FrontStore(sqlite_url, secure(), bytes(32)))
     world.open()
     reports = [reported(world) for _ in range(6)]
     world.fill()
-    world.shuffler.close_full()
+    world.front.close_full()
     assert all(found(bytes_of("sqlite", tmp_path), one) == {"sealed"} for one in reports)
     first, second = (offer.batches[0].number for offer in world.offers())
     for number in (first, second):
-        world.shuffler.acknowledge(world.plan.name, number)
+        world.front.acknowledge(world.plan.name, number)
     assert [found(bytes_of("sqlite", tmp_path), one) for one in reports] == [set()] * 6
-    world.shuffler.store.close()
+    world.front.store.close()
 
 
 def test_the_order_of_release_is_uniform_and_independent_of_arrival(kind, tmp_path):
@@ -123,7 +123,7 @@ def test_the_order_of_release_is_uniform_and_independent_of_arrival(kind, tmp_pa
     from test_store_contract import KEY, arrival, batch, close_all, message, released
 
     users, rounds = 6, 99
-    store = ShufflerStore(new_store(kind, tmp_path), secure(), KEY)
+    store = FrontStore(new_store(kind, tmp_path), secure(), KEY)
     store.put_configuration("e", 0, b"c" * 32, "{}", None)
     table = [[0] * (2 * users) for _ in range(2 * users)]
     follows = 0
@@ -153,10 +153,10 @@ def test_neither_servers_files_name_a_person_an_address_or_what_was_said(kind, t
     """Real processes, and users who come from an address of their own."""
     address, agent = "127.0.0.77", "a-telephone-of-a-rare-make"
     home = home_of(tmp_path)
-    stores = {server: new_store(kind, tmp_path) for server in ("analyzer", "shuffler")}
+    stores = {server: new_store(kind, tmp_path) for server in ("analyzer", "front")}
     experiment = tmp_path / "experiment.toml"
     experiment.write_text(EXPERIMENT)
-    settings = {"shuffler": {"store": stores["shuffler"], "openers": 0, "due_within": 1}}
+    settings = {"front": {"store": stores["front"], "openers": 0, "due_within": 1}}
     settings["analyzer"] = {"store": stores["analyzer"], "openers": 0}
     reports, uploads = [], []
     transport = httpx.HTTPTransport(local_address=address)
@@ -168,14 +168,14 @@ def test_neither_servers_files_name_a_person_an_address_or_what_was_said(kind, t
             turn = client.play("colours", patience=20)
             client.report(turn, 1.0)
             reports.append((turn, uploads[-1]))
-    keys = {server: key_files.load(home.directory / server / "keys") for server in ("analyzer", "shuffler")}
+    keys = {server: key_files.load(home.directory / server / "keys") for server in ("analyzer", "front")}
     files = [path for path in tmp_path.rglob("*") if path.is_file() and "keys" not in path.parts]
     stored = b"".join(path.read_bytes() for path in files) + bytes_of(kind, tmp_path / "none")
     assert b"colours" in stored
     assert address.encode() not in stored
     assert agent.encode() not in stored
     for turn, body in reports[::8]:
-        assert found(stored, secrets_of(turn, body, keys["shuffler"], keys["analyzer"])) == set()
+        assert found(stored, secrets_of(turn, body, keys["front"], keys["analyzer"])) == set()
 
 
 EXPERIMENT = """

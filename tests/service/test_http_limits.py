@@ -19,10 +19,10 @@ from starlette.responses import StreamingResponse
 from test_apps import Both, check_problem
 
 from croupier.client import Client
-from croupier.client.steps import REPORT_TYPE
-from croupier.client.wire import LONGEST_UPLOAD, Envelope
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.wire import LONGEST_UPLOAD, Envelope
 from croupier.service.connections import MOST_HEAD, MOST_LINES, MOST_PIPELINED, Bounded, new_loop
-from croupier.service.link import ShufflerLink
+from croupier.service.front_client import FrontClient
 from croupier.service.problems import URN, Problem
 from croupier.service.processes import Child, both
 from croupier.service.store.schema import EXPERIMENTS
@@ -245,7 +245,7 @@ def test_an_answer_that_nobody_reads_is_not_kept(server):
 
 
 def answer_to_a_long_head(home, certificate):
-    port = home.shuffler_port
+    port = home.front_port
     wire = Wire(("127.0.0.1", port))
     if certificate:
         context = ssl.create_default_context(cafile=certificate)
@@ -264,7 +264,7 @@ def test_a_server_has_these_limits_however_it_runs(kind, tmp_path):
         make_certificate(tmp_path / "tls")
         certificate = str(tmp_path / "tls" / "certificate.pem")
         settings |= {"certificate": certificate, "certificate_key": tmp_path / "tls" / "key.pem"}
-    child = Child(home.command("shuffler", [], **settings), home.shuffler_url, tmp_path / "log.jsonl")
+    child = Child(home.command("front", [], **settings), home.front_url, tmp_path / "log.jsonl")
     try:
         if certificate:
             wait_until(lambda: "started" in child.log.read_text())
@@ -308,7 +308,7 @@ def test_endless_heads_neither_stop_reports_nor_fill_the_memory(service):
     home, children = service
     before = {name: resident(child) for name, child in children.items()}
     stop = threading.Event()
-    ports = (home.shuffler_port, home.analyzer_port) * 2
+    ports = (home.front_port, home.analyzer_port) * 2
     threads = [threading.Thread(target=flood, args=(("127.0.0.1", port), stop)) for port in ports]
     for thread in threads:
         thread.start()
@@ -326,7 +326,7 @@ def stalled(home, begin=b"", length=LONGEST_UPLOAD):
     """The head of a report, and all of its body but for the last byte."""
     head = f"POST /experiments/colours/reports HTTP/1.1\r\nhost: x\r\ncontent-type: {REPORT_TYPE}\r\n"
     head += f"content-length: {length}\r\n\r\n"
-    wire = Wire(("127.0.0.1", home.shuffler_port))
+    wire = Wire(("127.0.0.1", home.front_port))
     return wire.send(head.encode(), begin, bytes(length - 1 - len(begin)))
 
 
@@ -340,7 +340,7 @@ def test_stalled_uploads_take_nobodys_place(service):
 def test_content_types_may_have_parameters_and_any_case(service):
     home, _ = service
     kinds = (f"{REPORT_TYPE}; charset=binary", REPORT_TYPE.upper(), f"{REPORT_TYPE.title()} ;a=b", "a/b")
-    url = f"{home.shuffler_url}/experiments/colours/reports"
+    url = f"{home.front_url}/experiments/colours/reports"
     answers = [httpx.post(url, content=b"x", headers={"content-type": kind}).json()["type"] for kind in kinds]
     assert answers == [URN + "malformed-report"] * 3 + [URN + "wrong-type"]
 
@@ -365,7 +365,7 @@ async def never(*pieces):
 def running(both, work):
     async def run():
         async with both.running():
-            await work(both.http, both.shuffler)
+            await work(both.http, both.front)
 
     asyncio.run(run())
 
@@ -378,9 +378,9 @@ def both_here(tmp_path):
 def test_the_upload_that_has_been_coming_for_longest_makes_room_for_others(both_here):
     """Even where offers take long uploads, and attackers send what begins well."""
 
-    async def work(http, shuffler):
+    async def work(http, front):
         (body,) = await sealed_reports(both_here, 1)
-        room = shuffler._room = Room(10 * len(body))
+        room = front._room = Room(10 * len(body))
         send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
         waiting = [asyncio.create_task(send(content=never(body[:-1]))) for _ in range(STALLED)]
         while len(room.coming) < 10:
@@ -418,7 +418,7 @@ def test_a_body_must_come_at_a_least_rate(both_here, monkeypatch):
 
 
 def test_the_first_bytes_of_an_upload_are_checked_before_the_rest_is_read(both_here):
-    async def work(http, shuffler):
+    async def work(http, front):
         (body,) = await sealed_reports(both_here, 1)
         envelope = Envelope.from_bytes(body)
         send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
@@ -429,21 +429,21 @@ def test_the_first_bytes_of_an_upload_are_checked_before_the_rest_is_read(both_h
             ("unopenable-report", replace(envelope, configuration=bytes(32)).to_bytes()),
         ):
             check_problem(await send(content=never(begin[:100])), token)
-        assert shuffler._room.coming == {}
+        assert front._room.coming == {}
         assert (await send(content=body)).status_code == 201
 
     running(both_here, work)
 
 
 def test_no_upload_may_be_longer_than_any_offers_and_all_workers_learn_of_longer_ones(both_here):
-    async def work(http, shuffler):
+    async def work(http, front):
         (body,) = await sealed_reports(both_here, 1)
         send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
         longer = body + b"x"
         for content in (longer, never(longer)):
             check_problem(await send(content=content), "too-large")
         # As if another worker had opened an offer with longer uploads.
-        with shuffler.shuffler.store.database.write() as connection:
+        with front.front.store.database.write() as connection:
             connection.execute(update(EXPERIMENTS).values(longest_upload=len(longer)))
         check_problem(await send(content=longer), "unopenable-report")
         other = ADDRESS.replace("colours", "other")
@@ -453,13 +453,13 @@ def test_no_upload_may_be_longer_than_any_offers_and_all_workers_learn_of_longer
 
 
 def test_late_and_repeated_reports_are_told_so_when_the_offers_that_are_open_take_shorter_ones(both_here):
-    async def work(http, shuffler):
+    async def work(http, front):
         bodies = await sealed_reports(both_here, 2)
         send = partial(http.post, ADDRESS, headers={"content-type": REPORT_TYPE})
         assert (await send(content=bodies[0])).status_code == 201
         await both_here.users(31)
         await both_here.until(lambda: 0 in both_here.live.done)
-        shuffler.known = Uploads(shuffler.shuffler)  # as after a restart
+        front.known = Uploads(front.front)  # as after a restart
         assert (await send(content=bodies[0])).json() == {"status": "repeated"}
         check_problem(await send(content=bodies[1]), "batch-closed")
 
@@ -470,13 +470,13 @@ def test_late_and_repeated_reports_are_told_so_when_the_offers_that_are_open_tak
 
 
 def test_so_many_turns_are_waited_for_and_no_more(both_here):
-    async def work(http, shuffler):
+    async def work(http, front):
         ask = partial(http.post, f"{BASE}/assignments", headers={"prefer": "wait=10"})
         while (await http.post(f"{BASE}/assignments")).status_code == 201:
             pass
-        shuffler._most_waiting = 2
+        front._most_waiting = 2
         waiting = [asyncio.create_task(ask()) for _ in range(2)]
-        while shuffler._waiting < 2:
+        while front._waiting < 2:
             await asyncio.sleep(0.01)
         check_problem(await ask(), "nothing-open")
         assert not any(task.done() for task in waiting)
@@ -508,11 +508,11 @@ def test_so_many_streams_are_open_and_no_more():
 
 
 def test_batches_are_shown_so_many_at_a_time_and_the_analyzer_sees_all(both_here, monkeypatch):
-    async def work(_, shuffler):
-        monkeypatch.setitem(ShufflerLink.standings.__globals__, "MOST_BATCHES", 1)
-        monkeypatch.setattr(shuffler.shuffler, "standings", partial(shuffler.shuffler.standings, most=1))
+    async def work(_, front):
+        monkeypatch.setitem(FrontClient.standings.__globals__, "MOST_BATCHES", 1)
+        monkeypatch.setattr(front.front, "standings", partial(front.front.standings, most=1))
         assert await both_here.users(32) == ["accepted"] * 32
-        await both_here.until(lambda: shuffler.shuffler.store.standings("colours", 1))
+        await both_here.until(lambda: front.front.store.standings("colours", 1))
         found = await both_here.analyzer.link.standings("colours")
         assert [one["batch"] for one in found["batches"]] == [0, 1]
 

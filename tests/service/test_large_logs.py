@@ -15,16 +15,16 @@ from service_world import Clock, keys_of
 
 from croupier.checks import CroupierError
 from croupier.cli import main, patience
-from croupier.client.configuration import Configuration
-from croupier.client.signing import Statement
-from croupier.service import records, showing
+from croupier.messages.configuration import Configuration
+from croupier.messages.signing import Statement
+from croupier.service import records, views
 from croupier.service.experiment import plan
+from croupier.service.experiment_log import Live, Run
 from croupier.service.history import EVENTS
-from croupier.service.live import Live, Run
 from croupier.service.records import LONGEST_LINE
-from croupier.service.showing import Shown
 from croupier.service.store import AnalyzerStore
 from croupier.service.verifying import lines_of, verify
+from croupier.service.views import Shown
 from croupier.service.waits import Waits
 
 LONG, SHORT = 10_000, 300
@@ -63,7 +63,7 @@ def calls_of(work):
 @pytest.mark.parametrize("kind", ["bandit", "counter", "histogram"])
 def test_replaying_and_verifying_cost_as_much_more_as_the_log_is_longer(kind):
     lines = list(long_log(kind, 4 * SHORT))
-    trust = {server: keys_of(server).verify for server in ("analyzer", "shuffler")}
+    trust = {server: keys_of(server).verify for server in ("analyzer", "front")}
 
     def replay(some):
         run = Run(plan(PLANS[kind]))
@@ -118,8 +118,8 @@ def test_a_reader_sees_the_log_as_it_was_when_it_came(live, long_lines):
 
 def test_the_state_is_made_once_a_version_however_many_look(live, monkeypatch):
     made = []
-    real = showing.state
-    monkeypatch.setattr(showing, "state", lambda one: made.append(1) or real(one))
+    real = views.state
+    monkeypatch.setattr(views, "state", lambda one: made.append(1) or real(one))
     shown = Shown(live)
     assert len({id(shown.text()) for _ in range(100)}) == 1
     assert len(made) == 1
@@ -141,7 +141,7 @@ def first_line(**changes):
             at = at[key]
         at[last] = value
     statement = Statement("configuration", json.dumps(body, sort_keys=True, separators=(",", ":")))
-    for server in ("analyzer", "shuffler"):
+    for server in ("analyzer", "front"):
         statement = statement.signed(server, keys_of(server).sign)
     return resigned([record | {"configuration": statement.to_dict()}], keys_of("analyzer").sign).encode()
 
@@ -192,7 +192,7 @@ def test_whoever_is_not_trusted_makes_nobody_plan_anything(monkeypatch):
 
     monkeypatch.setattr(verifying, "program", lambda _: pytest.fail("it was planned"))
     with pytest.raises(CroupierError, match="line 1 does not follow: it was changed, or another key"):
-        verify(first_line(program__epsilon=0.5).decode(), {"analyzer": keys_of("shuffler").verify})
+        verify(first_line(program__epsilon=0.5).decode(), {"analyzer": keys_of("front").verify})
 
 
 class Endless:

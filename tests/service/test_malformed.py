@@ -10,8 +10,8 @@ from service_held import held
 from service_world import GENEROUS
 
 from croupier.client import AsyncClient
-from croupier.client.signing import from_text
-from croupier.client.steps import REPORT_TYPE
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.signing import from_text
 from croupier.service import openapi
 from croupier.service.problems import PROBLEMS, URN
 
@@ -20,7 +20,7 @@ AT_ONCE = 5
 
 PATHS = {
     server: sorted({one.path for one in operations} - {"/experiments/{name}/live"})
-    for server, operations in (("shuffler", openapi.SHUFFLER), ("analyzer", openapi.ANALYZER))
+    for server, operations in (("front", openapi.FRONT), ("analyzer", openapi.ANALYZER))
 }
 THERE = {"{page}": "pages.js", "{hash}": "AAAA"}
 METHODS = ["GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "ab-cd"]
@@ -80,7 +80,7 @@ NAMELESS = (
 @st.composite
 def strays(draw):
     """Anything at any address, with whatever headers; never with a right secret."""
-    server = draw(of("shuffler", "analyzer"))
+    server = draw(of("front", "analyzer"))
     there = THERE | {"{name}": draw(of("colours", "colours", "other"))}
     parts = [there.get(part, "0" if part.startswith("{") else part) for part in draw(of(*PATHS[server])).split("/")]
     if draw(of(True, False, False)):
@@ -102,7 +102,7 @@ def spoiled(draw):
     """What an honest user could have sent, but for a few bytes; `UPLOAD` stands for the honest bytes."""
     place, junk = draw(st.integers(0, 10**6)), draw(st.binary(min_size=1, max_size=64))
     headers = draw(of({}, {}, {}, *({"content-length": length} for length in LENGTHS)))
-    return "POST", "http://shuffler.test/experiments/colours/reports", (draw(of(*SPOILS)), place, junk), headers
+    return "POST", "http://front.test/experiments/colours/reports", (draw(of(*SPOILS)), place, junk), headers
 
 
 SPOILS = {
@@ -118,7 +118,7 @@ SPOILS = {
 def trusted(draw):
     """The right secret, with a body that says nothing: no word of it is an operation or a signed statement."""
     method, server, path = draw(
-        of(("PUT", "shuffler", ""), ("PUT", "shuffler", "/offers/0"), ("POST", "analyzer", "/operations"))
+        of(("PUT", "front", ""), ("PUT", "front", "/offers/0"), ("POST", "analyzer", "/operations"))
     )
     headers = {"content-type": draw(of("application/json", *TYPES)), "authorization": "RIGHT"}
     if draw(of(True, False, False, False)):
@@ -132,7 +132,7 @@ def written(both, upload, method, url, content, headers):
         kind, place, junk = content
         content, headers = SPOILS[kind](upload, place % len(upload), junk), headers | {"content-type": REPORT_TYPE}
         assert content != upload
-    secret = both.bearer if "shuffler" in url else both.admin
+    secret = both.bearer if "front" in url else both.admin
     secrets = {"RIGHT": f"Bearer {secret}", "Bearer ALMOST": f"Bearer {secret[:-1]}!"}
     encoded = {name: secrets.get(value, value).encode("latin-1") for name, value in headers.items()}
     return both.http.build_request(method, url, content=content, headers=encoded)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from croupier.noise import secure, seeded
-from croupier.service.mixing import mixed, random_order
+from croupier.service.shuffling import mixed, random_order
 
 
 def test_every_order_of_four_is_equally_likely():
@@ -57,8 +57,8 @@ def test_decrypting_processes_that_were_killed_are_replaced():
     import os
     import signal
 
-    from croupier.client.sealing import DEFAULT_SUITE, SUITES, seal
-    from croupier.service.opening import Opener
+    from croupier.messages.sealing import DEFAULT_SUITE, SUITES, seal
+    from croupier.service.decryption import Opener
     from croupier.service.waits import Waits
 
     private = SUITES[DEFAULT_SUITE].generate()

@@ -19,12 +19,12 @@ from schemathesis.specs.openapi.checks import (
 from service_held import held
 from starlette.routing import Route
 
-from croupier.client.signing import to_text
-from croupier.client.steps import REPORT_TYPE
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.signing import to_text
 from croupier.service import openapi
 from croupier.service.problems import PROBLEMS, URN
 
-SERVERS = {"shuffler": openapi.SHUFFLER, "analyzer": openapi.ANALYZER}
+SERVERS = {"front": openapi.FRONT, "analyzer": openapi.ANALYZER}
 SCHEMAS = {
     server: schemathesis.openapi.from_dict(openapi.document(server, operations))
     for server, operations in SERVERS.items()
@@ -118,7 +118,7 @@ def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turn
     ask_all(servers, server, operation, examples=8)
     after = servers.rows()
     if operation.path.endswith("/assignments"):
-        for table in ("shuffler.issued", "shuffler.offers"):
+        for table in ("front.issued", "front.offers"):
             before.pop(table), after.pop(table)
     assert after == before
 
@@ -126,7 +126,7 @@ def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turn
 @pytest.mark.parametrize(("server", "operation"), [case for case in CASES if case.values[1].bearer])
 def test_what_the_trusted_ask_is_answered_as_described(tmp_path, server, operation):
     with held(tmp_path, users=3) as servers:
-        bearer = servers.both.bearer if server == "shuffler" else servers.both.admin
+        bearer = servers.both.bearer if server == "front" else servers.both.admin
         ask_all(servers, server, operation, examples=15, bearer=bearer)
 
 

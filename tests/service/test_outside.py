@@ -14,23 +14,23 @@ from test_promises import COUNTER
 
 from croupier.checks import CroupierError
 from croupier.client.account import Account, Pending, Spent
-from croupier.client.configuration import Configuration
 from croupier.client.limits import Limits
-from croupier.client.signing import Statement, to_text
+from croupier.messages.configuration import Configuration
+from croupier.messages.signing import Statement, to_text
 from croupier.noise import secure
 from croupier.service import records
+from croupier.service.front import Front, Rules
 from croupier.service.problems import Problem
 from croupier.service.records import Head
-from croupier.service.shuffler import Rules, Shuffler
-from croupier.service.store import ShufflerStore
+from croupier.service.store import FrontStore
 from croupier.service.verifying import verify
 
-BASE = "http://shuffler.test/experiments/colours"
+BASE = "http://front.test/experiments/colours"
 
 
 @pytest.fixture
 def store(tmp_path):
-    found = ShufflerStore(f"sqlite:///{tmp_path}/shuffler.db", secure(), bytes(32))
+    found = FrontStore(f"sqlite:///{tmp_path}/front.db", secure(), bytes(32))
     yield found
     found.close()
 
@@ -83,7 +83,7 @@ def test_a_log_cannot_be_written_anew_after_its_heads_were_countersigned(tmp_pat
             return begun.verify_keys, first, "".join(line + "\n" for line in lines), newest
 
     def believed():
-        """Both keys are pinned, and the shuffler is asked for its newest head."""
+        """Both keys are pinned, and the front is asked for its newest head."""
         trust, first, second, newest = asyncio.run(rewritten())
         verdict = verify(second, trust)
         verdict.check_head(newest)
@@ -97,11 +97,11 @@ def test_messages_are_not_given_before_the_log_was_countersigned(store):
     world = World(store)
     number = world.open()[0].batches[0].number
     world.fill()
-    assert world.shuffler.close_full()
+    assert world.front.close_full()
     with pytest.raises(Problem):
-        world.shuffler.head("colours")
+        world.front.head("colours")
     with pytest.raises(Problem):
-        world.shuffler.part("colours", number, 0)
+        world.front.part("colours", number, 0)
 
 
 def test_public_counts_do_not_show_when_a_single_report_came(tmp_path):
@@ -112,7 +112,7 @@ def test_public_counts_do_not_show_when_a_single_report_came(tmp_path):
         async with both.running():
             for _ in range(3):
                 await both.users(1)
-                text = (await both.http.get("http://shuffler.test/metrics")).text
+                text = (await both.http.get("http://front.test/metrics")).text
                 seen += re.findall(r"^croupier_(?:reports|assignments)_total.* (\S+)$", text, re.MULTILINE)
         return seen
 
@@ -121,18 +121,18 @@ def test_public_counts_do_not_show_when_a_single_report_came(tmp_path):
 
 def test_two_first_revisions_at_the_same_moment_promise_the_same(store, tmp_path, monkeypatch):
     """The first revision is written after the second was checked and before it is written."""
-    found = World(ShufflerStore(f"sqlite:///{tmp_path}/other.db", secure(), bytes(32))).configuration()
-    shuffler, write = Shuffler(store, keys_of("shuffler"), Rules(), Clock()), store.put_configuration
+    found = World(FrontStore(f"sqlite:///{tmp_path}/other.db", secure(), bytes(32))).configuration()
+    front, write = Front(store, keys_of("front"), Rules(), Clock()), store.put_configuration
     weaker = replace(found, revision=1, privacy=replace(found.privacy, epsilon=9.0))
 
     def late(name, revision, *others):
         if revision:
-            shuffler.register("colours", found.statement().signed("analyzer", SIGN()))
+            front.register("colours", found.statement().signed("analyzer", SIGN()))
         return write(name, revision, *others)
 
     monkeypatch.setattr(store, "put_configuration", late)
     with pytest.raises(Problem):
-        shuffler.register("colours", weaker.statement().signed("analyzer", SIGN()))
+        front.register("colours", weaker.statement().signed("analyzer", SIGN()))
 
 
 def test_a_clock_that_is_wrong_during_one_charge_does_not_renew_the_budget():

@@ -8,9 +8,9 @@ from service_attacker import ADDRESS, BASE, EXACT, USERS, Attacker
 from sqlalchemy import text
 from test_apps import Both, check_problem
 
-from croupier.client.configuration import Admission
-from croupier.client.offer import Batch, Offer
-from croupier.client.steps import REPORT_TYPE
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.configuration import Admission
+from croupier.messages.offer import Batch, Offer
 from croupier.protocols import shuffled_bits
 from croupier.service.problems import PROBLEMS
 from croupier.service.records import Head
@@ -44,11 +44,11 @@ async def _provoked(both, attacker, late):
     yield "unauthorized", http.post(f"{BASE}/finish")
     yield "bad-token", attacker.send(forged)
     yield "token-expired", attacker.send(late)
-    yield "not-found", http.get("http://shuffler.test/nowhere")
+    yield "not-found", http.get("http://front.test/nowhere")
     yield "unknown-experiment", http.get("http://analyzer.test/experiments/other/state")
     yield "unknown-configuration", http.get(f"{BASE}/configurations/AAAA")
     yield "unknown-batch", http.get(f"{BASE}/batches/99/receipt")
-    yield "method-not-allowed", http.delete("http://shuffler.test/keys")
+    yield "method-not-allowed", http.delete("http://front.test/keys")
     yield "token-spent", attacker.send(attacker.report(turn, 0.0))
     yield "not-released", http.get(f"{BASE}/batches/0/receipt")
     yield "configuration-conflict", http.put(BASE, json=sign(changed.statement()), **trusted)
@@ -76,7 +76,7 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, 
         return answer
 
     async def work():
-        # Nobody has asked the shuffler yet.
+        # Nobody has asked the front yet.
         await due("not-ready", both.http.get("http://analyzer.test/experiments/colours"))
         async with both.running():
             attacker, http = Attacker(both), both.http
@@ -86,10 +86,10 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, 
             async for token, request in _provoked(both, attacker, body):
                 await due(token, request)
             issuer = bytes(32)
-            rules = both.shuffler.shuffler.rules
-            both.shuffler.shuffler.rules = replace(rules, admission=Admission("tickets", issuer))
+            rules = both.front.front.rules
+            both.front.front.rules = replace(rules, admission=Admission("tickets", issuer))
             await due("not-admitted", http.post(f"{BASE}/assignments"))
-            both.shuffler.shuffler.rules = rules
+            both.front.front.rules = rules
             monkeypatch.setitem(body_of.__globals__, "BODY_SECONDS", 0.05)
             await due("too-slow", http.post(ADDRESS, content=_never(), headers={"content-type": REPORT_TYPE}))
             monkeypatch.undo()
@@ -109,9 +109,9 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, 
             await both.until(lambda: 1 in both.live.done)
             await due("batch-expired", http.get(f"{BASE}/batches/1/receipt"))
             assert (await both.operate(operation="stop")).status_code == 200
-            await both.until(lambda: both.shuffler.shuffler.store.finished("colours"))
+            await both.until(lambda: both.front.front.store.finished("colours"))
             await due("experiment-finished", http.post(f"{BASE}/assignments"))
-            with both.shuffler.shuffler.store.database.write() as connection:
+            with both.front.front.store.database.write() as connection:
                 connection.execute(text("DROP TABLE experiments"))
             await due("internal", http.get(f"{BASE}/batches"))
 

@@ -19,7 +19,7 @@ from croupier.cli.up import default_experiment
 from croupier.service import keys as key_files
 from croupier.service import processes
 from croupier.service.processes import COMMAND, Child, both, free_port
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings
+from croupier.service.settings import AnalyzerSettings, FrontSettings
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -48,7 +48,7 @@ def stranger(before_each_answer=lambda: None):
         thread.join()
 
 
-@pytest.mark.parametrize("server", ["analyzer", "shuffler"])
+@pytest.mark.parametrize("server", ["analyzer", "front"])
 def test_a_port_where_another_server_runs_is_refused_before_anything_is_started(server, tmp_path):
     with stranger() as (port, asked):
         home = home_of(tmp_path)
@@ -71,14 +71,14 @@ def test_an_answer_does_not_count_when_the_server_that_should_have_given_it_has_
 
 def test_a_refusal_is_said_at_once_and_an_earlier_runs_is_not(tmp_path):
     log = tmp_path / "log.jsonl"
-    log.write_text(json.dumps({"event": "trouble", "what": "the shuffler refused: long ago"}) + "\n")
-    line = json.dumps({"event": "trouble", "what": "the shuffler refused: beyond-policy: ε = 12 is above 10"})
+    log.write_text(json.dumps({"event": "trouble", "what": "the front refused: long ago"}) + "\n")
+    line = json.dumps({"event": "trouble", "what": "the front refused: beyond-policy: ε = 12 is above 10"})
     says = f"import sys, time; print({line!r}, flush=True); time.sleep(600)"
     child = Child([sys.executable, "-c", says], f"http://127.0.0.1:{free_port()}", log)
     try:
         with pytest.raises(CroupierError) as refusal:
             child.wait_answering()
-        assert str(refusal.value) == "the shuffler refused: beyond-policy: ε = 12 is above 10"
+        assert str(refusal.value) == "the front refused: beyond-policy: ε = 12 is above 10"
     finally:
         child.kill()
 
@@ -107,7 +107,7 @@ def test_a_home_has_one_master_and_servers_that_outlive_theirs_keep_it(tmp_path)
         pass
 
 
-@pytest.mark.parametrize("server", ["shuffler", "analyzer"])
+@pytest.mark.parametrize("server", ["front", "analyzer"])
 def test_stores_are_their_owners_alone(server, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "_run", lambda *_: None)  # all but listening
     key_files.make(tmp_path / "keys")
@@ -115,11 +115,11 @@ def test_stores_are_their_owners_alone(server, tmp_path, monkeypatch):
     where = {"keys": str(tmp_path / "keys"), "store": str(tmp_path / "store.db"), "openers": 0}
     before = os.umask(0o022)
     try:
-        if server == "shuffler":
-            processes.serve_shuffler(ShufflerSettings(analyzer="sha256:" + "0" * 64, admission="everybody", **where))
+        if server == "front":
+            processes.serve_front(FrontSettings(analyzer="sha256:" + "0" * 64, admission="everybody", **where))
         else:
             bearer = str(tmp_path / "bearer")
-            settings = AnalyzerSettings(bearer=bearer, admin=bearer, shuffler="https://shuffler.test", **where)
+            settings = AnalyzerSettings(bearer=bearer, admin=bearer, front="https://front.test", **where)
             processes.serve_analyzer(settings, [default_experiment()])
     finally:
         after = os.umask(before)
@@ -172,7 +172,7 @@ def test_up_ends_its_servers_and_itself_when_it_is_told_to(crowd, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_epsilon_that_the_shuffler_does_not_serve_is_said_in_one_line(tmp_path):
+def test_an_epsilon_that_the_front_does_not_serve_is_said_in_one_line(tmp_path):
     text = 'name = "a"\narms = ["x", "y"]\n[program]\nhorizon = 1000\n[privacy]\nepsilon = 12.0\n'
     up = Up(tmp_path, "--port", "0", written(tmp_path, text))
     assert up.process.wait(120) == 2

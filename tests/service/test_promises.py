@@ -12,25 +12,25 @@ from test_apps import SUITE, Both
 
 from croupier.checks import CroupierError
 from croupier.client.account import Account
-from croupier.client.configuration import Admission, BrokenPromise, Configuration
+from croupier.client.device import Device, Response
 from croupier.client.limits import BeyondLimits, Limits
-from croupier.client.offer import Batch, Offer
-from croupier.client.sealing import SUITES
-from croupier.client.signing import Statement, to_text
-from croupier.client.steps import Device, Response
-from croupier.client.wire import REAL, front_slots, message_info, shape, slots
+from croupier.messages.configuration import Admission, BrokenPromise, Configuration
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.sealing import SUITES
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import REAL, front_slots, message_info, shape, slots
 from croupier.noise import Noise, SparseBits, secure, seeded
-from croupier.privacy.pairs import directed_pair
+from croupier.privacy.likelihoods import directed_pair
 from croupier.protocols import protocol
-from croupier.protocols.wire import RESIDUE
+from croupier.protocols.sums.wire import RESIDUE
 from croupier.service import keys as key_files
 from croupier.service.decoding import decode
+from croupier.service.decryption import open_all
 from croupier.service.experiment import Site, plan
-from croupier.service.opening import open_all
+from croupier.service.front import Rules
 from croupier.service.problems import Problem
 from croupier.service.receipts import BadRelease, check_decoded
-from croupier.service.shuffler import Rules
-from croupier.service.store import ShufflerStore
+from croupier.service.store import FrontStore
 from croupier.service.verifying import BadTranscript, verify
 
 COUNTER = {
@@ -103,7 +103,7 @@ def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_p
 
 @pytest.fixture
 def world(tmp_path):
-    store = ShufflerStore(f"sqlite:///{tmp_path / 's.db'}", secure(), bytes(32))
+    store = FrontStore(f"sqlite:///{tmp_path / 's.db'}", secure(), bytes(32))
     world = World(store)
     world.open()
     yield world
@@ -113,7 +113,7 @@ def world(tmp_path):
 def revised(world, **changes):
     """A new revision of the world's configuration, signed by both servers."""
     newer = replace(world.configuration(1), **changes)
-    return world.shuffler.register(world.plan.name, newer.statement().signed("analyzer", SIGN()))
+    return world.front.register(world.plan.name, newer.statement().signed("analyzer", SIGN()))
 
 
 def test_an_active_analyzer_cannot_isolate_a_report_by_a_new_revision(world):
@@ -125,25 +125,25 @@ def test_an_active_analyzer_cannot_isolate_a_report_by_a_new_revision(world):
     for pin, refusal in ((newer.hash, "not-covered"), (bytes(32), "not-covered")):
         again = replace(offer, number=99, configuration=newer.hash, batches=(Batch(batch.number, pin, batch.text),))
         with pytest.raises(Problem) as refused:
-            world.shuffler.open_offer(world.plan.name, 99, signed(again), None)
+            world.front.open_offer(world.plan.name, 99, signed(again), None)
         assert refused.value.token == refusal
     # A batch that is new cannot claim to be an old one.
     stale = replace(offer, number=99, configuration=newer.hash, batches=(Batch(77, batch.pin, batch.text),))
     with pytest.raises(Problem, match="pinned to another configuration"):
-        world.shuffler.open_offer(world.plan.name, 99, signed(stale), None)
+        world.front.open_offer(world.plan.name, 99, signed(stale), None)
     # The same batch under its own pin is one and the same, whatever the offer's revision.
     same = replace(offer, number=99, configuration=newer.hash)
     assert same.batches[0].hash == batch.hash
-    world.shuffler.open_offer(world.plan.name, 99, signed(same), None)
+    world.front.open_offer(world.plan.name, 99, signed(same), None)
 
 
 def test_verify_refuses_a_batch_that_comes_back_under_another_pin(tmp_path):
     """Signed by both servers throughout: only the pin of the second offer's batches is another."""
     both = begun(tmp_path)
-    analyzer, shuffler = both.analyzer.analyzer.keys.sign, both.shuffler.shuffler.keys.sign
+    analyzer, front = both.analyzer.analyzer.keys.sign, both.front.front.keys.sign
     *before, second = both.live.records
     newer = replace(Configuration.from_text(both.live.configured.text), revision=1, title="mended").statement()
-    newer = newer.signed("analyzer", analyzer).signed("shuffler", shuffler)
+    newer = newer.signed("analyzer", analyzer).signed("front", front)
     offer = Offer.from_text(second["offer"]["body"])
     configured = {"event": "configured", "at": second["at"], "configuration": newer.to_dict()}
 
@@ -199,7 +199,7 @@ def test_a_front_that_admits_everybody_signs_nothing_without_noise_of_its_own(tm
             "privacy": {"epsilon": 2.0, "honest_fraction": 0.9, "front_noise": False},
         }
     )
-    store = ShufflerStore(f"sqlite:///{tmp_path / 's.db'}", secure(), bytes(32))
+    store = FrontStore(f"sqlite:///{tmp_path / 's.db'}", secure(), bytes(32))
     with pytest.raises(Problem, match="everybody is admitted"):
         World(store, found=bare)
     known = Rules(admission=Admission("tickets", bytes(32)))
@@ -233,17 +233,17 @@ def test_a_later_revision_that_promises_something_else_is_refused_by_front_and_d
     weaker = replace(before, **{part: after})
     statement = weaker.statement().signed("analyzer", SIGN())
     with pytest.raises(Problem) as refused:
-        world.shuffler.register(world.plan.name, statement)
+        world.front.register(world.plan.name, statement)
     assert refused.value.token in ("broken-promise", "beyond-policy")
     limits = replace(GENEROUS, plain_http=True, front_noise=False)
     device = Device(URLS["analyzer"], Account(None, limits), limits, secure())
     joined(device, world.signed)
     with pytest.raises(BrokenPromise, match="promises something else"):
-        joined(device, statement.signed("shuffler", keys_of("shuffler").sign))
+        joined(device, statement.signed("front", keys_of("front").sign))
     # In a later process too: what was joined is in the account.
     later = Device(URLS["analyzer"], device.account, limits, secure())
     with pytest.raises(BrokenPromise, match="promises something else"):
-        joined(later, statement.signed("shuffler", keys_of("shuffler").sign))
+        joined(later, statement.signed("front", keys_of("front").sign))
 
 
 def joined(device, statement):
@@ -261,7 +261,7 @@ def test_a_device_does_not_report_to_a_batch_it_knows_under_another_pin(world):
     answer = {"offer": turn.offer.statement(), "token": to_text(turn.token), "expires": turn.expires}
 
     def offered(offer):
-        statement = signed(offer).signed("shuffler", keys_of("shuffler").sign)
+        statement = signed(offer).signed("front", keys_of("front").sign)
         return Response(201, {}, json.dumps(answer | {"offer": statement.to_dict()}).encode())
 
     def play(offer, *more):
@@ -280,7 +280,7 @@ def test_a_device_does_not_report_to_a_batch_it_knows_under_another_pin(world):
     with pytest.raises(StopIteration):
         report.send(Response(201, {}, b'{"status": "accepted"}'))
     newer = replace(world.configuration(1), title="mended").statement().signed("analyzer", SIGN())
-    newer = newer.signed("shuffler", keys_of("shuffler").sign)
+    newer = newer.signed("front", keys_of("front").sign)
     (batch,) = turn.offer.batches
     moved = replace(turn.offer, configuration=newer.hash, batches=(Batch(batch.number, newer.hash, batch.text),))
     with pytest.raises(CroupierError, match="another"):
@@ -290,15 +290,15 @@ def test_a_device_does_not_report_to_a_batch_it_knows_under_another_pin(world):
 def test_counts_of_an_open_batch_are_told_in_eighths_and_totals_in_steps(world):
     for _ in range(3):
         assert world.upload(world.report(world.turn(), 1.0)) == ["accepted"]
-    standings = world.shuffler.standings(world.plan.name)
-    exact = {one.number: one.received for one in world.shuffler.store.standings(world.plan.name)}
+    standings = world.front.standings(world.plan.name)
+    exact = {one.number: one.received for one in world.front.store.standings(world.plan.name)}
     assert sum(exact.values()) == 3
     assert {one["batch"]: one["received"] for one in standings["batches"]} == {n: r // 3 * 3 for n, r in exact.items()}
     assert (standings["assigned"], standings["accepted"]) == (0, 0)
 
 
 def test_the_issuer_of_tickets_is_not_the_analyzer(world):
-    keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "shuffler")}
+    keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "front")}
     own = Site(SUITE, keys, URLS, Admission("tickets", keys["analyzer"].verify))
     with pytest.raises(CroupierError, match="another party's"):
         world.plan.configuration(0, world.plan.arms, own)
@@ -311,7 +311,7 @@ def test_an_offer_is_read_only_after_its_signature_was_checked(world, monkeypatc
     forged = world.offers()[0].statement().signed("analyzer", keys_of("thief").sign)
     monkeypatch.setattr(Offer, "from_text", never)
     with pytest.raises(Problem) as refused:
-        world.shuffler.open_offer(world.plan.name, 0, forged, None)
+        world.front.open_offer(world.plan.name, 0, forged, None)
     assert refused.value.token == "bad-signature"
     assert isinstance(forged, Statement)
 
@@ -336,12 +336,12 @@ def test_a_promise_in_other_digits_is_refused_by_name(world):
     body = json.loads(world.signed.text) | {"revision": 1}
     body["privacy"]["epsilon"] = int(body["privacy"]["epsilon"])
     with pytest.raises(Problem, match=r"privacy.epsilon was 2.0, and is 2$") as refused:
-        world.shuffler.register("colours", Statement.of("configuration", body).signed("analyzer", SIGN()))
+        world.front.register("colours", Statement.of("configuration", body).signed("analyzer", SIGN()))
     assert refused.value.token == "broken-promise"
     body = json.loads(world.signed.text) | {"revision": 1}
     body["recipe"]["more"] = None
     with pytest.raises(Problem, match=r"recipe.more was None"):
-        world.shuffler.register("colours", Statement.of("configuration", body).signed("analyzer", SIGN()))
+        world.front.register("colours", Statement.of("configuration", body).signed("analyzer", SIGN()))
 
 
 def test_bits_of_a_random_number_are_affordable_only_while_their_table_is_small():

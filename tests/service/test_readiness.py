@@ -1,4 +1,4 @@
-"""What stands still shows: a stopped shuffler, a stuck process, a frozen, full or read-only disk, seen from outside."""
+"""What stands still shows: a stopped front, a stuck process, a frozen, full or read-only disk, seen from outside."""
 
 import asyncio
 import os
@@ -54,13 +54,13 @@ async def waiting(both, what):
     return float(re.search(rf'croupier_waiting_seconds{{what="{what}"}} (\S+)', text)[1])
 
 
-def test_a_shuffler_that_takes_requests_and_gives_no_answer_shows_and_a_pause_does_not_wait_for_it(
+def test_a_front_that_takes_requests_and_gives_no_answer_shows_and_a_pause_does_not_wait_for_it(
     both, monkeypatch, caplog
 ):
     real = both.http.request
 
     async def stopped(method, url, **more):
-        if "shuffler.test" in str(url):
+        if "front.test" in str(url):
             await asyncio.Event().wait()
         return await real(method, url, **more)
 
@@ -68,10 +68,10 @@ def test_a_shuffler_that_takes_requests_and_gives_no_answer_shows_and_a_pause_do
         async with both.running():
             await both.users(1)
             monkeypatch.setattr(both.http, "request", stopped)
-            impatient(both, "shuffler")
-            detail = await until_not_ready(both, "shuffler: no answer for")
+            impatient(both, "front")
+            detail = await until_not_ready(both, "front: no answer for")
             assert "store" not in detail
-            assert await waiting(both, "shuffler") > 0.3
+            assert await waiting(both, "front") > 0.3
             assert (await both.operate(operation="pause", arm=1)).status_code == 200
             assert both.live.records[-1]["operation"] == "pause"
             assert both.live.program.show()["arms"][1]["paused"]
@@ -80,7 +80,7 @@ def test_a_shuffler_that_takes_requests_and_gives_no_answer_shows_and_a_pause_do
     with caplog.at_level("INFO", "croupier"):
         asyncio.run(work())
     said = [record.fields["what"] for record in caplog.records if record.message == "not ready"]
-    assert any("shuffler: no answer for" in what for what in said)
+    assert any("front: no answer for" in what for what in said)
 
 
 def test_a_frozen_disk_shows_while_the_server_still_answers_and_nothing_is_lost_when_it_thaws(both, monkeypatch):
@@ -187,11 +187,11 @@ def test_work_that_no_process_finishes_is_given_up():
 
 WORKER = """
 import sys
-from croupier.service.meters import SHUFFLER, Meters
-meters = Meters(SHUFFLER)
+from croupier.service.meters import FRONT, Meters
+meters = Meters(FRONT)
 meters.add("reports", "accepted", 32 * int(sys.argv[1]))
 meters.show("waiting_seconds", {"store": float(sys.argv[1])})
-meters.show("ready", {"shuffler": sys.argv[1] == "3"})
+meters.show("ready", {"front": sys.argv[1] == "3"})
 print("counted", flush=True)
 sys.stdin.readline()
 print(meters.answer().body.decode(), flush=True)
@@ -213,26 +213,26 @@ def test_several_workers_are_one_scrape_and_a_dead_one_waits_for_nothing():
         workers[1].communicate("\n")
     assert 'croupier_reports_total{outcome="accepted"} 384.0' in scraped
     assert 'croupier_waiting_seconds{what="store"} 4.0' in scraped
-    assert 'croupier_ready{server="shuffler"} 0.0' in scraped
+    assert 'croupier_ready{server="front"} 0.0' in scraped
     assert meters.SHARED not in os.environ
 
 
 @pytest.mark.slow
-def test_a_stopped_shuffler_process_shows_in_seconds_and_everything_goes_on_after(tmp_path):
+def test_a_stopped_front_process_shows_in_seconds_and_everything_goes_on_after(tmp_path):
     home = home_of(tmp_path)
     with both_processes(home, [written(tmp_path, HISTOGRAM)], **QUICK) as children:
         address = f"{home.analyzer_url}/readyz"
-        os.kill(children["shuffler"].process.pid, signal.SIGSTOP)
+        os.kill(children["front"].process.pid, signal.SIGSTOP)
         try:
             detail = until(lambda: httpx.get(address, timeout=5), lambda answer: answer.status_code == 503)
-            assert "shuffler" in detail.json()["detail"]
+            assert "front" in detail.json()["detail"]
             admin = {"authorization": f"Bearer {analyzer_app.key_files.bearer(home.admin)}"}
             operations = f"{home.analyzer_url}/experiments/fruit/operations"
             answer = httpx.post(operations, json={"operation": "stop"}, headers=admin, timeout=5)
             assert answer.status_code == 200
             until(children["analyzer"].log.read_text, lambda text: '"event": "not ready"' in text)
         finally:
-            os.kill(children["shuffler"].process.pid, signal.SIGCONT)
+            os.kill(children["front"].process.pid, signal.SIGCONT)
         until(lambda: httpx.get(address, timeout=5), lambda answer: answer.status_code == 200)
 
 

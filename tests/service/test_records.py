@@ -12,15 +12,15 @@ from service_world import World, keys_of
 from test_apps import PLAN, Both
 
 from croupier.cli import main
-from croupier.client.signing import BadSignature, Statement, to_text
+from croupier.messages.signing import BadSignature, Statement, to_text
 from croupier.noise import secure
 from croupier.service.keys import make
 from croupier.service.problems import Problem
 from croupier.service.records import Head
-from croupier.service.store import ShufflerStore
+from croupier.service.store import FrontStore
 from croupier.service.verifying import BadTranscript, verify
 
-TRUST = {server: keys_of(server).verify for server in ("analyzer", "shuffler")}
+TRUST = {server: keys_of(server).verify for server in ("analyzer", "front")}
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,8 @@ def text(lines):
     return "".join(line + "\n" for line in lines)
 
 
-def head_of(lines, number, server="shuffler"):
-    """A head that the shuffler has countersigned."""
+def head_of(lines, number, server="front"):
+    """A head that the front has countersigned."""
     head = Head()
     for line in lines[: number + 1]:
         head = head.after(line)
@@ -115,7 +115,7 @@ def test_an_analyzer_that_rewrites_what_it_released_is_found_out_by_the_shuffler
     rewritten = [_more(line) if number == first else json.loads(line) for number, line in enumerate(lines)]
     with pytest.raises(BadTranscript, match="countersigned another record"):
         verify(resigned(rewritten, keys_of("analyzer").sign), TRUST)
-    # After the last release nothing was countersigned that a transcript holds; the shuffler's newest head tells.
+    # After the last release nothing was countersigned that a transcript holds; the front's newest head tells.
     rewritten = [_more(line) if number == last else json.loads(line) for number, line in enumerate(lines)]
     verdict = verify(resigned(rewritten, keys_of("analyzer").sign), TRUST)
     with pytest.raises(BadTranscript, match=f"another record {len(lines) - 1}"):
@@ -133,7 +133,7 @@ def test_an_analyzer_cannot_show_an_old_head_again_and_again(lines):
 def test_a_witness_is_the_shufflers_and_of_this_experiment(lines):
     at = places(lines, "released")[0]
     records = [json.loads(line) for line in lines[: at + 1]]
-    other = Head(at - 1, _head(lines, at).hash).statement("another").signed("shuffler", keys_of("shuffler").sign)
+    other = Head(at - 1, _head(lines, at).hash).statement("another").signed("front", keys_of("front").sign)
     for witness in (head_of(lines, at - 1, "analyzer"), other):
         changed = [*records[:-1], records[-1] | {"witness": witness.to_dict()}]
         with pytest.raises(BadTranscript, match=f"line {at + 1} "):
@@ -149,7 +149,7 @@ def test_a_cut_transcript_says_so_and_is_refused_by_who_knows_a_later_head(lines
         cut.check_head(newest)
     assert whole.check_head(newest) == 8
     with pytest.raises(BadSignature):
-        whole.check_head(Statement("head", newest.text, {"shuffler": bytes(64)}))
+        whole.check_head(Statement("head", newest.text, {"front": bytes(64)}))
     path = tmp_path / "cut.jsonl"
     path.write_text(text(lines[:5]))
     for head, status in ((cut.head, 0), (whole.head, 2)):
@@ -159,8 +159,8 @@ def test_a_cut_transcript_says_so_and_is_refused_by_who_knows_a_later_head(lines
     assert "not compared: --analyzer KEY" in out
 
 
-def test_the_shuffler_countersigns_what_extends_the_last_head_and_nothing_else(sqlite_url):
-    world = World(ShufflerStore(sqlite_url, secure(), bytes(32)))
+def test_the_front_countersigns_what_extends_the_last_head_and_nothing_else(sqlite_url):
+    world = World(FrontStore(sqlite_url, secure(), bytes(32)))
     name, sign = world.plan.name, keys_of("analyzer").sign
 
     digests = [bytes([number]) * 32 for number in range(10)]
@@ -169,12 +169,12 @@ def test_the_shuffler_countersigns_what_extends_the_last_head_and_nothing_else(s
         heads.append(heads[-1].then(digest))
 
     def shown(head, lines, key=sign):
-        return world.shuffler.countersign(name, head.statement(name).signed("analyzer", key), lines)
+        return world.front.countersign(name, head.statement(name).signed("analyzer", key), lines)
 
     with pytest.raises(Problem, match="no log of it"):
-        world.shuffler.head(name)
+        world.front.head(name)
     for begin, end in ((0, 4), (4, 4), (4, 8)):
-        assert set(shown(heads[end], digests[begin:end]).signatures) == {"analyzer", "shuffler"}
+        assert set(shown(heads[end], digests[begin:end]).signatures) == {"analyzer", "front"}
     # Said again after its answer was lost.
     assert shown(heads[8], digests[4:8])
     other = heads[8].then(bytes(32))
@@ -184,7 +184,7 @@ def test_the_shuffler_countersigns_what_extends_the_last_head_and_nothing_else(s
             shown(head, lines)
     with pytest.raises(Problem, match="bad-signature"):
         shown(heads[9], digests[8:9], key=make_stranger())
-    assert Head.from_statement(Statement.from_dict("head", world.shuffler.head(name)), name).number == 7
+    assert Head.from_statement(Statement.from_dict("head", world.front.head(name)), name).number == 7
 
 
 def copied(path, to):
@@ -207,7 +207,7 @@ def test_the_public_head_is_that_of_the_log_when_an_experiment_has_ended(tmp_pat
             await both.until(lambda: 1 in both.live.open)
             assert (await both.operate(operation="stop")).status_code == 200
             await both.until(lambda: both.live.standings.get("finished"))
-            answer = await both.http.get("http://shuffler.test/experiments/colours/head")
+            answer = await both.http.get("http://front.test/experiments/colours/head")
             return Statement.from_dict("head", answer.json())
 
     shown = asyncio.run(work())
@@ -244,19 +244,19 @@ def test_an_analyzer_whose_log_was_cut_by_a_backup_says_what_to_do(tmp_path):
 COUNTER = PLAN | {"program": {"kind": "counter", "users": 96, "shufflers": 2}, "arms": [], "batches": {}}
 
 
-def test_a_counter_goes_on_when_the_shuffler_was_restored_from_a_backup(tmp_path):
+def test_a_counter_goes_on_when_the_front_was_restored_from_a_backup(tmp_path):
     """Its upper batch has lost some users for good: it is given up instead of waited for."""
     first = Both(tmp_path, experiment=COUNTER)
 
     async def begin():
         async with first.running():
             assert set(await first.users(5)) == {"accepted"}
-            copied(tmp_path / "shuffler.db", tmp_path / "backup.db")
+            copied(tmp_path / "front.db", tmp_path / "backup.db")
             assert set(await first.users(27)) == {"accepted"}
             await first.until(lambda: 1 in first.live.offers)
 
     asyncio.run(begin())
-    restored(tmp_path, "shuffler")
+    restored(tmp_path, "front")
     again = Both(tmp_path, experiment=COUNTER)
 
     async def end():

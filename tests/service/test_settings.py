@@ -11,22 +11,22 @@ import pytest
 
 from croupier.checks import CroupierError
 from croupier.cli import main
-from croupier.client.signing import to_text
+from croupier.messages.signing import to_text
 from croupier.service import keys as key_files
 from croupier.service.experiment import plan, read_plan
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings, admission_of, read
-from croupier.service.shuffler_app import ShufflerApp
+from croupier.service.front_app import FrontApp
+from croupier.service.settings import AnalyzerSettings, FrontSettings, admission_of, read
 
 GIVEN = {"keys": "k", "store": "s.db", "analyzer": "a", "admission": "everybody"}
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_file(tmp_path):
-    path = tmp_path / "shuffler.toml"
+    path = tmp_path / "front.toml"
     path.write_text(
         'keys = "file"\nstore = "file.db"\nanalyzer = "file"\nadmission = "everybody"\nworkers = 3\nahead = 2\n'
     )
-    environment = {"CROUPIER_SHUFFLER_STORE": "environment.db", "CROUPIER_SHUFFLER_WORKERS": "4"}
-    found = read(ShufflerSettings, "SHUFFLER", str(path), {"workers": 5, "keys": None}, environment)
+    environment = {"CROUPIER_FRONT_STORE": "environment.db", "CROUPIER_FRONT_WORKERS": "4"}
+    found = read(FrontSettings, "FRONT", str(path), {"workers": 5, "keys": None}, environment)
     assert (found.keys, found.store, found.workers, found.ahead) == ("file", "environment.db", 5, 2.0)
 
 
@@ -53,22 +53,22 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(t
 )
 def test_a_wrong_setting_is_named(changes, word):
     with pytest.raises(CroupierError, match=word) as refusal:
-        read(ShufflerSettings, "SHUFFLER", None, GIVEN | changes, {})
+        read(FrontSettings, "FRONT", None, GIVEN | changes, {})
     assert "\n" not in str(refusal.value)
 
 
 def test_missing_and_unknown_settings_are_named(tmp_path):
-    with pytest.raises(CroupierError, match="missing: keys, store, bearer, admin, shuffler"):
+    with pytest.raises(CroupierError, match="missing: keys, store, bearer, admin, front"):
         read(AnalyzerSettings, "ANALYZER", None, {}, {})
     path = tmp_path / "s.toml"
     path.write_text('colour = "red"\n')
     with pytest.raises(CroupierError, match="colour"):
-        read(ShufflerSettings, "SHUFFLER", str(path), GIVEN, {})
+        read(FrontSettings, "FRONT", str(path), GIVEN, {})
     path.write_text("= no toml")
     with pytest.raises(CroupierError, match="is not TOML"):
-        read(ShufflerSettings, "SHUFFLER", str(path), GIVEN, {})
-    with pytest.raises(CroupierError, match="CROUPIER_SHUFFLER_WORKERS"):
-        read(ShufflerSettings, "SHUFFLER", None, GIVEN, {"CROUPIER_SHUFFLER_WORKERS": "many"})
+        read(FrontSettings, "FRONT", str(path), GIVEN, {})
+    with pytest.raises(CroupierError, match="CROUPIER_FRONT_WORKERS"):
+        read(FrontSettings, "FRONT", None, GIVEN, {"CROUPIER_FRONT_WORKERS": "many"})
 
 
 BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
@@ -94,9 +94,9 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
         ({"privacy": {"epsilon": -1.0}}, "epsilon"),
         ({"privacy": {"honest_fraction": 0.0}}, "honest_fraction"),
         ({"privacy": {"colour": 1}}, "privacy.colour"),
-        ({"reward": {"protocol": "laplace"}}, "one that a shuffler carries"),
-        ({"reward": {"protocol": "local-laplace"}}, "one that a shuffler carries"),
-        ({"reward": {"protocol": "shuffled-vectors"}}, "one that a shuffler carries"),
+        ({"reward": {"protocol": "laplace"}}, "one that a front carries"),
+        ({"reward": {"protocol": "local-laplace"}}, "one that a front carries"),
+        ({"reward": {"protocol": "shuffled-vectors"}}, "one that a front carries"),
         ({"reward": {"protocol": "nothing"}}, "protocol"),
         ({"batches": {"deadline": 0}}, "deadline"),
         ({"arms": [], "program": {"kind": "counter", "users": 100}, "batches": {"deadline": 5}}, "deadline"),
@@ -174,7 +174,7 @@ def test_the_default_experiment_is_the_flagship_over_shuffled_laplace():
 
 @pytest.mark.parametrize("protocol", ["shuffled-bits", "shuffled-levels", "shuffled-laplace", "counted-messages"])
 @pytest.mark.parametrize("policy", ["dp-klucb", "dp-imed", "vb-sdp-ae", "sdp-ae", "shuffle-dp-se"])
-def test_any_policy_runs_over_any_protocol_that_a_shuffler_carries(policy, protocol):
+def test_any_policy_runs_over_any_protocol_that_a_front_carries(policy, protocol):
     found = plan(BASE | {"program": {"horizon": 200_000, "policy": policy}, "reward": {"protocol": protocol}})
     assert found.recipe["protocol"] == protocol
     assert found.program().wanted
@@ -214,7 +214,7 @@ WRONG = {
     "an unknown policy": ("analyzer policy.toml", "policy = 'nope'"),
     "an epsilon of zero": ("analyzer epsilon.toml", "epsilon = 0"),
     "an epsilon below zero": ("analyzer negative.toml", "epsilon = -1.0"),
-    "a protocol that no shuffler carries": ("analyzer protocol.toml", "one that a shuffler carries"),
+    "a protocol that no front carries": ("analyzer protocol.toml", "one that a front carries"),
     "a horizon too small": ("analyzer horizon.toml", "is the horizon shorter than the smallest batch?"),
     "an unknown key of an experiment": ("analyzer colour.toml", "'colour'"),
     "an experiment that is no TOML": ("analyzer torn.toml", "is not TOML"),
@@ -222,40 +222,40 @@ WRONG = {
     "two experiments of one name": ("analyzer good.toml twin.toml", "good.toml and twin.toml have the same name, 'a'"),
     "a universe that is a file": ("analyzer universe.toml", "universe.toml: program.universe = 'words.txt'"),
     "no experiment": ("analyzer", "EXPERIMENT.toml"),
-    "an experiment for the shuffler": ("shuffler good.toml", "takes no experiments"),
+    "an experiment for the front": ("front good.toml", "takes no experiments"),
     "an operator's hash that is none": ("analyzer good.toml --admin sha256:garbage", "admin"),
-    "an analyzer's hash that is none": ("shuffler --analyzer sha256:garbage", "analyzer"),
-    "an analyzer's secret that is not there": ("shuffler --analyzer none", "is missing"),
+    "an analyzer's hash that is none": ("front --analyzer sha256:garbage", "analyzer"),
+    "an analyzer's secret that is not there": ("front --analyzer none", "is missing"),
     "a missing bearer secret": ("analyzer good.toml --bearer none", "is missing"),
-    "missing keys": ("shuffler --keys none", "there are no keys"),
-    "keys without their token": ("shuffler --keys torn", "is missing"),
-    "a store in no directory": ("shuffler --store good.toml/s.db", "cannot be reached"),
-    "a store that may not be written": ("shuffler --store /proc/none/s.db", "cannot be reached"),
+    "missing keys": ("front --keys none", "there are no keys"),
+    "keys without their token": ("front --keys torn", "is missing"),
+    "a store in no directory": ("front --store good.toml/s.db", "cannot be reached"),
+    "a store that may not be written": ("front --store /proc/none/s.db", "cannot be reached"),
     "a store that is a directory": ("analyzer good.toml --store keys", "cannot be reached"),
-    "a store that is another file": ("shuffler --store good.toml", "not a database"),
-    "a refused PostgreSQL": ("shuffler --store postgresql://nobody@127.0.0.1:9/none", "cannot be reached"),
-    "another database": ("shuffler --store mysql://host/base", "sqlite or postgresql"),
-    "a port in use": ("shuffler --listen IN_USE", "cannot be listened on"),
-    "a port in use, with workers": ("shuffler --listen IN_USE --workers 2", "cannot be listened on"),
+    "a store that is another file": ("front --store good.toml", "not a database"),
+    "a refused PostgreSQL": ("front --store postgresql://nobody@127.0.0.1:9/none", "cannot be reached"),
+    "another database": ("front --store mysql://host/base", "sqlite or postgresql"),
+    "a port in use": ("front --listen IN_USE", "cannot be listened on"),
+    "a port in use, with workers": ("front --listen IN_USE --workers 2", "cannot be listened on"),
     "the analyzer's port in use": ("analyzer good.toml --listen IN_USE", "cannot be listened on"),
-    "no port": ("shuffler --listen nowhere", "listen"),
-    "settings that are no TOML": ("shuffler --settings torn.toml", "is not TOML"),
-    "settings that are no text": ("shuffler --settings bytes.toml", "is not TOML"),
-    "settings that are a directory": ("shuffler --settings keys", "cannot be read"),
-    "an unknown setting in the file": ("shuffler --settings colour.toml", "setting = 'colour'"),
-    "an unknown option": ("shuffler --colour red", "--colour"),
-    "the other server's setting": ("shuffler --poll 3", "setting = 'poll'"),
-    "a setting of the wrong type": ("shuffler --workers many", "workers"),
-    "a certificate that is none": ("shuffler --certificate good.toml --certificate-key good.toml", "certificate"),
-    "an issuer's key that is none": ("shuffler --admission tickets --issuer AAAA", "issuer"),
-    "tickets of nobody": ("shuffler --admission tickets", "issuer"),
-    "an issuer whom nobody asks": ("shuffler --issuer " + "A" * 43, "issuer"),
-    "an admission that is none": ("shuffler --admission some", "everybody, tickets"),
-    "plain http for everybody": ("shuffler --listen 0.0.0.0:0", "plain_http = true"),
+    "no port": ("front --listen nowhere", "listen"),
+    "settings that are no TOML": ("front --settings torn.toml", "is not TOML"),
+    "settings that are no text": ("front --settings bytes.toml", "is not TOML"),
+    "settings that are a directory": ("front --settings keys", "cannot be read"),
+    "an unknown setting in the file": ("front --settings colour.toml", "setting = 'colour'"),
+    "an unknown option": ("front --colour red", "--colour"),
+    "the other server's setting": ("front --poll 3", "setting = 'poll'"),
+    "a setting of the wrong type": ("front --workers many", "workers"),
+    "a certificate that is none": ("front --certificate good.toml --certificate-key good.toml", "certificate"),
+    "an issuer's key that is none": ("front --admission tickets --issuer AAAA", "issuer"),
+    "tickets of nobody": ("front --admission tickets", "issuer"),
+    "an issuer whom nobody asks": ("front --issuer " + "A" * 43, "issuer"),
+    "an admission that is none": ("front --admission some", "everybody, tickets"),
+    "plain http for everybody": ("front --listen 0.0.0.0:0", "plain_http = true"),
     "plain http for everybody, by the analyzer": ("analyzer good.toml --listen [::]:0", "plain_http = true"),
-    "a secret over plain http": ("analyzer good.toml --shuffler http://shuffler.test", "an https address"),
-    "a secret over plain http inside": ("analyzer good.toml --shuffler-internal http://10.0.0.2", "an https address"),
-    "a flag that is none": ("shuffler --plain-http maybe", "--plain-http"),
+    "a secret over plain http": ("analyzer good.toml --front http://front.test", "an https address"),
+    "a secret over plain http inside": ("analyzer good.toml --front-internal http://10.0.0.2", "an https address"),
+    "a flag that is none": ("front --plain-http maybe", "--plain-http"),
 }
 FILES = {
     "good.toml": EXPERIMENT,
@@ -288,10 +288,10 @@ def set_up(tmp_path_factory):
 
 
 RIGHT = {
-    "shuffler": ["--keys", "keys", "--store", "s.db", "--analyzer", HASH, "--admission", "everybody"],
+    "front": ["--keys", "keys", "--store", "s.db", "--analyzer", HASH, "--admission", "everybody"],
     "analyzer": [
         *("--keys", "keys", "--store", "a.db", "--bearer", "keys/bearer", "--admin", "keys/admin"),
-        *("--shuffler", "https://shuffler.test"),
+        *("--front", "https://front.test"),
     ],
 }
 
@@ -316,7 +316,7 @@ def test_a_wrong_set_up_stops_the_command_with_one_line_and_status_two(wrong, se
 
 def test_a_variable_that_is_no_setting_is_named():
     with pytest.raises(CroupierError, match="admision"):
-        read(ShufflerSettings, "SHUFFLER", None, GIVEN, {"CROUPIER_SHUFFLER_ADMISION": "AAAA"})
+        read(FrontSettings, "FRONT", None, GIVEN, {"CROUPIER_FRONT_ADMISION": "AAAA"})
 
 
 OTHERS = {
@@ -330,7 +330,7 @@ OTHERS = {
     "an analyzer without a scheme": ("crowd --users 1 --analyzer nowhere", "http"),
     "an address that is none": ("crowd --users 1 --analyzer http://[::1", "does not answer"),
     "a port beyond all": ("up --port 80000000000000000000", "port = 80000000000000000000"),
-    "no port for the shuffler": ("up --port 65535", "port = 65535"),
+    "no port for the front": ("up --port 65535", "port = 65535"),
     "a port that is none": ("up --port -1", "port = -1"),
     "a home that is a file": ("up --port 0 --home good.toml", "good.toml cannot be used as a home"),
     "a home below a file": ("up --port 0 --home good.toml/home", "cannot be used as a home"),
@@ -379,14 +379,14 @@ def test_a_public_key_is_read_in_every_form_that_people_paste_and_printed_in_one
     assert found.hex() not in said
 
 
-def test_a_shuffler_that_admits_everybody_says_so_at_start(tmp_path, caplog):
+def test_a_front_that_admits_everybody_says_so_at_start(tmp_path, caplog):
     issuer = to_text(key_files.make(tmp_path / "keys").verify)
 
     async def warnings(**admission):
         caplog.clear()
         where = {"keys": str(tmp_path / "keys"), "store": str(tmp_path / "s.db")}
-        settings = ShufflerSettings(analyzer=HASH, openers=0, **where, **admission)
-        app = ShufflerApp(settings).app
+        settings = FrontSettings(analyzer=HASH, openers=0, **where, **admission)
+        app = FrontApp(settings).app
         async with app.router.lifespan_context(app):
             return [record.message for record in caplog.records if record.levelname == "WARNING"]
 
@@ -394,17 +394,17 @@ def test_a_shuffler_that_admits_everybody_says_so_at_start(tmp_path, caplog):
     assert asyncio.run(warnings(admission="tickets", issuer=issuer)) == []
 
 
-def test_a_shuffler_does_not_start_until_it_is_said_whom_it_admits():
+def test_a_front_does_not_start_until_it_is_said_whom_it_admits():
     with pytest.raises(CroupierError, match="settings are missing: admission"):
-        read(ShufflerSettings, "SHUFFLER", None, {"keys": "k", "store": "s", "analyzer": "a"}, {})
+        read(FrontSettings, "FRONT", None, {"keys": "k", "store": "s", "analyzer": "a"}, {})
 
 
 def test_settings_of_the_wrong_kind_are_called_by_plain_words():
     with pytest.raises(CroupierError, match="workers = 'x' is not allowed: it must be a whole number"):
-        read(ShufflerSettings, "SHUFFLER", None, GIVEN | {"workers": "x"}, {})
+        read(FrontSettings, "FRONT", None, GIVEN | {"workers": "x"}, {})
 
 
 @pytest.mark.parametrize("form", ["00" * 32, "A" * 43, "A" * 43 + "="])
 def test_an_issuers_key_may_have_any_form_that_people_paste(form):
-    found = ShufflerSettings(**GIVEN | {"admission": "tickets", "issuer": form})
+    found = FrontSettings(**GIVEN | {"admission": "tickets", "issuer": form})
     assert admission_of(found).issuer == bytes(32)

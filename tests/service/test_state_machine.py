@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from service_checks import Checked
-from service_machine import ANSWER_LOST, ARRIVES, REQUEST_LOST, SHUFFLER
+from service_machine import ANSWER_LOST, ARRIVES, FRONT, REQUEST_LOST
 from service_model import DEADLINE, DUE_WITHIN, NAMES, REPORT_WITHIN, outcome_of
 from service_mutants import MUTANTS
 
-from croupier.client.wire import Envelope, Part
+from croupier.messages.wire import Envelope, Part
 
 MOMENTS = (1, 5, DUE_WITHIN + 2, DUE_WITHIN + 2, 25, DEADLINE + 1, REPORT_WITHIN + 20, 8 * 86_400)
 """How long nothing happens: until turns, batches, tokens or what is remembered of them are over."""
@@ -77,13 +77,13 @@ class Service(Checked, RuleBasedStateMachine):
     def several_report_at_once(self, death):
         """They are one group and one transaction: all of it happens, or nothing."""
         together = [person for person in self.people if person.sent is not None][:3]
-        self.dies("shuffler", death)
+        self.dies("front", death)
 
         async def all_of_them():
             return await asyncio.gather(*(person.asked() for person in together))
 
         answers = self.servers.run(all_of_them())
-        undone = self.servers.alive["shuffler"].dead and not death
+        undone = self.servers.alive["front"].dead and not death
         outcomes = [self.judged(person.sent) if undone else self.takes(person.sent) for person in together]
         for person, answer, outcome in zip(together, answers, outcomes, strict=True):
             self.uploads.append((person.body, person.sent))
@@ -136,22 +136,22 @@ class Service(Checked, RuleBasedStateMachine):
     def time_passes(self, seconds):
         self.servers.clock.now += seconds
 
-    @rule(server=st.sampled_from(("shuffler", "analyzer")))
+    @rule(server=st.sampled_from(("front", "analyzer")))
     def a_server_is_killed(self, server):
         self.servers.kill(server)
 
     @rule(what=st.sampled_from(("close", "expire")), death=deaths, at=st.integers(1, 2))
-    def the_shuffler_tidies_up(self, what, death, at):
-        shuffler = self.servers.shuffler.shuffler
-        self.beside(what, {"close": shuffler.close_full, "expire": shuffler.sweep}[what], death, at)
+    def the_front_tidies_up(self, what, death, at):
+        front = self.servers.front.front
+        self.beside(what, {"close": front.close_full, "expire": front.sweep}[what], death, at)
 
     @rule(name=names, count=counts, lost=st.integers(0, 6), fate=fates, death=deaths, at=st.integers(1, 3))
     def the_analyzer_pulls(self, name, count, lost, fate, death, at):
-        """Any one of its requests may be lost, and the shuffler may die of any."""
+        """Any one of its requests may be lost, and the front may die of any."""
         self.serve(name, count)
-        self.beside("close", self.servers.shuffler.shuffler.close_full)
+        self.beside("close", self.servers.front.front.close_full)
         self.everything_is_as_the_model_says()
-        self.dies("shuffler", death, at)
+        self.dies("front", death, at)
         self.servers.wire.fates = [*[ARRIVES] * lost, fate]
         self.pull(name, sure=fate == ARRIVES and death is None)
 
@@ -159,15 +159,15 @@ class Service(Checked, RuleBasedStateMachine):
     def the_analyzer_dies_while_it_pulls(self, name, count, committed, at):
         """On either side of writing its log, so that an acknowledgement is not sent, or a batch not logged."""
         self.serve(name, count)
-        self.beside("close", self.servers.shuffler.shuffler.close_full)
+        self.beside("close", self.servers.front.front.close_full)
         self.everything_is_as_the_model_says()
         self.dies("analyzer", committed, at)
         self.pull(name, sure=False)
 
     @rule()
     def a_round_without_trouble(self):
-        self.beside("close", self.servers.shuffler.shuffler.close_full)
-        self.beside("expire", self.servers.shuffler.shuffler.sweep)
+        self.beside("close", self.servers.front.front.close_full)
+        self.beside("expire", self.servers.front.front.sweep)
         self.everything_is_as_the_model_says()
         for name in NAMES:
             self.pull(name, sure=True)
@@ -180,7 +180,7 @@ class Service(Checked, RuleBasedStateMachine):
         if batch.state == "ready" and not self.logged(name, number):
             return
         self.may.add("release")
-        url = f"{SHUFFLER}/experiments/{name}/batches/{number}/messages"
+        url = f"{FRONT}/experiments/{name}/batches/{number}/messages"
         answer = self.servers.ask("DELETE", url, self.servers.bearer)
         refusals = {"open": "not-released", "closed": "not-released"}
         refusals |= {"expired": "batch-expired", "cancelled": "batch-expired"}
@@ -194,7 +194,7 @@ class Service(Checked, RuleBasedStateMachine):
         Nothing leaves before a log was countersigned.
         """
         (name, number), batch = sorted(self.batches.items())[pick % len(self.batches)]
-        url = f"{SHUFFLER}/experiments/{name}/batches/{number}"
+        url = f"{FRONT}/experiments/{name}/batches/{number}"
         seen = {
             "ready": "done",
             "released": "already-released",
@@ -202,7 +202,7 @@ class Service(Checked, RuleBasedStateMachine):
             "cancelled": "batch-expired",
         }
         expected = seen.get(batch.state, "not-released")
-        shown = outcome_of(self.servers.ask("GET", f"{SHUFFLER}/experiments/{name}/head")) == "done"
+        shown = outcome_of(self.servers.ask("GET", f"{FRONT}/experiments/{name}/head")) == "done"
         answer = self.servers.ask("GET", f"{url}/messages/0", self.servers.bearer)
         assert outcome_of(answer) == (expected if shown else "not-released")
         if expected == "done" and shown:
@@ -276,7 +276,7 @@ def test_batches_that_are_full_when_the_operator_stops_are_deleted(ready):
         service.everything_is_as_the_model_says()
         assert [batch.state for key, batch in sorted(service.batches.items()) if key[0] == "colours"] == ["closed"] * 2
         if ready:
-            service.beside("close", service.servers.shuffler.shuffler.close_full)
+            service.beside("close", service.servers.front.front.close_full)
             service.everything_is_as_the_model_says()
         service.operate(operation="stop")
         service.pull("colours")

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from croupier.noise import secure
-from croupier.service.store import AnalyzerStore, Arrival, NewBatch, ShufflerStore, StoreProblem, schema
+from croupier.service.store import AnalyzerStore, Arrival, FrontStore, NewBatch, StoreProblem, schema
 from croupier.service.store.database import BUSY_SECONDS, Database
 from croupier.service.store.intake import Intake
 from croupier.service.store.schema import steps
@@ -36,7 +36,7 @@ def arrival(who, offer=0, batches=(0,), token=None, report=None):
 
 @pytest.fixture
 def store(store_url):
-    found = ShufflerStore(store_url, secure(), KEY)
+    found = FrontStore(store_url, secure(), KEY)
     found.put_configuration("e", 0, b"c" * 32, "{}", None)
     yield found
     found.close()
@@ -227,12 +227,12 @@ def test_spent_tokens_are_forgotten_when_they_are_void_anyway(store):
 
 
 def test_everything_is_there_after_a_restart(store_url):
-    first = ShufflerStore(store_url, secure(), KEY)
+    first = FrontStore(store_url, secure(), KEY)
     first.put_configuration("e", 0, b"c" * 32, "{}", None)
     first.put_offer("e", 0, "o", [batch(users=3)])
     first.accept([arrival(1), arrival(2)])
     # No close: the process just ends, and another one has opened the store.
-    second = ShufflerStore(store_url, secure(), KEY)
+    second = FrontStore(store_url, secure(), KEY)
     assert second.accept([arrival(1), arrival(3)]) == ["repeated", "accepted"]
     (closing,) = close_all(second)
     assert closing.messages == 6
@@ -243,7 +243,7 @@ def test_everything_is_there_after_a_restart(store_url):
 
 def test_several_workers_fill_a_batch_to_exactly_its_users(store_url):
     """Each worker has a store of its own on the same database; 60 reports race for 25 places."""
-    stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(3)]
+    stores = [FrontStore(store_url, secure(), KEY) for _ in range(3)]
     stores[0].put_configuration("e", 0, b"c" * 32, "{}", None)
     stores[0].put_offer("e", 0, "o", [batch(users=25)])
     outcomes, failures = [], []
@@ -275,7 +275,7 @@ def test_several_workers_fill_a_batch_to_exactly_its_users(store_url):
 
 
 def test_the_same_token_at_two_workers_counts_once(store_url):
-    stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(2)]
+    stores = [FrontStore(store_url, secure(), KEY) for _ in range(2)]
     stores[0].put_configuration("e", 0, b"c" * 32, "{}", None)
     stores[0].put_offer("e", 0, "o", [batch(users=100)])
     outcomes = []
@@ -351,11 +351,11 @@ def test_migrations_run_once_and_another_versions_store_is_refused(store_url):
 
 
 def test_a_store_opened_with_another_key_or_changed_is_refused_not_released(store_url):
-    store = ShufflerStore(store_url, secure(), KEY)
+    store = FrontStore(store_url, secure(), KEY)
     store.put_offer("e", 0, "o", [batch(users=1)])
     store.accept([arrival(1)])
     with pytest.raises(StoreProblem, match="another `store` key"):
-        ShufflerStore(store_url, secure(), bytes(32))
+        FrontStore(store_url, secure(), bytes(32))
     with store.database.write() as connection:
         (row,) = connection.execute(select(schema.POOLS))
         connection.execute(update(schema.POOLS).values(payload=row.payload[:-1] + bytes([row.payload[-1] ^ 1])))
@@ -407,7 +407,7 @@ def test_a_commit_whose_answer_is_lost_loses_no_report(store, monkeypatch):
 
 
 def test_one_ticket_spent_in_two_batches_at_the_same_moment_counts_once_and_harms_nobody(store_url):
-    stores = [ShufflerStore(store_url, secure(), KEY) for _ in range(2)]
+    stores = [FrontStore(store_url, secure(), KEY) for _ in range(2)]
     stores[0].put_configuration("e", 0, b"c" * 32, "{}", None)
     for number in range(2):
         stores[0].put_offer("e", number, "o", [batch(number, users=1000, name=b"b%d" % number)])
@@ -442,9 +442,9 @@ def test_one_ticket_spent_in_two_batches_at_the_same_moment_counts_once_and_harm
 
 def test_somebody_who_reads_the_file_makes_no_writer_wait(tmp_path):
     """Deleted bytes then stay in the log until the reader has left; that is tried again, without holding the lock."""
-    store = ShufflerStore(f"sqlite:///{tmp_path / 'shuffler.db'}", secure(), KEY)
+    store = FrontStore(f"sqlite:///{tmp_path / 'front.db'}", secure(), KEY)
     store.put_offer("e", 0, "offer", [batch(users=1)])
-    with closing(sqlite3.connect(tmp_path / "shuffler.db")) as reader:
+    with closing(sqlite3.connect(tmp_path / "front.db")) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM batches").fetchall()
         assert store.accept([arrival(1)]) == ["accepted"]
@@ -465,7 +465,7 @@ def test_somebody_who_reads_the_file_makes_no_writer_wait(tmp_path):
 
 
 def test_the_other_servers_store_is_called_that(store_url):
-    ShufflerStore(store_url, secure(), KEY).close()
+    FrontStore(store_url, secure(), KEY).close()
     with pytest.raises(StoreProblem, match="another server's"):
         AnalyzerStore(store_url)
 
@@ -473,4 +473,4 @@ def test_the_other_servers_store_is_called_that(store_url):
 def test_the_analyzers_store_is_not_the_shufflers(store_url):
     AnalyzerStore(store_url).close()
     with pytest.raises(StoreProblem, match="another server's"):
-        ShufflerStore(store_url, secure(), KEY)
+        FrontStore(store_url, secure(), KEY)

@@ -2,7 +2,7 @@
 
 First the numbers: the law of one batch, of several turns in it, and of the batches of one turn, enumerated from the
 definitions (`view_laws`) and compared with what a device believes (`capped_loss`, `Offer.delta`). Then the bytes: on a
-real shuffler nothing but that multiset is in the view, whatever was revised, retried, copied or begun again.
+real front nothing but that multiset is in the view, whatever was revised, retried, copied or begun again.
 """
 
 import json
@@ -18,29 +18,29 @@ import pytest
 import view_laws as laws
 from service_world import GENEROUS, SIGN, SUITE, URLS, World, keys_of, signed, witness
 
-import croupier.client.configuration as configuration_module
-import croupier.client.wire as wire
-from croupier.client import signing
+import croupier.messages.configuration as configuration_module
+import croupier.messages.wire as wire
 from croupier.client.account import Account
-from croupier.client.configuration import ServerKeys
-from croupier.client.offer import Batch, Offer
-from croupier.client.sealing import SUITES
-from croupier.client.signing import Statement
-from croupier.client.steps import Device, Request, Response
-from croupier.client.wire import Envelope, Report, capped_loss, message_info, report_info, shape
+from croupier.client.device import Device, Request, Response
+from croupier.messages import signing
+from croupier.messages.configuration import ServerKeys
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.sealing import SUITES
+from croupier.messages.signing import Statement
+from croupier.messages.wire import Envelope, Report, capped_loss, message_info, report_info, shape
 from croupier.noise import Polya, secure
 from croupier.privacy import Guarantee
 from croupier.protocols import histogram, protocol
 from croupier.service import keys as key_files
-from croupier.service import mixing
+from croupier.service import shuffling
 from croupier.service.decoding import decode
+from croupier.service.decryption import open_all
 from croupier.service.experiment import Site, plan
-from croupier.service.live import Live
-from croupier.service.opening import open_all
+from croupier.service.experiment_log import Live
 from croupier.service.problems import Problem
 from croupier.service.programs import program
-from croupier.service.store import ShufflerStore
-from croupier.service.store import shuffler as store_module
+from croupier.service.store import FrontStore
+from croupier.service.store import front as store_module
 
 ATTACKS = {"fakes": laws.among_fakes, "no front": laws.without_front, "nobody": laws.all_honest}
 """Whom the adversary knows: all other users; the front's noise and the users not counted on; nobody."""
@@ -343,7 +343,7 @@ def counting_plan():
 
 
 class Service(World):
-    """A shuffler, an analyzer's program and its keys, and devices that reach both without a network."""
+    """A front, an analyzer's program and its keys, and devices that reach both without a network."""
 
     def __init__(self, store, found=None):
         super().__init__(store, None, found)
@@ -358,11 +358,11 @@ class Service(World):
         keys["analyzer"] = ServerKeys(fresh.public, keys["analyzer"].verify)
         if suite != self.configured.suite:
             own = key_files.SealingKey(99, suite, SUITES[suite].generate())
-            self.shuffler.keys = replace(self.shuffler.keys, sealing=(*self.shuffler.keys.sealing, own))
-            keys["shuffler"] = ServerKeys(own.public, keys["shuffler"].verify)
+            self.front.keys = replace(self.front.keys, sealing=(*self.front.keys.sealing, own))
+            keys["front"] = ServerKeys(own.public, keys["front"].verify)
         number = self.configured.revision + 1
         revised = replace(self.configured, revision=number, suite=suite, keys=keys, **changes)
-        self.signed = self.shuffler.register(self.plan.name, revised.statement().signed("analyzer", SIGN()))
+        self.signed = self.front.register(self.plan.name, revised.statement().signed("analyzer", SIGN()))
         self.configured = revised
         self.private[self.signed.hash], self.configurations[self.signed.hash] = fresh, revised
 
@@ -373,7 +373,7 @@ class Service(World):
     def open(self, deadline=None):
         found = self.wanted()
         for offer in found:
-            self.shuffler.open_offer(self.plan.name, offer.number, signed(offer), deadline or self.plan.deadline)
+            self.front.open_offer(self.plan.name, offer.number, signed(offer), deadline or self.plan.deadline)
             self.opened |= {batch.number: batch for batch in offer.batches}
         return found
 
@@ -381,9 +381,9 @@ class Service(World):
         """What the two servers answer to a device."""
         *_, kind, last = request.url.split("/")
         if kind == "configurations":
-            return _answered(self.shuffler.configuration(self.plan.name, from_hash(last)))
+            return _answered(self.front.configuration(self.plan.name, from_hash(last)))
         if last == "assignments":
-            (given,) = self.shuffler.assign([(self.plan.name, None)])
+            (given,) = self.front.assign([(self.plan.name, None)])
             if isinstance(given, Problem):
                 raise given
             return Response(200, {}, given.to_json())
@@ -408,9 +408,9 @@ class Service(World):
     def released(self, number):
         """A batch's messages, as the analyzer gets them."""
         name = self.plan.name
-        body = Statement.from_dict("release", self.shuffler.receipt(name, number)).body
-        witness(self.shuffler, name)
-        payload = b"".join(self.shuffler.part(name, number, part) for part in range(body["parts"]))
+        body = Statement.from_dict("release", self.front.receipt(name, number)).body
+        witness(self.front, name)
+        payload = b"".join(self.front.part(name, number, part) for part in range(body["parts"]))
         length = body["length"]
         return body, [payload[at : at + length] for at in range(0, len(payload), length)]
 
@@ -429,7 +429,7 @@ class Service(World):
 
 @pytest.fixture
 def store(sqlite_url):
-    found = ShufflerStore(sqlite_url, secure(), bytes(32))
+    found = FrontStore(sqlite_url, secure(), bytes(32))
     yield found
     found.close()
 
@@ -449,7 +449,7 @@ def test_a_batch_that_spans_revisions_opens_under_one_key_and_has_one_length(sto
     begun = [service.device() for _ in range(2)]
     for device in begun:
         service.drive(device.report(service.drive(device.play("steps")), 1.0))
-    assert service.shuffler.close_full() == 1
+    assert service.front.close_full() == 1
     check_release(service, leaf)
     service.program.released(leaf, 2)
     service.revise(suite)
@@ -459,7 +459,7 @@ def test_a_batch_that_spans_revisions_opens_under_one_key_and_has_one_length(sto
     assert renewed != second.batches
     refused(
         "not-covered",
-        service.shuffler.open_offer,
+        service.front.open_offer,
         "steps",
         second.number,
         signed(replace(second, batches=renewed)),
@@ -474,7 +474,7 @@ def test_a_batch_that_spans_revisions_opens_under_one_key_and_has_one_length(sto
         # Retries are the same bytes, and are taken once.
         service.drive(device._send(pending))
         assert service.outcomes[-2:] == ["accepted", "repeated"]
-    assert service.shuffler.close_full() == 2
+    assert service.front.close_full() == 2
     for batch in second.batches:
         check_release(service, batch.number)
 
@@ -498,16 +498,16 @@ def test_a_batch_that_was_released_or_refused_is_not_begun_again(store):
     service = Service(store)
     offers = service.open()
     service.fill()
-    assert service.shuffler.close_full() == 2
+    assert service.front.close_full() == 2
     number = offers[0].batches[0].number
     _, messages = service.released(number)
-    assert service.shuffler.close_full() == 0
+    assert service.front.close_full() == 0
     assert service.released(number)[1] == messages, "asked again, it is the same order of the same messages"
     again = replace(offers[0], number=50)
-    refused("offer-conflict", service.shuffler.open_offer, "colours", 50, signed(again), None)
-    service.shuffler.acknowledge("colours", number)
-    refused("offer-conflict", service.shuffler.open_offer, "colours", 51, signed(replace(again, number=51)), None)
-    refused("already-released", service.shuffler.part, "colours", number, 0)
+    refused("offer-conflict", service.front.open_offer, "colours", 50, signed(again), None)
+    service.front.acknowledge("colours", number)
+    refused("offer-conflict", service.front.open_offer, "colours", 51, signed(replace(again, number=51)), None)
+    refused("already-released", service.front.part, "colours", number, 0)
 
 
 def test_a_batch_that_expired_leaves_nothing_and_reporting_again_is_paid_for(store):
@@ -519,9 +519,9 @@ def test_a_batch_that_expired_leaves_nothing_and_reporting_again_is_paid_for(sto
     service.drive(device.report(turn, 1.0))
     once = before - device.account.left
     service.clock.now += 11.0
-    assert service.shuffler.sweep() == 2
+    assert service.front.sweep() == 2
     number = turn.offer.batches[0].number
-    for work in (service.shuffler.receipt, lambda name, batch: service.shuffler.part(name, batch, 0)):
+    for work in (service.front.receipt, lambda name, batch: service.front.part(name, batch, 0)):
         refused("batch-expired", work, "colours", number)
     for batch in list(service.opened):
         service.program.expired(batch)
@@ -531,7 +531,7 @@ def test_a_batch_that_expired_leaves_nothing_and_reporting_again_is_paid_for(sto
     assert second.offer.batches[0].number != number
     service.drive(device.report(second, 1.0))
     assert before - device.account.left == pytest.approx(2 * once)
-    assert service.shuffler.store.full() == []
+    assert service.front.store.full() == []
 
 
 # The order
@@ -555,19 +555,19 @@ class Recording:
 def check_order(url):
     """All that leaves, the front's own too, is in the order of one list of random words."""
     source = Recording()
-    store = ShufflerStore(url, source, bytes(32))
+    store = FrontStore(url, source, bytes(32))
     service, own = Service(store), {}
     service.open()
     service.fill()
-    noise = service.shuffler._noise
+    noise = service.front._noise
 
     def kept(name, number):
         own[number] = noise(name, number)
         return own[number]
 
-    service.shuffler._noise = kept
+    service.front._noise = kept
     source.given.clear()
-    service.shuffler.close_full()
+    service.front.close_full()
     lists = [words for words in source.given if len(words) > 1]
     for number in own:
         _, messages = service.released(number)
@@ -586,17 +586,17 @@ def test_the_front_mixes_its_own_messages_with_all_others(sqlite_url):
 
 
 def test_a_front_that_puts_its_own_messages_last_is_noticed(sqlite_url, monkeypatch):
-    own, close = [], ShufflerStore.close_batch
+    own, close = [], FrontStore.close_batch
 
     def closed(store, experiment, number, receipt, added):
         own.append(len(added))
         return close(store, experiment, number, receipt, added)
 
     def users_only(count, source):
-        order, users = mixing.random_order(count, source), count - own[-1]
+        order, users = shuffling.random_order(count, source), count - own[-1]
         return np.concatenate((order[order < users], np.arange(users, count)))
 
-    monkeypatch.setattr(ShufflerStore, "close_batch", closed)
+    monkeypatch.setattr(FrontStore, "close_batch", closed)
     monkeypatch.setattr(store_module, "random_order", users_only)
     with pytest.raises(AssertionError):
         check_order(sqlite_url)
@@ -611,12 +611,12 @@ def test_every_order_is_equally_likely_exactly():
             return self.lists.pop(0)
 
     drawn = Counter(
-        tuple(mixing.random_order(4, Words(one)).tolist()) for one in permutations((3, 2**63, 5, 2**64 - 1))
+        tuple(shuffling.random_order(4, Words(one)).tolist()) for one in permutations((3, 2**63, 5, 2**64 - 1))
     )
     assert len(drawn) == 24
     assert set(drawn.values()) == {1}
     # Words that are equal order nothing: all are drawn again.
-    assert mixing.random_order(3, Words((7, 7, 1), (9, 1, 5))).tolist() == [1, 2, 0]
+    assert shuffling.random_order(3, Words((7, 7, 1), (9, 1, 5))).tolist() == [1, 2, 0]
 
 
 # Copies
@@ -625,7 +625,7 @@ def test_every_order_is_equally_likely_exactly():
 def parts_of(service, body):
     """A report as the front reads it."""
     envelope = Envelope.from_bytes(body)
-    key = service.shuffler.keys.by_id(envelope.key)
+    key = service.front.keys.by_id(envelope.key)
     (plain,) = open_all(
         [(key.suite, key.private, report_info(service.plan.name, envelope.configuration), envelope.sealed)]
     )
@@ -637,7 +637,7 @@ def copied(service, turn, stolen):
     envelope, report = parts_of(service, service.report(turn, 1.0))
     (part,) = report.parts
     part = replace(part, messages=(*stolen, *part.messages[len(stolen) :]))
-    key = service.shuffler.keys.by_id(envelope.key)
+    key = service.front.keys.by_id(envelope.key)
     info = report_info(service.plan.name, envelope.configuration)
     sealed = configuration_module.seal(key.suite, key.public, replace(report, parts=(part,)).to_bytes(), info)
     return replace(envelope, sealed=sealed).to_bytes()
@@ -660,7 +660,7 @@ def test_copies_of_a_ciphertext_tell_that_somebody_copied_and_nothing_else(store
             thieves += 1
             assert service.upload(copied(service, other, own.messages[:1])) == ["accepted"]
     service.fill()
-    service.shuffler.close_full()
+    service.front.close_full()
     _, messages = service.released(number)
     assert Counter(messages)[own.messages[0]] == 1
     assert len(messages) == len(set(messages))
@@ -690,7 +690,7 @@ def test_a_message_of_one_batch_opens_in_no_other(store):
 
 def check_binding():
     """A batch's number under another configuration, of the very same keys, is another batch."""
-    keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "shuffler")}
+    keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "front")}
     site = Site(SUITE, keys, URLS, configuration_module.EVERYBODY)
     found = counting_plan()
     first = found.configuration(0, (), site)

@@ -42,13 +42,13 @@ def events(child):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Starts a shuffler with two workers, and sees to it that none is left."""
+    """Starts a front with two workers, and sees to it that none is left."""
     home, started = home_of(tmp_path), []
 
     def start(**settings):
         home.prepare()
-        command = home.command("shuffler", [], **({"workers": 2, "openers": 0} | settings))
-        child = Child(command, home.shuffler_url, tmp_path / "log.jsonl")
+        command = home.command("front", [], **({"workers": 2, "openers": 0} | settings))
+        child = Child(command, home.front_url, tmp_path / "log.jsonl")
         started.append(child)
         child.wait_answering(path="/readyz")
         wait_until(lambda: events(child).count("started") == 2)

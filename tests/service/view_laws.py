@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.signal import convolve
 from scipy.special import gammaln
 
-from croupier.client.wire import Reporting, shape
+from croupier.messages.wire import Reporting, shape
 from croupier.noise import Binomial, Noise, Poisson, Polya, PolyaDifference, SparseBits
 from croupier.protocols import HistogramMechanism, Mechanism
 

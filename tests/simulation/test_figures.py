@@ -16,31 +16,31 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli import reproduce
 from croupier.simulation import ClippedGaussian, Run, simulate
 from croupier.simulation.data import write_synthetic_letor
-from croupier.simulation.figures import FIGURES, Task, compute, paper001, paper003, write
-from croupier.simulation.figures.experiment import published
-from croupier.simulation.figures.ours import floors, private_divergence
+from croupier_papers import FIGURES, Task, compute, distributed_bandits, shuffle_bandits, write
+from croupier_papers.experiment import published
+from croupier_papers.flagship import floors, private_divergence
 
 NAMES = [
-    "003-fig-1a",
-    "003-fig-1b",
-    "003-fig-1c",
-    "003-fig-1d",
-    "003-fig-1e",
-    "003-fig-2",
-    "003-fig-3",
-    "003-fig-4",
-    "003-fig-5",
-    "001-table-1",
+    "cz23-fig-1a",
+    "cz23-fig-1b",
+    "cz23-fig-1c",
+    "cz23-fig-1d",
+    "cz23-fig-1e",
+    "cz23-fig-2",
+    "cz23-fig-3",
+    "cz23-fig-4",
+    "cz23-fig-5",
+    "tkms21-table-1",
     "published-vs-tight",
     "flagship",
 ]
 
 ELSEWHERE = [
-    "002-error-scaling",
-    "002-shufflers-tradeoff",
-    "002-linucb-regret",
-    "004-histogram-error",
-    "004-learner-users",
+    "tkms23-error-scaling",
+    "tkms23-shufflers-tradeoff",
+    "tkms23-linucb-regret",
+    "gkm21-histogram-error",
+    "gkm21-learner-users",
 ]
 """Figures that have test files of their own."""
 
@@ -55,10 +55,10 @@ def almost_always(better: np.ndarray) -> bool:
 
 def tiny(name: str) -> Any:
     """The figure's settings, as small as they can be."""
-    if name == "001-table-1":
-        return paper001.Setting((0.2, 0.8), (2, 5), (10**8, 10**10), starts=1, runs=2)
+    if name == "tkms21-table-1":
+        return shuffle_bandits.Setting((0.2, 0.8), (2, 5), (10**8, 10**10), starts=1, runs=2)
     small = replace(FIGURES[name].quick, horizon=2_000, instances=2)
-    return replace(small, synthetic_rows=400) if name.startswith("003") else small
+    return replace(small, synthetic_rows=400) if name.startswith("cz23") else small
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_numbers_are_finite_and_say_how_they_were_made(name: str) -> None:
 
 
 @pytest.mark.usefixtures("tiny_figures")
-@pytest.mark.parametrize("name", ["003-fig-1a", "003-fig-5", "001-table-1", "published-vs-tight", "flagship"])
+@pytest.mark.parametrize("name", ["cz23-fig-1a", "cz23-fig-5", "tkms21-table-1", "published-vs-tight", "flagship"])
 def test_a_figure_is_drawn_from_its_json_alone(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce.run(command(name, "--quick", "--out", str(tmp_path / "new"))) == 0
     printed = capsys.readouterr().out
@@ -131,7 +131,7 @@ def test_a_figure_is_drawn_from_its_json_alone(name: str, tmp_path: Path, capsys
 
 @pytest.mark.usefixtures("tiny_figures")
 def test_the_seed_repeats_a_figure() -> None:
-    first, second, other = (compute("003-fig-1b", Task(seed), quick=True) for seed in (1, 1, 2))
+    first, second, other = (compute("cz23-fig-1b", Task(seed), quick=True) for seed in (1, 1, 2))
     assert first == second
     assert first["results"] != other["results"]
 
@@ -148,25 +148,25 @@ def test_synthetic_ratings_are_called_synthetic(tmp_path: Path) -> None:
     path = tmp_path / "web.txt"
     write_synthetic_letor(path, rows=300, features=4, seed=1)
     for data in (None, path):
-        world = compute("003-fig-1d", Task(data=data), quick=True)["configuration"]["world"]
+        world = compute("cz23-fig-1d", Task(data=data), quick=True)["configuration"]["world"]
         assert world["synthetic"]
         assert world["title"].startswith("synthetic")
     real = tmp_path / "real.txt"
     real.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
-    world = compute("003-fig-1d", Task(data=real), quick=True)["configuration"]["world"]
+    world = compute("cz23-fig-1d", Task(data=real), quick=True)["configuration"]["world"]
     assert not world["synthetic"]
     assert "real.txt" in world["title"]
 
 
 def test_what_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="one of 003-fig-1a"):
-        reproduce.run(command("003-fig-9"))
-    with pytest.raises(InvalidParameter, match="only 003-fig-1d, 003-fig-1e, 003-fig-5"):
-        reproduce.run(command("003-fig-1a", "--data", str(tmp_path / "web.txt")))
+    with pytest.raises(InvalidParameter, match="one of cz23-fig-1a"):
+        reproduce.run(command("cz23-fig-9"))
+    with pytest.raises(InvalidParameter, match="only cz23-fig-1d, cz23-fig-1e, cz23-fig-5"):
+        reproduce.run(command("cz23-fig-1a", "--data", str(tmp_path / "web.txt")))
     with pytest.raises(CroupierError, match="web.txt"):
-        reproduce.run(command("003-fig-1d", "--data", str(tmp_path / "web.txt")))
+        reproduce.run(command("cz23-fig-1d", "--data", str(tmp_path / "web.txt")))
     with pytest.raises(InvalidParameter, match="seed"):
-        reproduce.run(command("003-fig-1a", "--seed", "-1"))
+        reproduce.run(command("cz23-fig-1a", "--seed", "-1"))
 
 
 def test_published_radii_go_on_where_the_theorem_ends() -> None:
@@ -181,24 +181,24 @@ def test_published_radii_go_on_where_the_theorem_ends() -> None:
     assert (beyond.ladder.protocol.epsilon, beyond.ladder.protocol.scaling) == (2.0, 10.0)
     assert not beyond.ladder.protocol.published
     assert (beyond.failure, beyond.accumulate, beyond.ladder.first) == (0.1, False, inside.ladder.first)
-    # 003 Thm 4: σ = √2/ε + √2/(sε).
+    # [CZ23] Thm 4: σ = √2/ε + √2/(sε).
     assert isinstance(beyond.radius, SubExponentialRadius)
     assert beyond.radius.sigma == pytest.approx(math.sqrt(2.0) / 2.0 * 1.1)
     assert beyond.radius.h == 0.0
 
 
-COMMON: dict[str, Any] = {"arms": 10, "runs": INSTANCES * REPEATS, "failure": paper003.CONFIDENCE}
+COMMON: dict[str, Any] = {"arms": 10, "runs": INSTANCES * REPEATS, "failure": distributed_bandits.CONFIDENCE}
 
 
 def easy_world() -> ClippedGaussian:
     """The paper's easy instances, each twice."""
-    means = Task(1).means(10, INSTANCES, *paper003.EASY)
-    return ClippedGaussian(np.repeat(means, REPEATS, axis=0), paper003.STD)
+    means = Task(1).means(10, INSTANCES, *distributed_bandits.EASY)
+    return ClippedGaussian(np.repeat(means, REPEATS, axis=0), distributed_bandits.STD)
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[tuple[str, float], Run]:
-    """003's policies on the same instances, with published radii, to a fifth of the paper's horizon."""
+    """[CZ23]'s policies on the same instances, with published radii, to a fifth of the paper's horizon."""
     asked = [(name, epsilon) for name in ("dist-dp-se", "dist-rdp-se") for epsilon in (0.1, 1.0)]
     asked += [("local-dp-se", 0.1), ("dist-zcdp-se", 0.1)]
     runs = {}
@@ -215,7 +215,7 @@ def by_instance(values: np.ndarray) -> np.ndarray:
 
 def test_the_gap_to_the_central_model_closes_with_time() -> None:
     world = easy_world()
-    horizon = FIGURES["003-fig-1a"].full.horizon
+    horizon = FIGURES["cz23-fig-1a"].full.horizon
     central, distributed = (
         simulate(published(name, horizon=horizon, epsilon=0.1, **COMMON)[0], world, seed=seed, checkpoints=10)
         for seed, name in enumerate(("dp-se", "dist-dp-se"))
@@ -257,9 +257,9 @@ def test_central_and_distributed_noise_have_the_same_law() -> None:
 
 
 def test_costs_grow_with_the_exponents_of_table_1() -> None:
-    setting = FIGURES["001-table-1"].quick
+    setting = FIGURES["tkms21-table-1"].quick
     assert (setting.gap, setting.horizon, setting.epsilons[0], setting.epsilons[-1]) == (0.25, 10**9, 0.05, 0.8)
-    body = compute("001-table-1", Task(), quick=True)
+    body = compute("tkms21-table-1", Task(), quick=True)
     fits = {name: sweep["models"] for name, sweep in body["results"]["sweeps"].items()}
     assert fits["epsilon"]["shuffle"]["exponent"] == pytest.approx(-1.0, rel=0.15)
     assert fits["epsilon"]["central"]["exponent"] == pytest.approx(-1.0, rel=0.15)
@@ -268,7 +268,7 @@ def test_costs_grow_with_the_exponents_of_table_1() -> None:
         assert fits["arms"][model]["exponent"] == pytest.approx(1.0, rel=0.1)
         # The bounds are O(log T): growth in log T is at most linear.
         assert 0.2 < fits["horizon"][model]["exponent"] < 1.1
-    headings, rows = paper001.table(body)
+    headings, rows = shuffle_bandits.table(body)
     assert {len(row) for row in rows} == {len(headings)}
 
 

@@ -1,4 +1,4 @@
-"""004's histogram figure: it computes, says how, and shows what the paper proves."""
+"""[GKM21]'s histogram figure: it computes, says how, and shows what the paper proves."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from croupier.simulation.figures import FIGURES, Task, compute, histograms004, write
-from croupier.simulation.figures.histograms004 import LINES, Setting
+from croupier_papers import FIGURES, Task, compute, user_level_histograms, write
+from croupier_papers.user_level_histograms import LINES, Setting
 
-NAME = "004-histogram-error"
+NAME = "gkm21-histogram-error"
 
 
 def body_of(setting: Setting, seed: int = 0) -> dict:  # type: ignore[type-arg]
     """The figure's numbers for one setting."""
     parts: list[float] = []
-    body = histograms004.compute_errors(setting, Task(seed, progress=parts.append))
+    body = user_level_histograms.compute_errors(setting, Task(seed, progress=parts.append))
     assert sum(parts) == pytest.approx(1.0)
     return body
 

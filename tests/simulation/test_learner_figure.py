@@ -1,4 +1,4 @@
-"""The figure of the private learners: it computes, says how, and shows what 004 says."""
+"""The figure of the private learners: it computes, says how, and shows what [GKM21] says."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from croupier.cli import main
-from croupier.simulation.figures import FIGURES, Task, compute, write
-from croupier.simulation.figures.learners004 import MODELS, PROBLEMS, Panel, Setting
+from croupier_papers import FIGURES, Task, compute, write
+from croupier_papers.user_level_learners import MODELS, PROBLEMS, Panel, Setting
 
-NAME = "004-learner-users"
+NAME = "gkm21-learner-users"
 TINY = Setting((Panel("thresholds", (8, 64, 512)), Panel("decision-lists", (200, 1500))), runs=3)
 
 

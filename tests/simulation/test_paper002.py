@@ -1,4 +1,4 @@
-"""002's figures: what they claim follows from the plans by other roads, and their pictures from their numbers."""
+"""[TKMS23]'s figures: what they claim follows from the plans by other roads, and their pictures from their numbers."""
 
 import json
 import math
@@ -17,17 +17,17 @@ from croupier.linear import DIAMETER, linear_bandit, sequential_linear_bandit, s
 from croupier.noise import seeded
 from croupier.privacy import gaussian_scale
 from croupier.simulation.counting import CountingError, TreeSum
-from croupier.simulation.figures import FIGURES, Task, compute, linear002, paper002, shufflers002, write
-from croupier.simulation.figures.measured002 import measure_central, measure_counter, worst_moment
-from croupier.simulation.figures.noise002 import Budget, stays_below
 from croupier.simulation.linear_runner import simulate_linear
 from croupier.simulation.linear_worlds import Sphere
 from croupier.simulation.streams import bernoulli_stream
+from croupier_papers import FIGURES, Task, compute, concurrent_counters, concurrent_linear, concurrent_shufflers, write
+from croupier_papers.concurrent_measured import measure_central, measure_counter, worst_moment
+from croupier_papers.concurrent_noise import Budget, stays_below
 
 TINY: dict[str, Any] = {
-    "002-error-scaling": paper002.Setting((7, 8, 9), tuple(range(10, 18)), runs=2, most_runs=4),
-    "002-shufflers-tradeoff": shufflers002.Setting(2**12, (1, 2), runs=8),
-    "002-linucb-regret": linear002.Setting((1_000, 2_000), runs=(2, 1), published=(), steps=20),
+    "tkms23-error-scaling": concurrent_counters.Setting((7, 8, 9), tuple(range(10, 18)), runs=2, most_runs=4),
+    "tkms23-shufflers-tradeoff": concurrent_shufflers.Setting(2**12, (1, 2), runs=8),
+    "tkms23-linucb-regret": concurrent_linear.Setting((1_000, 2_000), runs=(2, 1), published=(), steps=20),
 }
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, dimension=5)
@@ -65,7 +65,7 @@ def test_a_figure_of_002_is_drawn_from_its_json_alone(name: str, bodies: dict[st
 
 
 def test_the_seed_repeats_a_figure_of_002(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "002-error-scaling"
+    name = "tkms23-error-scaling"
     monkeypatch.setitem(FIGURES, name, replace(FIGURES[name], quick=TINY[name]))
     first, second, other = (compute(name, Task(seed), quick=True) for seed in (1, 1, 2))
     assert first == second
@@ -116,24 +116,27 @@ def test_the_central_reference_is_the_square_root_of_the_triangle_of_ones() -> N
 
 
 def test_the_exact_error_grows_with_002s_exponents_and_the_trees_slower_and_slower() -> None:
-    setting = FIGURES["002-error-scaling"].full
+    setting = FIGURES["tkms23-error-scaling"].full
     users = 2.0 ** np.asarray(setting.powers)
     assert users[0] == 2**10
     assert users[-1] == 2**20
-    for label, shufflers in paper002.SHUFFLERS.items():
+    for label, shufflers in concurrent_counters.SHUFFLERS.items():
         std = np.asarray([setting.plan(power, shufflers, "published").noise_std for power in setting.powers])
         if shufflers is not None:
-            slope = paper002.power_law(users, std)[0]
+            slope = concurrent_counters.power_law(users, std)[0]
             assert slope == pytest.approx(1.0 / (2 * shufflers + 1), abs=0.03), label
             continue
-        thirds = [paper002.power_law(users[part], std[part])[0] for part in (slice(0, 4), slice(4, 8), slice(7, 11))]
+        thirds = [
+            concurrent_counters.power_law(users[part], std[part])[0]
+            for part in (slice(0, 4), slice(4, 8), slice(7, 11))
+        ]
         assert thirds[0] > thirds[1] > thirds[2]
         # (log n)^{3/2}, times the slow growth of √log(log n/δ).
-        assert 1.5 < paper002.power_law(np.log(users), std)[0] < 1.65
+        assert 1.5 < concurrent_counters.power_law(np.log(users), std)[0] < 1.65
 
 
 def test_exact_composition_divides_a_published_trees_error_by_ten_or_more(bodies: dict[str, Any]) -> None:
-    found = bodies["002-shufflers-tradeoff"]["results"]
+    found = bodies["tkms23-shufflers-tradeoff"]["results"]
     assert all(ratio >= 10.0 for ratio in found["ratios"]["published_to_tight_at_tree"].values())
     for family, rows in found["families"].items():
         assert found["best"][family]["exact"] == min(row["exact"] for row in rows)
@@ -142,7 +145,7 @@ def test_exact_composition_divides_a_published_trees_error_by_ten_or_more(bodies
 
 
 def test_only_an_impossible_number_of_shufflers_is_left_out() -> None:
-    setting = TINY["002-shufflers-tradeoff"]
+    setting = TINY["tkms23-shufflers-tradeoff"]
     assert setting.plan("published, shuffled bits", 500) is None
     with pytest.raises(InvalidParameter, match="epsilon"):
         replace(setting, epsilon=-1.0).plan("published, shuffled bits", 2)
@@ -182,7 +185,7 @@ def test_concurrent_must_win_from_about_a_million_million_users_on_and_if_tight_
     assert stays_below(grid, std[False, True], std[False, False]) == grid[0]
     assert stays_below(grid, std[True, False], std[True, True]) is None
     # The sequential model's noise grows as n^{1/5}: that is why it must lose.
-    slope = paper002.power_law(np.asarray(grid, dtype=float), np.asarray(std[True, False]))[0]
+    slope = concurrent_counters.power_law(np.asarray(grid, dtype=float), np.asarray(std[True, False]))[0]
     assert slope == pytest.approx(0.2, abs=0.005)
     for many in (True, False):
         silent = BUDGET.silent_until(grid, concurrent=many)
@@ -191,7 +194,7 @@ def test_concurrent_must_win_from_about_a_million_million_users_on_and_if_tight_
 
 
 def test_the_confidence_sets_hold_and_privacy_costs_regret(bodies: dict[str, Any]) -> None:
-    models = bodies["002-linucb-regret"]["results"]["models"]
+    models = bodies["tkms23-linucb-regret"]["results"]["models"]
     assert all(held == 1.0 for model in models.values() for held in model["held"])
     free = models["LinUCB, no privacy"]["regret"][-1]
     assert all(model["regret"][-1] > free for label, model in models.items() if "no privacy" not in label)

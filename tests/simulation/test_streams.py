@@ -1,4 +1,4 @@
-"""Streams to count: the hard ones are those of 002 section 4, to the bit; files and words are read with care."""
+"""Streams to count: the hard ones are those of [TKMS23] section 4, to the bit; files and words are read with care."""
 
 import math
 from pathlib import Path

@@ -16,7 +16,7 @@ from scipy.special import gammaincc
 
 from croupier.checks import InvalidParameter
 from croupier.noise import seeded
-from croupier.protocols.values import encode
+from croupier.protocols.sums.values import encode
 from croupier.simulation import Bernoulli, Beta, ClippedGaussian, Ratings, World, uniform_means
 from croupier.simulation.worlds import Levelled
 

@@ -131,7 +131,7 @@ async function act(step) {
 let client;
 
 async function begin() {
-  if (!TRUST.analyzer || !TRUST.shuffler) {
+  if (!TRUST.analyzer || !TRUST.front) {
     at("promise").textContent = "This page trusts nobody yet: the signing keys of both servers are due in settings.js.";
     return;
   }

@@ -7,4 +7,4 @@ export const ANALYZER = "http://127.0.0.1:8400";
 export const EXPERIMENT = "onboarding";
 
 // The signing keys that `croupier serve keys DIRECTORY` prints, each as that server's operator tells it.
-export const TRUST = { analyzer: "", shuffler: "" };
+export const TRUST = { analyzer: "", front: "" };

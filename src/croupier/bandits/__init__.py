@@ -3,10 +3,10 @@
 `POLICIES` lists them; `policy(name, ...)` makes one. A new one is a `Entry` here and, where it is new in kind, a class.
 """
 
+from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.catalogue import POLICIES, Entry, policy
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB, IndexPolicy
-from croupier.bandits.ladder import Ladder
 from croupier.bandits.policy import Policy
 from croupier.bandits.session import Event, Expired, Opened, Operated, Released, Session
 

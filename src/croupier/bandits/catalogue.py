@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from croupier.bandits.batch_sizes import SMALLEST, Ladder
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB
-from croupier.bandits.ladder import SMALLEST, Ladder
 from croupier.bandits.policy import Policy
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import Protocol, protocol
-from croupier.protocols.protocol import CONSTANTS
-from croupier.protocols.secagg import LOCAL_CONSTANT
+from croupier.protocols.sums.protocol import CONSTANTS
+from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
@@ -28,8 +28,10 @@ class Entry:
     paper_name: str
     model: str
     protocol: str | None
-    seed: str
+    paper: str
     build: Callable[[Request], Policy]
+    tight_only: bool = False
+    """Whether there are no published constants: nobody has published the policy over these sums."""
 
     @property
     def notion(self) -> str:
@@ -123,7 +125,7 @@ def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, g
 
 
 def _sigma(request: Request) -> float:
-    """001's σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
+    """[TKMS21]'s σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
     assert request.protocol is not None
     tau = 96.0 * math.log(2.0 / request.protocol.delta) / request.protocol.epsilon**2
     return _noises(request.protocol) * math.sqrt(1.5 * tau)
@@ -135,7 +137,7 @@ def _noises(protocol: Protocol) -> float:
 
 
 def _sdp_ae(request: Request) -> Policy:
-    """Fixed batches, all phases: ⌈σ²⌉ users (001 Cor. 3.2, which prints σ), or fewer where the noise is less."""
+    """Fixed batches, all phases: ⌈σ²⌉ users ([TKMS21] Cor. 3.2, which prints σ), or fewer where the noise is less."""
     sigma = _sigma(request)
     if request.constants == "published":
         size = math.ceil(sigma**2)
@@ -149,12 +151,12 @@ def _sdp_ae(request: Request) -> Policy:
 
 
 def _vb_sdp_ae(request: Request) -> Policy:
-    """Batches of 2^t users, all phases (001 Alg. 2)."""
+    """Batches of 2^t users, all phases ([TKMS21] Alg. 2)."""
     return _elimination(request, SubGaussianRadius(_sigma(request)), accumulate=True, growth=2.0)
 
 
 def _batched(sigma: Callable[[Protocol], tuple[float, float, float]]) -> Callable[[Request], Policy]:
-    """003 Alg. 1 with (σ, h) of its noise."""
+    """[CZ23] Alg. 1 with (σ, h) of its noise."""
 
     def build(request: Request) -> Policy:
         assert request.protocol is not None
@@ -210,23 +212,25 @@ def _kl_ucb(request: Request) -> Policy:
 POLICIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("dp-klucb", "DP-KLUCB, distributed", "secure aggregation", "laplace", "ours", _index(KLUCB)),
-        Entry("dp-imed", "DP-IMED, distributed", "secure aggregation", "laplace", "ours", _index(IMED)),
-        Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "001 Alg. 1", _sdp_ae),
-        Entry("vb-sdp-ae", "VB-SDP-AE", "shuffler", "shuffled-bits", "001 Alg. 2", _vb_sdp_ae),
-        Entry("dist-dp-se", "Dist-DP-SE", "secure aggregation", "laplace", "003 Thm 1", _batched(_laplace)),
-        Entry("dist-rdp-se", "Dist-RDP-SE", "secure aggregation", "skellam", "003 Thm 2", _batched(_skellam)),
-        Entry("dist-zcdp-se", "Dist-CDP-SE", "secure aggregation", "discrete-gaussian", "003 Thm 4", _batched(_gauss)),
+        Entry("dp-klucb", "DP-KLUCB, distributed", "secure aggregation", "laplace", "[AWHOIB25]", _index(KLUCB), True),
+        Entry("dp-imed", "DP-IMED, distributed", "secure aggregation", "laplace", "[AWHOIB25]", _index(IMED), True),
+        Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 1", _sdp_ae),
+        Entry("vb-sdp-ae", "VB-SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 2", _vb_sdp_ae),
+        Entry("dist-dp-se", "Dist-DP-SE", "secure aggregation", "laplace", "[CZ23] Thm 1", _batched(_laplace)),
+        Entry("dist-rdp-se", "Dist-RDP-SE", "secure aggregation", "skellam", "[CZ23] Thm 2", _batched(_skellam)),
+        Entry(
+            "dist-zcdp-se", "Dist-CDP-SE", "secure aggregation", "discrete-gaussian", "[CZ23] Thm 4", _batched(_gauss)
+        ),
         Entry(
             "shuffle-dp-se",
             "Dist-DP-SE, shuffled",
             "shuffler",
             "shuffled-laplace",
-            "003 Thm 3",
+            "[CZ23] Thm 3",
             _batched(_half),
         ),
-        Entry("central-dp-se", "CDP-SE", "the analyzer", "central-laplace", "003 Thm 5", _batched(_laplace)),
-        Entry("local-dp-se", "LDP-SE", "nobody", "local-laplace", "003 Thm 6", _batched(_local)),
+        Entry("central-dp-se", "CDP-SE", "the analyzer", "central-laplace", "[CZ23] Thm 5", _batched(_laplace)),
+        Entry("local-dp-se", "LDP-SE", "nobody", "local-laplace", "[CZ23] Thm 6", _batched(_local)),
         Entry("elimination", "successive elimination", "no privacy", None, "yardstick", _plain_elimination),
         Entry("kl-ucb", "KL-UCB", "no privacy", None, "yardstick", _kl_ucb),
     )

@@ -1,4 +1,4 @@
-"""Successive elimination in phases: 001's SDP-AE and VB-SDP-AE, and 003's Algorithm 1 over every protocol.
+"""Successive elimination in phases: [TKMS21]'s SDP-AE and VB-SDP-AE, and [CZ23]'s Algorithm 1 over every protocol.
 
 In each phase every arm still in play gets a batch of fresh users; then every arm whose upper bound lies below another's
 lower bound is removed. The policies differ in batch sizes, in whether estimates use all phases or the last, and in the
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from croupier.bandits.confidence import Floats, bounds_by_batches
-from croupier.bandits.ladder import Ladder
+from croupier.bandits.batch_sizes import Ladder
+from croupier.bandits.chernoff import Floats, bounds_by_batches
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import between
 
@@ -104,7 +104,7 @@ Radius = Callable[[Elimination], Floats]
 
 @dataclass(frozen=True)
 class SubGaussianRadius:
-    """(2√t σ/N + 1/√N)√(2 log T) after t phases and N users of an arm (001 Theorems 3.1 and 3.3)."""
+    """(2√t σ/N + 1/√N)√(2 log T) after t phases and N users of an arm ([TKMS21] Theorems 3.1 and 3.3)."""
 
     sigma: float
 
@@ -117,7 +117,7 @@ class SubGaussianRadius:
 
 @dataclass(frozen=True)
 class SubExponentialRadius:
-    """√(log(4|V|b²/p)/2l) + σ√log(2|V|b²/p)/l + h log(2|V|b²/p)/l in phase b with batches of l (003 Lemma 2)."""
+    """√(log(4|V|b²/p)/2l) + σ√log(2|V|b²/p)/l + h log(2|V|b²/p)/l in phase b with batches of l ([CZ23] Lemma 2)."""
 
     sigma: float
     h: float

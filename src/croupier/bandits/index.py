@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from croupier.bandits.confidence import Floats, evidence, upper_bound
-from croupier.bandits.ladder import Ladder
+from croupier.bandits.batch_sizes import Ladder
+from croupier.bandits.chernoff import Floats, evidence, upper_bound
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import positive
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.bandits.confidence import Floats, bounds_by_batches
-from croupier.bandits.ladder import Ladder
+from croupier.bandits.batch_sizes import Ladder
+from croupier.bandits.chernoff import Floats, bounds_by_batches
 from croupier.checks import InvalidParameter, between, integer
 
 Integers = NDArray[np.int64]

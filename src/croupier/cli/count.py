@@ -16,7 +16,7 @@ from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.continual import CounterPlan, best_counter, counter
 from croupier.noise import seeded
-from croupier.protocols.protocol import CONSTANTS
+from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation.counting import CountingError, RunningSum, TreeSum
 from croupier.simulation.reference_sums import CentralTree, SquareRoot, local_sum
 from croupier.simulation.streams import NAMES, stream

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from croupier.checks import CroupierError, InvalidParameter
+from croupier.cli.experiment_table import print_outcomes, print_standing
 from croupier.cli.options import print_json
 from croupier.cli.progress import progress
 from croupier.cli.serve import require_service
-from croupier.cli.standing import print_outcomes, print_standing
 
 NAME = "crowd"
 SUMMARY = "send simulated users through a running service, with the real client"

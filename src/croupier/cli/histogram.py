@@ -15,7 +15,7 @@ from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.noise import secure, seeded
 from croupier.protocols import Buckets, HistogramMechanism, HistogramRelease, ItemOutside, Items, histogram
-from croupier.protocols.target import CONSTANTS, MODELS, SIDES, WISHES
+from croupier.protocols.histograms.target import CONSTANTS, MODELS, SIDES, WISHES
 
 NAME = "histogram"
 SUMMARY = "count the items of a file, one a user, and release the counts privately"

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from croupier.protocols import ROWS, Protocol, protocol
-from croupier.protocols.protocol import CONSTANTS
+from croupier.protocols.sums.protocol import CONSTANTS
 
 
 def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> None:

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
             "model": entry.model,
             "protocol": entry.protocol,
             "notion": entry.notion,
-            "seed": entry.seed,
+            "paper": entry.paper,
         }
         for entry in ALL_POLICIES.values()
     ]

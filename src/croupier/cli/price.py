@@ -10,10 +10,10 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import add_target, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
-from croupier.client.wire import shape
+from croupier.messages.wire import shape
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, Mechanism, Numbers, histogram, selection
-from croupier.protocols.target import PURE
+from croupier.protocols.histograms.target import PURE
 
 NAME = "price"
 SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
             "notion": row.notion,
             "carrier": row.carrier,
             "smallest_batch": protocol(row.name, epsilon=0.5).smallest,
-            "seed": row.seed,
+            "paper": row.paper,
         }
         for row in ROWS.values()
     ]

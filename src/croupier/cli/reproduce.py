@@ -8,7 +8,7 @@ from pathlib import Path
 from croupier.cli.options import print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import table
-from croupier.simulation.figures import FIGURES, Task, compute, write
+from croupier_papers import FIGURES, Task, compute, write
 
 NAME = "reproduce"
 SUMMARY = "make a paper's figure, or list them all"
@@ -21,7 +21,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", nargs="?", metavar="NAME", help="a figure (default: list them)")
     command.add_argument("--quick", action="store_true", help="fewer runs and users: seconds, not minutes")
     command.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="folder (default: out)")
-    command.add_argument("--data", type=Path, metavar="FILE", help="MSLR-WEB10K or any LETOR file, for 003's ratings")
+    command.add_argument("--data", type=Path, metavar="FILE", help="MSLR-WEB10K or any LETOR file, for cz23's ratings")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="repeats a figure (default: 0)")
 
 

@@ -1,4 +1,4 @@
-"""`croupier serve`: the shuffler or the analyzer as a server, and their keys."""
+"""`croupier serve`: the front or the analyzer as a server, and their keys."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from croupier.checks import CroupierError
 
 NAME = "serve"
-SUMMARY = "run the shuffler or the analyzer, or make their keys"
+SUMMARY = "run the front or the analyzer, or make their keys"
 
-ROLES = ("shuffler", "analyzer", "keys")
+ROLES = ("front", "analyzer", "keys")
 
 SETTINGS = {
     "keys": "the directory of this server's keys",
@@ -27,25 +27,25 @@ SETTINGS = {
     "origins": "web sites whose pages may be clients, as 'https://shop.example https://www.shop.example'; * for all",
     "suite": "how reports are sealed; keys: for which suite",
     "openers": "processes that open reports, for each worker (0: none)",
-    "analyzer": "shuffler: the analyzer's secret, as a file or as sha256: and its hash",
-    "workers": "shuffler: processes that answer",
-    "ahead": "shuffler: turns given out for each user of a batch",
-    "spare": "shuffler: and so many more",
-    "due_within": "shuffler: seconds until a turn is given to somebody else too",
-    "report_within": "shuffler: seconds until a turn is void",
-    "admission": "shuffler: who may take part, everybody or tickets; it does not start until this is said",
-    "issuer": "shuffler: with tickets, the public key of who issues them, as base64; not the analyzer",
-    "remember": "shuffler: seconds that spent tokens are known",
-    "largest_epsilon": "shuffler: the largest ε that it lends itself to",
-    "smallest_batch": "shuffler: the smallest batch that it lends itself to",
-    "group_size": "shuffler: reports written in one transaction, at most",
-    "group_seconds": "shuffler: how long a report waits for others to be written with",
-    "queue": "shuffler: requests that wait; one more is told to come back later",
-    "bearer": "analyzer: the file with the secret that it shows the shuffler",
+    "analyzer": "front: the analyzer's secret, as a file or as sha256: and its hash",
+    "workers": "front: processes that answer",
+    "ahead": "front: turns given out for each user of a batch",
+    "spare": "front: and so many more",
+    "due_within": "front: seconds until a turn is given to somebody else too",
+    "report_within": "front: seconds until a turn is void",
+    "admission": "front: who may take part, everybody or tickets; it does not start until this is said",
+    "issuer": "front: with tickets, the public key of who issues them, as base64; not the analyzer",
+    "remember": "front: seconds that spent tokens are known",
+    "largest_epsilon": "front: the largest ε that it lends itself to",
+    "smallest_batch": "front: the smallest batch that it lends itself to",
+    "group_size": "front: reports written in one transaction, at most",
+    "group_seconds": "front: how long a report waits for others to be written with",
+    "queue": "front: requests that wait; one more is told to come back later",
+    "bearer": "analyzer: the file with the secret that it shows the front",
     "admin": "analyzer: the operators' secret, as a file or as sha256: and its hash",
-    "shuffler": "analyzer: the shuffler's address as clients reach it",
-    "shuffler_internal": "analyzer: its own way to the shuffler (default: the same)",
-    "poll": "analyzer: seconds between two looks at the shuffler",
+    "front": "analyzer: the front's address as clients reach it",
+    "front_internal": "analyzer: its own way to the front (default: the same)",
+    "poll": "analyzer: seconds between two looks at the front",
 }
 """What each setting means; `docs/service.md` has the defaults."""
 
@@ -60,7 +60,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
     settings = command.add_argument_group(
         "settings",
-        "of both servers unless it says whose; also in the settings' file, and as CROUPIER_SHUFFLER_NAME or "
+        "of both servers unless it says whose; also in the settings' file, and as CROUPIER_FRONT_NAME or "
         "CROUPIER_ANALYZER_NAME",
     )
     from croupier.service.settings import reader
@@ -88,14 +88,14 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     given = {name: value for name in _options() if (value := getattr(options, f"set_{name}")) is not None}
     from croupier.service import settings
-    from croupier.service.processes import serve_analyzer, serve_shuffler
+    from croupier.service.processes import serve_analyzer, serve_front
 
     if options.role == "keys":
         return _keys(options, given)
-    if options.role == "shuffler":
+    if options.role == "front":
         if options.files:
-            raise CroupierError("the shuffler takes no experiments: the analyzer registers them")
-        serve_shuffler(settings.read(settings.ShufflerSettings, "SHUFFLER", options.settings, given))
+            raise CroupierError("the front takes no experiments: the analyzer registers them")
+        serve_front(settings.read(settings.FrontSettings, "FRONT", options.settings, given))
         return 0
     if not options.files:
         raise CroupierError("the analyzer needs at least one EXPERIMENT.toml")
@@ -104,8 +104,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
-    from croupier.client.sealing import DEFAULT_SUITE
-    from croupier.client.signing import to_text
+    from croupier.messages.sealing import DEFAULT_SUITE
+    from croupier.messages.signing import to_text
     from croupier.service import keys
 
     if len(options.files) != 1:
@@ -125,10 +125,10 @@ def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
 
 def _options() -> dict[str, Any]:
     """Every setting of either server, with its type."""
-    from croupier.service.settings import AnalyzerSettings, ShufflerSettings
+    from croupier.service.settings import AnalyzerSettings, FrontSettings
 
     found: dict[str, Any] = {}
-    for kind in (ShufflerSettings, AnalyzerSettings):
+    for kind in (FrontSettings, AnalyzerSettings):
         hints = typing.get_type_hints(kind)
         found |= {field.name: hints[field.name] for field in fields(kind)}
     return found

@@ -9,7 +9,7 @@ from croupier.checks import InvalidParameter
 from croupier.cli.options import print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
-from croupier.protocols.protocol import CONSTANTS
+from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES, Bernoulli, Run, simulate, simulated_policy
 
 NAME = "simulate"

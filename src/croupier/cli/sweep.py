@@ -12,7 +12,7 @@ from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.cli.options import print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
-from croupier.protocols.protocol import CONSTANTS
+from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES
 from croupier.simulation.engines import ENGINES, Store
 from croupier.simulation.sweep import (

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from croupier.checks import CroupierError, between, integer
 from croupier.cli.crowd import first_experiment, means_of
+from croupier.cli.experiment_table import print_outcomes, print_standing, watched
 from croupier.cli.serve import require_service
-from croupier.cli.standing import print_outcomes, print_standing, watched
 from croupier.cli.verify import print_verdict
 
 if TYPE_CHECKING:
@@ -28,16 +28,14 @@ HERE = {"due_within": 1, "group_seconds": 0.02}
 """Simulated users answer at once, so a turn that is not reported after a second is given to somebody else; and with few
 cores to share, larger groups leave more of them to the users."""
 
-SUMMARY = "start a shuffler and an analyzer here, with a dashboard, until Ctrl-C"
+SUMMARY = "start a front and an analyzer here, with a dashboard, until Ctrl-C"
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """The experiments, where things go, and who comes."""
     command.add_argument("experiments", nargs="*", metavar="EXPERIMENT.toml", help="default: five arms, dp-klucb")
     command.add_argument("--home", metavar="DIR", help="keep keys and stores here (default: for this run only)")
-    command.add_argument(
-        "--port", type=int, default=8400, help="of the analyzer; the shuffler has the next one; 0: any"
-    )
+    command.add_argument("--port", type=int, default=8400, help="of the analyzer; the front has the next one; 0: any")
     command.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
     command.add_argument("--crowd", type=int, default=0, metavar="N", help="up to N simulated users come, watched here")
     command.add_argument("--silent", type=float, default=0.2, metavar="SHARE", help="of them, who never report (0.2)")
@@ -75,10 +73,10 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
     analyzer = options.port or free_port()
     home = Home(directory, analyzer, analyzer + 1 if options.port else free_port())
     experiments = options.experiments or [default_experiment()]
-    with both(home, experiments, shuffler=HERE) as children:
+    with both(home, experiments, front=HERE) as children:
         print(f"dashboard  {home.analyzer_url}/", flush=True)
         print(f"analyzer   {home.analyzer_url}   (log: {children['analyzer'].log})")
-        print(f"shuffler   {home.shuffler_url}   (log: {children['shuffler'].log})")
+        print(f"front   {home.front_url}   (log: {children['front'].log})")
         print(f"operator's token: {home.admin}")
         if not options.crowd:
             print(f"users      croupier crowd --analyzer {home.analyzer_url} --users 5000")

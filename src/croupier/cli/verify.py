@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "verify"
 SUMMARY = "replay a transcript and check every signature, decision, batch size and the privacy claimed"
-SERVERS = ("analyzer", "shuffler")
+SERVERS = ("analyzer", "front")
 PATIENCE = 60.0
 LONGEST_HEAD = 2**16
 
@@ -32,7 +32,7 @@ def add(command: argparse.ArgumentParser) -> None:
             f"--{server}", metavar="KEY", help=f"the signing key that the {server} must have, as `serve keys` prints it"
         )
     command.add_argument("--head", metavar="HASH", help="a record must have this hash, as somebody else's log has")
-    command.add_argument("--front", metavar="URL", help="ask the shuffler at this address which head it countersigned")
+    command.add_argument("--ask", metavar="URL", help="ask the front at this address which head it countersigned")
     command.add_argument(
         "--patience", type=float, default=PATIENCE, metavar="SECONDS", help="before a costly plan is given up (60)"
     )
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         verdict = verify(pace.of(lines_of(file)), trust)
     if head is not None:
         verdict.place_of(head)
-    shown = None if options.front is None else _countersigned(verdict, options.front)
+    shown = None if options.ask is None else _countersigned(verdict, options.ask)
     if options.json:
         print_json(verdict.to_dict())
         return 0
@@ -71,10 +71,10 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 
 def _countersigned(verdict: Verdict, url: str) -> int:
-    """The number of the record that the shuffler says it countersigned last; the transcript must have it."""
+    """The number of the record that the front says it countersigned last; the transcript must have it."""
     import httpx
 
-    from croupier.client.signing import Statement
+    from croupier.messages.signing import Statement
 
     address = f"{url.rstrip('/')}/experiments/{verdict.experiment}/head"
     try:
@@ -97,18 +97,18 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     print(f"{verdict.experiment}: every line follows; the run is {'finished' if verdict.finished else 'not finished'}")
     print(f"  log          {verdict.records} records, each signed by the analyzer and with the hash of all before")
     print(f"  head         {verdict.head} (record {verdict.records - 1})")
-    print(f"               the shuffler has countersigned {_part(verdict.countersigned, verdict.records)}")
+    print(f"               the front has countersigned {_part(verdict.countersigned, verdict.records)}")
     if shown is None:
-        print("               not shown whether more was cut off: --front URL asks the shuffler for its newest head")
+        print("               not shown whether more was cut off: --ask URL asks the front for its newest head")
     else:
-        print(f"               the newest head that the shuffler shows is that of record {shown}")
+        print(f"               the newest head that the front shows is that of record {shown}")
     for server, key in verdict.signers.items():
         compared = "as you gave it" if server in trusted else f"not compared: --{server} KEY says whom you trust"
         print(f"  {server:<12} {key} ({compared})")
     print(f"  configured   {verdict.configurations} time(s), signed by both servers")
     print(f"  decisions    {verdict.offers} offers are those that the program wants")
     print(
-        f"  batches      {verdict.released} releases signed by the shuffler, each with exactly its users "
+        f"  batches      {verdict.released} releases signed by the front, each with exactly its users "
         f"({verdict.reports:,} in all batches together, smallest batch {verdict.smallest})"
     )
     print(

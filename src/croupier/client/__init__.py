@@ -2,12 +2,12 @@
 
 from croupier.client.account import Spent
 from croupier.client.client import AsyncClient, Client
-from croupier.client.configuration import Admission, BrokenPromise, Configuration, NotCovered, Privacy
+from croupier.client.device import Joined, Refused, Turn, Unreachable
 from croupier.client.limits import BeyondLimits, Limits
-from croupier.client.offer import Batch, Offer
-from croupier.client.residual import Residual, residual
-from croupier.client.signing import BadSignature, Statement
-from croupier.client.steps import Joined, Refused, Turn, Unreachable
+from croupier.messages.configuration import Admission, BrokenPromise, Configuration, NotCovered, Privacy
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.residual import Residual, residual
+from croupier.messages.signing import BadSignature, Statement
 
 __all__ = [
     "Admission",

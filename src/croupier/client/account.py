@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, positive
-from croupier.client.configuration import BrokenPromise, Configuration
 from croupier.client.limits import Limits
-from croupier.client.signing import SERVERS, BadSignature, Statement, from_text, to_text
+from croupier.messages.configuration import BrokenPromise, Configuration
+from croupier.messages.signing import SERVERS, BadSignature, Statement, from_text, to_text
 from croupier.privacy import BudgetExceeded, Charge, Ledger
 
 VERSION = 2
@@ -50,7 +50,7 @@ class Trusted:
     """What a device joined: the servers' keys as first seen or pinned, their promise, and their newest revision."""
 
     analyzer: str
-    shuffler: str
+    front: str
     revision: int
     promise: str
 

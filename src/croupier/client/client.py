@@ -11,10 +11,10 @@ from typing import Any
 
 from croupier.checks import InvalidParameter
 from croupier.client.account import Account
+from croupier.client.device import Device, Joined, Lost, Pause, Response, Steps, Turn
 from croupier.client.exchange import AsyncExchange, Exchange
 from croupier.client.limits import Limits
-from croupier.client.signing import SERVERS, from_text
-from croupier.client.steps import Device, Joined, Lost, Pause, Response, Steps, Turn
+from croupier.messages.signing import SERVERS, from_text
 from croupier.noise import Source, secure
 
 
@@ -99,7 +99,7 @@ class Client(_Base):
     def play(self, experiment: str, *, patience: float = 0.0, ticket: bytes | None = None) -> Turn:
         """Take a turn; when nothing is open, wait for at most `patience` seconds.
 
-        A shuffler may admit only those who show a `ticket` of an issuer that knows them.
+        A front may admit only those who show a `ticket` of an issuer that knows them.
         """
         turn: Turn = self._run(self.device.play(experiment, patience, ticket))
         return turn

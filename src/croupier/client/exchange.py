@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError
-from croupier.client.signing import LONGEST
-from croupier.client.steps import Lost, Request, Response
+from croupier.client.device import Lost, Request, Response
+from croupier.messages.signing import LONGEST
 
 if TYPE_CHECKING:
     import httpx

@@ -8,9 +8,9 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
-from croupier.client.configuration import ADMISSIONS, Configuration
-from croupier.client.offer import Offer
-from croupier.client.sealing import SUITES
+from croupier.messages.configuration import ADMISSIONS, Configuration
+from croupier.messages.offer import Offer
+from croupier.messages.sealing import SUITES
 
 
 class BeyondLimits(CroupierError):

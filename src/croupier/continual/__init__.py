@@ -1,4 +1,4 @@
-"""The concurrent shuffle model and counters under continual observation (002)."""
+"""The concurrent shuffle model and counters under continual observation ([TKMS23])."""
 
 from croupier.continual.counter import Counter
 from croupier.continual.deviation import gaussian_deviation

@@ -17,7 +17,7 @@ from croupier.continual.tree import Tree, Weights
 from croupier.noise import PolyaDifference, Skellam
 from croupier.privacy import Guarantee, Loss
 from croupier.protocols import Mechanism
-from croupier.protocols.mechanism import canonical
+from croupier.protocols.sums.mechanism import canonical
 
 Floats = NDArray[np.float64]
 
@@ -116,7 +116,8 @@ class CounterPlan:
         return math.sqrt(self.tree.worst(self.variances))
 
     def bound(self, failure: float) -> float:
-        """α such that all n estimates are within α of the truth, except with this probability (002 Definition 2.1).
+        """α such that all n estimates are within α of the truth, except with this probability ([TKMS23] Definition
+        2.1).
 
         Chernoff's bound from the exact cumulants of the noise, added over all prefixes: with m_i nodes of level i the
         noise has cumulant Σ m_i C_i, so the sum over all prefixes is a product over levels. That beats exact

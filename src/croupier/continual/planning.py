@@ -13,8 +13,8 @@ from croupier.continual.plan import CounterPlan
 from croupier.continual.tree import Tree, Weights, binary_tree, shuffler_tree
 from croupier.privacy import Loss
 from croupier.protocols import ROWS, Mechanism, Protocol, protocol
-from croupier.protocols.carriers import SplitAndMix
-from croupier.protocols.protocol import LARGEST_EPSILON
+from croupier.protocols.sums.carriers import SplitAndMix
+from croupier.protocols.sums.protocol import LARGEST_EPSILON
 
 SMALLEST = 32
 """The least batch of a tight counter, unless its carrier wants more."""
@@ -46,9 +46,9 @@ def counter(
     """Plan a counter of `users` users with `shufflers` shufflers, or as many as a binary tree has levels.
 
     `over` names the protocol that sums a batch (default: shuffled-bits, for vectors shuffled-vectors); `options` go to
-    it. `low` is the size of the smallest batch. `published`: 002 Alg. 2 and 3, every level (ε/k, δ/k). `tight`: levels
-    are as private as their exact composition needs, finished nodes are combined by inverse variance, the smallest
-    batch balances noise with delay, and users of an unfinished node count as the middle of the range.
+    it. `low` is the size of the smallest batch. `published`: [TKMS23] Alg. 2 and 3, every level (ε/k, δ/k). `tight`:
+    levels are as private as their exact composition needs, finished nodes are combined by inverse variance, the
+    smallest batch balances noise with delay, and users of an unfinished node count as the middle of the range.
 
     >>> plan = counter(10_000, 3, epsilon=1.0)
     >>> plan.tree.sizes, plan.loss.delta(1.0) <= 1e-6
@@ -89,7 +89,7 @@ def best_counter(users: int, most: int | None = None, **options: Any) -> Counter
 
 
 def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float, low: int | None) -> CounterPlan:
-    """002 Alg. 2 (binary tree, each level at (ε, δ)/log₂ n) and Alg. 3 (k levels at (ε, δ)/k)."""
+    """[TKMS23] Alg. 2 (binary tree, each level at (ε, δ)/log₂ n) and Alg. 3 (k levels at (ε, δ)/k)."""
     least = max(2, recipe.smallest) if low is None else integer("low", low, recipe.smallest)
     if shufflers is None:
         tree = binary_tree(users, least)

@@ -1,4 +1,4 @@
-"""The concurrent shuffle model (002 Alg. 1): several shufflers at once, and every user in all that are active.
+"""The concurrent shuffle model ([TKMS23] Alg. 1): several shufflers at once, and every user in all that are active.
 
 A server assigns mechanisms to idle shufflers, users arrive and take part in every active one, and a shuffler that is
 full releases its batch and is idle again. What one user pays is the composition of the mechanisms that were active
@@ -18,7 +18,7 @@ from typing import Any
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
 from croupier.privacy import BudgetExceeded, Guarantee, Ledger, Loss
 from croupier.protocols import Mechanism, Release
-from croupier.protocols.mechanism import canonical
+from croupier.protocols.sums.mechanism import canonical
 
 VERSION = 1
 ACCOUNTS = ("exact", "sums")

@@ -2,7 +2,7 @@
 
 Leaves are the users in order. A node of level i stands for `sizes[i]` consecutive users and is one private sum; neither
 the root nor the leaves are. The prefix of t users is made of the largest finished nodes, the left siblings on the path
-to leaf t + 1 (002 Definition 3.1).
+to leaf t + 1 ([TKMS23] Definition 3.1).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Tree:
 
 
 def binary_tree(users: int, low: int = 2) -> Tree:
-    """A node's size doubles from level to level, up to half of the users (002 Alg. 2: k = ⌈log₂ n⌉ - 1 levels).
+    """A node's size doubles from level to level, up to half of the users ([TKMS23] Alg. 2: k = ⌈log₂ n⌉ - 1 levels).
 
     >>> binary_tree(2**10).levels
     9
@@ -82,7 +82,8 @@ def binary_tree(users: int, low: int = 2) -> Tree:
 
 
 def shuffler_tree(users: int, shufflers: int, low: int | None = None) -> Tree:
-    """d^k·d_low >= n leaves, with d_low = n^{1/(2k+1)} and d = n^{2/(2k+1)}, rounded (002 Alg. 3), or d_low as given.
+    """d^k·d_low >= n leaves, with d_low = n^{1/(2k+1)} and d = n^{2/(2k+1)}, rounded ([TKMS23] Alg. 3), or d_low as
+    given.
 
     >>> shuffler_tree(10**6, 1)
     Tree(users=1000000, low=100, degree=10000, levels=1)

@@ -1,4 +1,4 @@
-"""User-level private learning: users vote with a shared seed, selection decides (004)."""
+"""User-level private learning: users vote with a shared seed, selection decides ([GKM21])."""
 
 from __future__ import annotations
 

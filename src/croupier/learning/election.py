@@ -158,7 +158,7 @@ def _least(enough: Callable[[int], bool], least: int) -> int:
 
 @dataclass(frozen=True)
 class ListElection:
-    """All users take part in one selection among the listed hypotheses (004 Alg. 4 and its kin)."""
+    """All users take part in one selection among the listed hypotheses ([GKM21] Alg. 4 and its kin)."""
 
     mechanism: SelectionMechanism
 

@@ -1,4 +1,4 @@
-"""From a private learner back to a probabilistic representation: why some number of users is needed (004 Alg. 6)."""
+"""From a private learner back to a probabilistic representation: why it takes some users ([GKM21] Alg. 6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_RUNS = 10**6
 
 
 def runs_needed(epsilon: float, users: int) -> int:
-    """T = 100⌈e^{εn}⌉ (004 Alg. 6)."""
+    """T = 100⌈e^{εn}⌉ ([GKM21] Alg. 6)."""
     exponent = float(positive("epsilon", epsilon)) * integer("users", users, 1)
     if exponent > math.log(MOST_RUNS / 100):
         allowed = f"at most {int(math.log(MOST_RUNS / 100) / epsilon)}: this is for small cases, of {MOST_RUNS:,} runs"
@@ -30,9 +30,9 @@ def representation_from_learner(
 
     `run` is the whole learner, its public seed drawn anew, for `users` users without samples. Replacing all of them by
     users with samples changes no probability by more than e^{εn}; so a hypothesis set that is hit with probability one
-    half on some data is hit with at least e^{-εn}/2 on none, and by T runs almost surely. (004 removes users where we
-    replace them, since a mechanism here is planned for a fixed number.) So whatever a private learner can learn has a
-    representation of size log T = O(εn), and n must be at least of the order of its dimension over ε.
+    half on some data is hit with at least e^{-εn}/2 on none, and by T runs almost surely. ([GKM21] removes users where
+    we replace them, since a mechanism here is planned for a fixed number.) So whatever a private learner can learn has
+    a representation of size log T = O(εn), and n must be at least of the order of its dimension over ε.
 
     >>> from croupier.noise import seeded
     >>> from croupier.noise.source import below

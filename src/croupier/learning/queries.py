@@ -1,8 +1,8 @@
-"""Learning by statistical queries: a user answers them alone, rounded so that most users get the same (004 Alg. 5).
+"""Learning by statistical queries: a user answers them alone, rounded so that most users get the same ([GKM21] Alg. 5).
 
 A program asks for means of functions with values in [-1, 1]. A user's answer is the mean over their own samples,
-rounded to a grid of step 1/I, I = ⌈3/τ⌉, by correlated sampling. (004 prints û - ⌊û⌋ for the chance to round up, where
-Iû - ⌊Iû⌋ is meant, and a grid over [0, 1], where queries live in [-1, 1].)
+rounded to a grid of step 1/I, I = ⌈3/τ⌉, by correlated sampling. ([GKM21] prints û - ⌊û⌋ for the chance to round up,
+where Iû - ⌊Iû⌋ is meant, and a grid over [0, 1], where queries live in [-1, 1].)
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def steps(tolerance: float) -> int:
 
 
 def rounded(means: Floats, count: int, offsets: Floats) -> Integers:
-    """⌊I·u + θ⌋ in steps of 1/I, with θ uniform and shared: up with probability Iu - ⌊Iu⌋, else down (004 Alg. 5).
+    """⌊I·u + θ⌋ in steps of 1/I, with θ uniform and shared: up with probability Iu - ⌊Iu⌋, else down ([GKM21] Alg. 5).
 
     This is correlated sampling at its best: users within one cell of the grid differ with probability exactly the
     distance of their laws, others with the sum of two such; the race would pay up to twice that.

@@ -17,7 +17,7 @@ CHUNK = 2**22
 
 
 class Family(Protocol):
-    """A concept class with a probabilistic representation: the seed draws the list (004 section 2)."""
+    """A concept class with a probabilistic representation: the seed draws the list ([GKM21] section 2)."""
 
     def draw(self, columns: int, seed: Seed) -> Representation:
         """The list for data with this many columns. Most classes have one list, whatever the seed."""

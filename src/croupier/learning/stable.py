@@ -1,4 +1,4 @@
-"""Stable learners: users with different samples and one shared seed mostly vote for the same thing (004 Alg. 3)."""
+"""Stable learners: users with different samples and one shared seed mostly vote for the same thing ([GKM21] Alg. 3)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from croupier.learning.thresholds import Thresholds
 class Stable:
     """Exponential weights exp(-γ·error) on a represented class, then correlated sampling.
 
-    A larger `gamma` is more accurate and less stable. "published" is 004's; "tight" is the least that its proof needs
-    when the size and the quality of the list are known; "smooth" is what suffices where errors grow evenly around the
-    target; a number is taken as it is.
+    A larger `gamma` is more accurate and less stable. "published" is [GKM21]'s; "tight" is the least that its proof
+    needs when the size and the quality of the list are known; "smooth" is what suffices where errors grow evenly around
+    the target; a number is taken as it is.
 
     >>> learner = Stable(Thresholds(cuts=101))
     >>> ballot = learner.ballot(columns=1, seed=Seed.of(1), alpha=0.1, beta=0.1)
@@ -50,19 +50,20 @@ class Stable:
 
 
 def published_gamma(listed: Representation, alpha: float, beta: float) -> float:
-    """γ = 2(d + log(1/β) + 10)/α with d = log2 of the list's size (004 Alg. 3)."""
+    """γ = 2(d + log(1/β) + 10)/α with d = log2 of the list's size ([GKM21] Alg. 3)."""
     return 2.0 * (math.log2(listed.size) + math.log(1.0 / beta) + 10.0) / alpha
 
 
 def published_samples(listed: Representation, gamma: float, beta: float) -> float:
-    """m = 10⁶γ²d·log(1/β)/β⁴ samples for each user (004 Alg. 3): for the proof, and not for use."""
+    """m = 10⁶γ²d·log(1/β)/β⁴ samples for each user ([GKM21] Alg. 3): for the proof, and not for use."""
     return 1e6 * gamma**2 * math.log2(listed.size) * math.log(1.0 / beta) / beta**4
 
 
 def tight_gamma(listed: Representation, alpha: float, beta: float) -> float:
     """The least γ for which |H|·exp(-γ(α - slack)) <= β - failure: a bad draw then has at most β.
 
-    That is 004's own bound on P(error > α) before its constants are put in: hypotheses worse than α have weight at most
+    That is [GKM21]'s own bound on P(error > α) before its constants are put in: hypotheses worse than α have weight at
+    most
     |H|e^{-γα} together, and one has weight e^{-γ·slack} at least.
     """
     if listed.slack >= alpha or listed.failure >= beta:
@@ -115,7 +116,7 @@ class Ballot:
         return self.representation.votes(samples, self.log_times, self.gamma)
 
     def weights(self, samples: Samples) -> Floats:
-        """Every user's distribution over the hypotheses (004 Alg. 3)."""
+        """Every user's distribution over the hypotheses ([GKM21] Alg. 3)."""
         errors = self.representation.errors(samples)
         weights = np.exp(-self.gamma * (errors - errors.min(axis=1, keepdims=True)))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))

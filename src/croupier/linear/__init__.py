@@ -1,7 +1,7 @@
-"""Private linear contextual bandits over continual sums (002 Alg. 4)."""
+"""Private linear contextual bandits over continual sums ([TKMS23] Alg. 4)."""
 
 from croupier.linear.bandit import LinearPlan, LinearServer, linear_bandit, sequential_linear_bandit
-from croupier.linear.confidence import Confidence, NoiseBounds, Rule, confidence
+from croupier.linear.ellipsoid import Confidence, NoiseBounds, Rule, confidence
 from croupier.linear.features import blocks, with_constant
 from croupier.linear.statistics import DIAMETER, SCALE, moments, statistics, statistics_dimension
 

@@ -1,4 +1,4 @@
-"""A linear contextual bandit in the concurrent shuffle model (002 Alg. 4): a vector counter and a confidence set.
+"""A linear contextual bandit in the concurrent shuffle model ([TKMS23] Alg. 4): a vector counter and a confidence set.
 
 The server never sees a feature or a reward. It opens batches, is told the noisy sums that full ones decode to, and
 publishes a `Rule`. The user's side is `Rule.choose`, `statistics`, and `mechanism.randomize` for every open batch.
@@ -24,7 +24,7 @@ from croupier.continual import (
     gaussian_deviation,
     shuffler_tree,
 )
-from croupier.linear.confidence import Confidence, Rule, confidence
+from croupier.linear.ellipsoid import Confidence, Rule, confidence
 from croupier.linear.statistics import DIAMETER, SCALE, statistics_dimension
 from croupier.privacy import gaussian_scale
 

@@ -1,4 +1,5 @@
-"""Feature maps: from a user's context and the offered actions to vectors of norm at most one (002 section 5: φ(c, a)).
+"""Feature maps: from a user's context and the offered actions to vectors of norm at most one ([TKMS23] section 5: φ(c,
+a)).
 
 A map runs on the device; any function to vectors of norm at most one will do. These two serve most worlds.
 """

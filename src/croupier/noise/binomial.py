@@ -27,7 +27,7 @@ from croupier.noise.base import (
     to_arb,
 )
 from croupier.noise.source import Source
-from croupier.noise.wide import least_tail_quantile
+from croupier.noise.tails import least_tail_quantile
 
 WIDE = 1e10
 """Above this variance the law is not tabulated."""

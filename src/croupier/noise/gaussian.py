@@ -17,7 +17,7 @@ from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Wi
 from croupier.noise.inversion import run
 from croupier.noise.precision import precise
 from croupier.noise.source import Source
-from croupier.noise.wide import CONVOLUTION_BITS, convolve
+from croupier.noise.tails import CONVOLUTION_BITS, convolve
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +67,7 @@ class DiscreteGaussian(RatioNoise):
 
 @dataclass(frozen=True, repr=False)
 class DiscreteGaussianSum(Noise):
-    """The sum of `count` independent discrete Gaussians of parameter σ² (003 Lemma 4)."""
+    """The sum of `count` independent discrete Gaussians of parameter σ² ([CZ23] Lemma 4)."""
 
     sigma2: Number
     count: int

@@ -32,7 +32,7 @@ from croupier.noise.inversion import run
 from croupier.noise.polya import Polya
 from croupier.noise.precision import precise
 from croupier.noise.source import Source
-from croupier.noise.wide import (
+from croupier.noise.tails import (
     CONVOLUTION_BITS,
     chernoff_tail,
     convolve,
@@ -50,7 +50,7 @@ MANY = 16
 
 @dataclass(frozen=True, repr=False)
 class DiscreteLaplace(RatioNoise):
-    """P(x) = (e^{1/b} - 1)/(e^{1/b} + 1) e^{-|x|/b} with scale b (003 Def. 4).
+    """P(x) = (e^{1/b} - 1)/(e^{1/b} + 1) e^{-|x|/b} with scale b ([CZ23] Def. 4).
 
     >>> DiscreteLaplace(scale=20).share(1000)
     PolyaDifference(r=1/1000, scale=20)

@@ -85,7 +85,7 @@ class Poisson(RatioNoise):
 
 @dataclass(frozen=True, repr=False)
 class Skellam(Noise):
-    """P(x) = e^{-σ²} I_x(σ²), mean 0: the difference of two Poisson(σ²/2) (003 Def. 5).
+    """P(x) = e^{-σ²} I_x(σ²), mean 0: the difference of two Poisson(σ²/2) ([CZ23] Def. 5).
 
     >>> Skellam(sigma2=400).share(100)
     Skellam(sigma2=4)

@@ -17,7 +17,7 @@ from croupier.noise.base import Floats, Integers, RatioNoise, multiply, settle, 
 
 @dataclass(frozen=True, repr=False)
 class Polya(RatioNoise):
-    """P(x) = Γ(x+r)/(x! Γ(r)) β^x (1-β)^r: Poisson with a Gamma(r, scale β/(1-β)) rate (003 Fact 1).
+    """P(x) = Γ(x+r)/(x! Γ(r)) β^x (1-β)^r: Poisson with a Gamma(r, scale β/(1-β)) rate ([CZ23] Fact 1).
 
     NumPy's and SciPy's negative binomial take 1-β where this takes β. Give `beta`, or `scale` b for β = e^{-1/b}
     exactly.

@@ -1,7 +1,6 @@
 """What a release costs: exact losses, notions and conversions, composition, calibration, ledger and audit."""
 
 from croupier.privacy.audit import Finding, epsilon_lower_bound
-from croupier.privacy.bounds import gaussian_scale, gaussian_sum_concentrated, skellam_divergence
 from croupier.privacy.calibration import calibrate
 from croupier.privacy.guarantee import (
     Guarantee,
@@ -13,6 +12,7 @@ from croupier.privacy.guarantee import (
 )
 from croupier.privacy.ledger import BudgetExceeded, Charge, Ledger
 from croupier.privacy.loss import Loss, Release, VectorRelease, privacy_loss, vector_loss
+from croupier.privacy.published import gaussian_scale, gaussian_sum_concentrated, skellam_divergence
 
 __all__ = [
     "BudgetExceeded",

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 
 from croupier.noise.base import EPSILON
-from croupier.privacy.pairs import Floats, Pair
+from croupier.privacy.likelihoods import Floats, Pair
 
 TOLERANCE = 4e-3
 LARGEST_TABLE = 2**23

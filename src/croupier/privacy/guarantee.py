@@ -49,7 +49,7 @@ class Guarantee:
 
 
 def renyi_to_approximate(divergence: Callable[[float], float], delta: float) -> tuple[float, float]:
-    """The least ε with (ε, δ)-DP from a Rényi curve, and the order that gave it (003 Lemma 10).
+    """The least ε with (ε, δ)-DP from a Rényi curve, and the order that gave it ([CZ23] Lemma 10).
 
     >>> epsilon, order = renyi_to_approximate(lambda order: 0.5 * order, 1e-6)
     >>> round(epsilon, 3)
@@ -67,7 +67,7 @@ def renyi_to_approximate(divergence: Callable[[float], float], delta: float) -> 
 
 
 def concentrated_to_approximate(rho: float, delta: float) -> float:
-    """The least ε with (ε, δ)-DP from ρ-zCDP, never above ρ + 2√(ρ log 1/δ) (003 Lemma 10 with ρ = ½ε²)."""
+    """The least ε with (ε, δ)-DP from ρ-zCDP, never above ρ + 2√(ρ log 1/δ) ([CZ23] Lemma 10 with ρ = ½ε²)."""
     rho, delta = float(positive("rho", rho)), float(between("delta", delta, 0, 1))
     # The best order is near 1 + √(log(1/δ)/ρ); the curve is flat there, so a fine grid around it suffices.
     centre = math.sqrt(math.log(1 / delta) / rho)
@@ -79,19 +79,19 @@ def concentrated_to_approximate(rho: float, delta: float) -> float:
 
 
 def pure_to_concentrated(epsilon: float) -> float:
-    """ρ = ½ε² (003 Lemma 10)."""
+    """ρ = ½ε² ([CZ23] Lemma 10)."""
     return 0.5 * float(positive("epsilon", epsilon)) ** 2
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:
-    """The Rényi divergence that ε-DP allows at most: ½ε²α, and never above ε (003 Lemma 10)."""
+    """The Rényi divergence that ε-DP allows at most: ½ε²α, and never above ε ([CZ23] Lemma 10)."""
     if order <= 1:
         raise InvalidParameter("order", order, "a number > 1")
     return min(pure_to_concentrated(epsilon) * order, float(epsilon))
 
 
 def advanced_composition(epsilon: float, delta: float, count: int) -> float:
-    """The ε that each of `count` mechanisms may have so that all together have `epsilon` (003 Theorem 7).
+    """The ε that each of `count` mechanisms may have so that all together have `epsilon` ([CZ23] Theorem 7).
 
     They are then (epsilon, count·δ₀ + delta)-DP if each is (ε, δ₀)-DP. The theorem is stated for epsilon < 1.
 

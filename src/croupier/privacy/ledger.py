@@ -2,7 +2,7 @@
 
 Programs choose later mechanisms from earlier answers, so the ledger is a filter: only ways of adding up that stay true
 under such choices are used. Sums of ε and of δ are; so are sums of ρ (zero-concentrated) and sums of the Rényi
-divergence at one order fixed in advance. Numerical composition and 003 Theorem 7 are not, so they are not offered.
+divergence at one order fixed in advance. Numerical composition and [CZ23] Theorem 7 are not, so they are not offered.
 The server cannot link a user's reports, so the ledger lives with the client.
 """
 

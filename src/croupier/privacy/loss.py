@@ -14,10 +14,10 @@ import numpy as np
 from croupier.checks import InvalidParameter, Number, between, finite, integer, one_of, positive
 from croupier.noise import DiscreteGaussian, DiscreteGaussianSum, Noise, Skellam, SparseBits
 from croupier.noise.base import DEEP, SHALLOW
-from croupier.privacy.bounds import gaussian_sum_concentrated, skellam_divergence
 from croupier.privacy.composition import Composed, compose
 from croupier.privacy.guarantee import ORDERS, pure_to_concentrated, renyi_to_approximate
-from croupier.privacy.pairs import Pair, directed_pair, worst_pair
+from croupier.privacy.likelihoods import Pair, directed_pair, worst_pair
+from croupier.privacy.published import gaussian_sum_concentrated, skellam_divergence
 
 DIRECTIONS = ("both", "up", "down")
 
@@ -59,7 +59,7 @@ class Release:
 
 @dataclass(frozen=True)
 class VectorRelease:
-    """A vector of whole numbers, each coordinate plus Skellam noise; known by its Rényi divergence (003 Lemma 3)."""
+    """A vector of whole numbers, each coordinate plus Skellam noise; known by its Rényi divergence ([CZ23] Lemma 3)."""
 
     noise: Skellam
     l2: float
@@ -259,7 +259,7 @@ class Loss:
         return compose(tuple((r.pair(), count) for r, count in self.releases if isinstance(r, Release)))
 
     def _renyi_delta(self, epsilon: float) -> float:
-        """δ at ε from the Rényi curve: 003 Lemma 10 solved for δ."""
+        """δ at ε from the Rényi curve: [CZ23] Lemma 10 solved for δ."""
         exponents = (
             (order - 1.0) * (divergence - epsilon + math.log1p(-1.0 / order)) - math.log(order)
             for order, divergence in zip(ORDERS, self._renyi_curve, strict=True)

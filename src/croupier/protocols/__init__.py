@@ -10,17 +10,17 @@ from typing import Any
 
 from croupier.checks import InvalidParameter, integer
 from croupier.protocols.audit import Audit, audit
-from croupier.protocols.bits import SHUFFLED_BITS, SHUFFLED_LEVELS
-from croupier.protocols.carriers import TamperedMessage
-from croupier.protocols.counted import COUNTED_MESSAGES
-from croupier.protocols.histogram import Histogram, HistogramMechanism, HistogramRelease, histogram
-from croupier.protocols.mechanism import Certificate, Mechanism, Release
-from croupier.protocols.mixing import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
-from croupier.protocols.protocol import DEFAULT_DELTA, Protocol, Row
-from croupier.protocols.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
-from croupier.protocols.selection import Selection, SelectionMechanism, selection
-from croupier.protocols.universe import Buckets, ItemOutside, Items, Numbers
-from croupier.protocols.values import Ball, Values
+from croupier.protocols.histograms.histogram import Histogram, HistogramMechanism, HistogramRelease, histogram
+from croupier.protocols.histograms.selection import Selection, SelectionMechanism, selection
+from croupier.protocols.histograms.universe import Buckets, ItemOutside, Items, Numbers
+from croupier.protocols.sums.bits import SHUFFLED_BITS, SHUFFLED_LEVELS
+from croupier.protocols.sums.carriers import TamperedMessage
+from croupier.protocols.sums.counted import COUNTED_MESSAGES
+from croupier.protocols.sums.mechanism import Certificate, Mechanism, Release
+from croupier.protocols.sums.protocol import DEFAULT_DELTA, Protocol, Row
+from croupier.protocols.sums.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
+from croupier.protocols.sums.split_and_mix import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
+from croupier.protocols.sums.values import Ball, Values
 
 ROWS: dict[str, Row] = {
     row.name: row
@@ -86,7 +86,7 @@ def _delta(row: Row, epsilon: float, delta: float | None) -> float:
 
 
 def shuffled_bits(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
-    """Sums of bits through a shuffler (001 Alg. 3)."""
+    """Sums of bits through a shuffler ([TKMS21] Alg. 3)."""
     return protocol("shuffled-bits", epsilon=epsilon, delta=delta, **options)
 
 
@@ -96,37 +96,37 @@ def shuffled_levels(*, epsilon: float, delta: float | None = None, **options: An
 
 
 def laplace(*, epsilon: float, **options: Any) -> Protocol:
-    """Sums under secure aggregation, purely private (003 Thm 1)."""
+    """Sums under secure aggregation, purely private ([CZ23] Thm 1)."""
     return protocol("laplace", epsilon=epsilon, **options)
 
 
 def skellam(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
-    """Sums under secure aggregation with Rényi privacy (003 Thm 2)."""
+    """Sums under secure aggregation with Rényi privacy ([CZ23] Thm 2)."""
     return protocol("skellam", epsilon=epsilon, delta=delta, **options)
 
 
 def discrete_gaussian(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
-    """Sums under secure aggregation with concentrated privacy (003 Thm 4)."""
+    """Sums under secure aggregation with concentrated privacy ([CZ23] Thm 4)."""
     return protocol("discrete-gaussian", epsilon=epsilon, delta=delta, **options)
 
 
 def central_laplace(*, epsilon: float, **options: Any) -> Protocol:
-    """Sums whose noise a trusted analyzer adds (003 Thm 5)."""
+    """Sums whose noise a trusted analyzer adds ([CZ23] Thm 5)."""
     return protocol("central-laplace", epsilon=epsilon, **options)
 
 
 def local_laplace(*, epsilon: float, **options: Any) -> Protocol:
-    """Sums of reports that are each private alone (003 Thm 6)."""
+    """Sums of reports that are each private alone ([CZ23] Thm 6)."""
     return protocol("local-laplace", epsilon=epsilon, **options)
 
 
 def shuffled_laplace(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
-    """Discrete Laplace sums through a shuffler, by split-and-mix (003 Thm 3)."""
+    """Discrete Laplace sums through a shuffler, by split-and-mix ([CZ23] Thm 3)."""
     return protocol("shuffled-laplace", epsilon=epsilon, delta=delta, **options)
 
 
 def counted_messages(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
-    """Counts that are never below (or never above) the truth (004 Alg. 7-8)."""
+    """Counts that are never below (or never above) the truth ([GKM21] Alg. 7-8)."""
     return protocol("counted-messages", epsilon=epsilon, delta=delta, **options)
 
 

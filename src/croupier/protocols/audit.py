@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from croupier.checks import integer
 from croupier.noise import Source
 from croupier.privacy import epsilon_lower_bound
-from croupier.protocols.carriers import Plain
-from croupier.protocols.exposure import FIRST, SECOND, exposed
-from croupier.protocols.mechanism import Mechanism
-from croupier.protocols.planned import Planned
-from croupier.protocols.values import Ball
+from croupier.protocols.histograms.exposure import FIRST, SECOND, exposed
+from croupier.protocols.histograms.planned import Planned
+from croupier.protocols.sums.carriers import Plain
+from croupier.protocols.sums.mechanism import Mechanism
+from croupier.protocols.sums.values import Ball
 
 CHUNK = 2**20
 

@@ -1,1 +1,1 @@
-"""The shuffler and the analyzer as real programs: stores, keys, HTTP, and the dashboard."""
+"""The front and the analyzer as real programs: stores, keys, HTTP, and the dashboard."""

@@ -1,4 +1,4 @@
-"""The analyzer: it publishes the turns that programs want, and runs them on the batches that the shuffler releases.
+"""The analyzer: it publishes the turns that programs want, and runs them on the batches that the front releases.
 
 It learns arms and noisy sums, never who sent what. Each experiment is its log (see `live`).
 """
@@ -13,19 +13,19 @@ from functools import partial
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Admission, Configuration, ServerKeys
-from croupier.client.offer import Batch
-from croupier.client.sealing import key_id
-from croupier.client.signing import BadSignature, Statement, from_text
-from croupier.client.wire import message_info
-from croupier.protocols.carriers import TamperedMessage
+from croupier.messages.configuration import Admission, Configuration, ServerKeys
+from croupier.messages.offer import Batch
+from croupier.messages.sealing import key_id
+from croupier.messages.signing import BadSignature, Statement, from_text
+from croupier.messages.wire import message_info
+from croupier.protocols.sums.carriers import TamperedMessage
 from croupier.service.decoding import Decoded, decode
+from croupier.service.decryption import Opener
 from croupier.service.experiment import Plan, Site
+from croupier.service.experiment_log import Live
+from croupier.service.front_client import FrontAway, FrontClient
 from croupier.service.keys import Keys, SealingKey
-from croupier.service.link import ShufflerAway, ShufflerLink
-from croupier.service.live import Live
 from croupier.service.openapi import MOST_LINES
-from croupier.service.opening import Opener
 from croupier.service.problems import Problem, kind_of
 from croupier.service.programs import Wanted
 from croupier.service.receipts import BadRelease, check_decoded, check_receipt
@@ -44,7 +44,7 @@ class Analyzer:
         plans: list[Plan],
         store: AnalyzerStore,
         keys: Keys,
-        link: ShufflerLink,
+        link: FrontClient,
         opener: Opener,
         urls: dict[str, str],
         suite: str,
@@ -70,7 +70,7 @@ class Analyzer:
             if live.trouble:
                 log.info("recovered", extra={"fields": {"experiment": live.name, "from": live.trouble}})
             live.trouble = ""
-        except ShufflerAway as error:
+        except FrontAway as error:
             self._trouble(live, error)
             self._site, pause = None, max(poll, 0.5)
             published.clear()
@@ -78,7 +78,7 @@ class Analyzer:
             self._trouble(live, error)
             pause = max(poll, 2.0)
             published.clear()
-            # A shuffler that has lost its store is told again.
+            # A front that has lost its store is told again.
             live.registered = False
         except Exception as error:
             # A store or an answer as nobody expects it: the experiment goes on.
@@ -115,13 +115,13 @@ class Analyzer:
             live.standings = standings
             live.version += 1
         states = {one["batch"]: one["state"] for one in standings["batches"]}
-        # A shuffler that was restored from a backup has never heard of some turns.
+        # A front that was restored from a backup has never heard of some turns.
         published -= {
             number for number, offer in live.offers.items() if any(b.number not in states for b in offer.batches)
         }
         for number, state in sorted(states.items()):
             await self._follow(live, number, state)
-        # A stop may find a batch full and not yet ready: it is looked for until the shuffler has deleted it.
+        # A stop may find a batch full and not yet ready: it is looked for until the front has deleted it.
         if any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items()):
             live.caught_up = False
         if live.program.finished and not live.open and not standings["finished"]:
@@ -131,12 +131,12 @@ class Analyzer:
             await self._publish(live, published)
 
     async def _follow(self, live: Live, number: int, state: str) -> None:
-        """Do what is due for a batch that the shuffler has in this state."""
+        """Do what is due for a batch that the front has in this state."""
         if number in live.open and state == "ready":
             await self._take(live, number)
         elif number in live.open and state in ("expired", "cancelled", "released"):
             if state == "released":
-                # This log is older than the shuffler's store, as after a backup: what was in the batch is gone.
+                # This log is older than the front's store, as after a backup: what was in the batch is gone.
                 log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
             await live.record("expired", lambda: number in live.open, batch=number)
         elif number in live.done and state == "ready":
@@ -149,9 +149,9 @@ class Analyzer:
         if self._site is None:
             found = await self.link.keys()
             if self.suite not in found["seal"]:
-                raise CroupierError(f"the shuffler has no key for {self.suite}")
-            shuffler = ServerKeys.from_dict({"seal": found["seal"][self.suite], "verify": found["verify"]})
-            keys = {"analyzer": self.keys.public(self.suite), "shuffler": shuffler}
+                raise CroupierError(f"the front has no key for {self.suite}")
+            front = ServerKeys.from_dict({"seal": found["seal"][self.suite], "verify": found["verify"]})
+            keys = {"analyzer": self.keys.public(self.suite), "front": front}
             self._site = Site(self.suite, keys, self.urls, Admission.from_dict(found["admission"]))
             for one in self.live.values():
                 one.registered = False
@@ -175,7 +175,7 @@ class Analyzer:
         live.registered = live.held or wanted.arms == live.arms
 
     async def _publish(self, live: Live, published: set[int]) -> None:
-        """Open the turns that the program wants; each is in the log before the shuffler hears of it."""
+        """Open the turns that the program wants; each is in the log before the front hears of it."""
         for turn in live.program.wanted:
             if turn.number in published:
                 continue
@@ -190,9 +190,9 @@ class Analyzer:
                 published.add(turn.number)
 
     async def _take(self, live: Live, number: int) -> None:
-        """Pull a released batch, check it, decode it, log it, and only then let the shuffler delete it.
+        """Pull a released batch, check it, decode it, log it, and only then let the front delete it.
 
-        The shuffler countersigns the log first: what was decoded before cannot be chosen after these messages are seen.
+        The front countersigns the log first: what was decoded before cannot be chosen after these messages are seen.
         """
         batch = live.open[number]
         witness = await self._witnessed(live)
@@ -210,7 +210,7 @@ class Analyzer:
         await self.link.acknowledge(live.name, number)
 
     async def _witnessed(self, live: Live) -> Statement:
-        """The end of the log, countersigned by the shuffler, which is shown all lines since the last time."""
+        """The end of the log, countersigned by the front, which is shown all lines since the last time."""
         assert live.configured is not None
         run, last = live.run, live.run.head.number
         if live.witnessed is None:
@@ -222,9 +222,9 @@ class Analyzer:
             head = Head(stop, run.hashes[stop])
             shown = head.statement(live.name).signed("analyzer", self.keys.sign)
             signed = await self.link.witness(live.name, shown, run.digests[reached + 1 : stop + 1])
-            signed.check("shuffler", Configuration.from_text(live.configured.text).verify_keys["shuffler"])
+            signed.check("front", Configuration.from_text(live.configured.text).verify_keys["front"])
             if Head.from_statement(signed, live.name) != head:
-                raise CroupierError(f"the shuffler countersigned another head than that of record {head.number}")
+                raise CroupierError(f"the front countersigned another head than that of record {head.number}")
             if stop == last:
                 live.witnessed = last
                 return signed

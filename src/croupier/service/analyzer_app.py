@@ -21,17 +21,17 @@ from croupier.service import keys as key_files
 from croupier.service import meters, openapi
 from croupier.service.analyzer import Analyzer
 from croupier.service.connections import most_held
+from croupier.service.decryption import Opener
 from croupier.service.experiment import Plan, check_length
-from croupier.service.link import ShufflerLink
-from croupier.service.live import Live
+from croupier.service.experiment_log import Live
+from croupier.service.front_client import FrontClient
 from croupier.service.meters import Meters
 from croupier.service.openapi import JSON, PAGES
-from croupier.service.opening import Opener
 from croupier.service.problems import Problem, kind_of
 from croupier.service.schemas import LONGEST_ARM
 from croupier.service.settings import AnalyzerSettings, origins_of, store_url
-from croupier.service.showing import Shown
 from croupier.service.store import AnalyzerStore
+from croupier.service.views import Shown
 from croupier.service.waits import LATE_SECONDS, Waits, watch
 from croupier.service.web import (
     BASE,
@@ -84,11 +84,11 @@ class AnalyzerApp:
         keys.newest(settings.suite)
         self.known_admin = known_bearer(settings.admin)
         self.store = AnalyzerStore(store_url(settings.store))
-        own = settings.shuffler_internal or settings.shuffler
-        self.waits = Waits(store=LATE_SECONDS, shuffler=LATE_SECONDS, decryption=LATE_SECONDS)
-        self.link = ShufflerLink(own, key_files.bearer(Path(settings.bearer)), self.waits, http)
+        own = settings.front_internal or settings.front
+        self.waits = Waits(store=LATE_SECONDS, front=LATE_SECONDS, decryption=LATE_SECONDS)
+        self.link = FrontClient(own, key_files.bearer(Path(settings.bearer)), self.waits, http)
         self.opener = Opener(settings.openers, self.waits)
-        urls = {"analyzer": settings.public_url, "shuffler": settings.shuffler.rstrip("/")}
+        urls = {"analyzer": settings.public_url, "front": settings.front.rstrip("/")}
         self.analyzer = Analyzer(
             plans, self.store, keys, self.link, self.opener, urls, settings.suite, clock, self.waits
         )
@@ -175,7 +175,7 @@ class AnalyzerApp:
         """The signed configuration: what a client joins by."""
         live = self._live(request)
         if live.configured is None:
-            raise Problem("not-ready", "the shuffler has not signed this experiment yet", retry_after=1)
+            raise Problem("not-ready", "the front has not signed this experiment yet", retry_after=1)
         return JSONResponse(live.configured.to_dict())
 
     async def state(self, request: Request) -> Response:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable
-from croupier.protocols.universe import Buckets, Numbers, universe_from_dict
+from croupier.protocols.histograms.universe import Buckets, Numbers, universe_from_dict
 from croupier.service import keys
 from croupier.service.lean_http import LeanHTTP
 from croupier.service.tickets import issue
@@ -48,7 +48,7 @@ class Crowd:
     """Who they are: what each arm is worth to them, and how many behave how.
 
     `silent` take a turn and never report; `late` report only after `late_seconds`; `lying` report the opposite.
-    `issuer` is the directory of keys that sign a ticket for each user, where a shuffler admits only holders of one.
+    `issuer` is the directory of keys that sign a ticket for each user, where a front admits only holders of one.
     """
 
     analyzer: str

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.client.wire import REAL, Reporting, read_slot, shape
+from croupier.messages.wire import REAL, Reporting, read_slot, shape
 from croupier.noise import Binomial, SparseBits
 from croupier.protocols import HistogramMechanism, Mechanism
-from croupier.protocols.carriers import ShuffledMessages, SplitAndMix, TamperedMessage
-from croupier.protocols.labelled import LabelledMessages
-from croupier.protocols.wire import RESIDUE, unpack
+from croupier.protocols.histograms.labelled import LabelledMessages
+from croupier.protocols.sums.carriers import ShuffledMessages, SplitAndMix, TamperedMessage
+from croupier.protocols.sums.wire import RESIDUE, unpack
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Decoded:
 def decode(mechanism: Reporting, slots: Sequence[bytes | None]) -> Decoded:
     """Decode a whole batch: as many opened slots as its users sent, None where one did not open.
 
-    >>> from croupier.client.wire import slots
+    >>> from croupier.messages.wire import slots
     >>> from croupier.noise import seeded
     >>> from croupier.protocols import shuffled_laplace
     >>> mechanism = shuffled_laplace(epsilon=5.0, binary=True).plan(users=40)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, one_of
-from croupier.client.configuration import NAME, Admission, Configuration, Privacy, ServerKeys
-from croupier.client.offer import recipe_of
-from croupier.client.sealing import SUITES
-from croupier.client.wire import CAP_SHARE, LONGEST_UPLOAD, Reporting, capped_loss, shape, upload_bytes
+from croupier.messages.configuration import NAME, Admission, Configuration, Privacy, ServerKeys
+from croupier.messages.offer import recipe_of
+from croupier.messages.sealing import SUITES
+from croupier.messages.wire import CAP_SHARE, LONGEST_UPLOAD, Reporting, capped_loss, shape, upload_bytes
 from croupier.privacy import Loss
 from croupier.protocols import ROWS, protocol
-from croupier.protocols.protocol import DEFAULT_DELTA
+from croupier.protocols.sums.protocol import DEFAULT_DELTA
+from croupier.service.experiment_schema import NEEDED, PROGRAMS, SECTIONS, TAKEN_BY, Section, checked
 from croupier.service.programs import BanditProgram, CounterProgram, Program, program
-from croupier.service.sections import NEEDED, PROGRAMS, SECTIONS, TAKEN_BY, Section, checked
 from croupier.service.settings import read_toml
 
 UNIT = "one installation of the app"
@@ -36,7 +36,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Plan:
-    """An experiment that is known to work: its program starts, and a shuffler can carry its reports."""
+    """An experiment that is known to work: its program starts, and a front can carry its reports."""
 
     name: str
     title: str
@@ -114,7 +114,7 @@ def _plan(body: dict[str, Any]) -> Plan:
 
 
 def check_length(found: Plan, suite: str) -> None:
-    """Refuse an experiment whose uploads would be longer than a shuffler takes."""
+    """Refuse an experiment whose uploads would be longer than a front takes."""
     for turn in found.program().wanted:
         overhead = SUITES[suite].overhead
         shapes = (shape(mechanism) for _, mechanism in turn.batches)
@@ -176,7 +176,7 @@ def _sum(sections: dict[str, Section]) -> tuple[str, Section]:
     row = ROWS[name]
     if row.trust != "shuffler" or row.vectors:
         carried = [one.name for one in ROWS.values() if one.trust == "shuffler" and not one.vectors]
-        raise InvalidParameter("protocol", name, "one that a shuffler carries: " + ", ".join(carried))
+        raise InvalidParameter("protocol", name, "one that a front carries: " + ", ".join(carried))
     # Who gives a range of their own means numbers within it, unless they say otherwise.
     binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())
     if row.binary_only and not binary:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from croupier.client.configuration import Configuration
-from croupier.client.offer import Batch, Offer
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Batch, Offer
 from croupier.protocols import Mechanism
 from croupier.service.programs import BanditProgram, Program
 from croupier.service.records import Record

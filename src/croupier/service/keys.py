@@ -1,6 +1,6 @@
 """A server's secret keys on disk: made on first use, readable by their owner alone, replaced without losing the old.
 
-One directory a server: `sign` (Ed25519), `token` (the shuffler's key for one-time tokens), `store` (the one that its
+One directory a server: `sign` (Ed25519), `token` (the front's key for one-time tokens), `store` (the one that its
 store is encrypted with) and `seal-NUMBER.json` (one sealing key a suite and rotation). Bearer secrets, which one party
 shows another, are files of their own.
 """
@@ -24,9 +24,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import write_atomically
-from croupier.client.configuration import ServerKeys
-from croupier.client.sealing import DEFAULT_SUITE, key_id, suite
-from croupier.client.signing import from_text, to_text
+from croupier.messages.configuration import ServerKeys
+from croupier.messages.sealing import DEFAULT_SUITE, key_id, suite
+from croupier.messages.signing import from_text, to_text
 
 
 class KeyProblem(CroupierError):

@@ -9,8 +9,8 @@ import asyncio
 from typing import Self
 from urllib.parse import urlsplit
 
+from croupier.client.device import Lost, Request, Response
 from croupier.client.exchange import LONGEST_EXCHANGE, TOO_SLOW, AsyncExchange, Unfit, check_head, lost
-from croupier.client.steps import Lost, Request, Response
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -30,14 +30,14 @@ COUNTERS = {
 GAUGES = {
     "records": ("experiment", "Records of the log"),
     "open_batches": ("experiment", "Batches that are open"),
-    "reports_accepted": ("experiment", "Reports that the shuffler has accepted"),
-    "turns_assigned": ("experiment", "Turns that the shuffler has given out"),
+    "reports_accepted": ("experiment", "Reports that the front has accepted"),
+    "turns_assigned": ("experiment", "Turns that the front has given out"),
     "finished": ("experiment", "1 when the experiment has ended"),
     "trouble": ("experiment", "1 while the experiment does not go on"),
     "ready": ("server", "1 while the server can do its work, as /readyz says"),
     "waiting_seconds": ("what", "For how long the oldest of what is waited for has been"),
 }
-SHUFFLER = ("assignments", "reports", "batches", "problems", "ready", "waiting_seconds")
+FRONT = ("assignments", "reports", "batches", "problems", "ready", "waiting_seconds")
 ANALYZER = ("problems", *GAUGES)
 """What each server has of these."""
 

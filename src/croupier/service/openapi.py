@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier import __version__
-from croupier.client.configuration import NAME
-from croupier.client.steps import REPORT_TYPE
+from croupier.client.device import REPORT_TYPE
+from croupier.messages.configuration import NAME
 from croupier.service.problems import PROBLEMS, URN
 from croupier.service.schemas import (
     ADMISSION,
@@ -131,9 +131,9 @@ _COMMON = (
     _get("/openapi.json", "This description", fields(openapi=TEXT, paths=ANY)),
 )
 
-SHUFFLER = (
+FRONT = (
     *_COMMON,
-    _get("/keys", "The shuffler's public keys", fields(verify=BASE64, seal=SUITE_KEYS, admission=ADMISSION)),
+    _get("/keys", "The front's public keys", fields(verify=BASE64, seal=SUITE_KEYS, admission=ADMISSION)),
     _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN),
     Operation(
         "put",
@@ -217,7 +217,7 @@ SHUFFLER = (
         "bad-request",
         parameters=(SINCE,),
     ),
-    _get(_BATCH + "/receipt", "What a released batch is, signed by the shuffler", STATEMENT, *_RELEASE),
+    _get(_BATCH + "/receipt", "What a released batch is, signed by the front", STATEMENT, *_RELEASE),
     _get(
         _BATCH + "/messages/{part}",
         "One part of a released batch's messages",

@@ -22,7 +22,7 @@ from croupier.checks import CroupierError
 from croupier.service import keys as key_files
 from croupier.service import logs
 from croupier.service.experiment import Plan, read_plan
-from croupier.service.settings import AnalyzerSettings, ShufflerSettings, address
+from croupier.service.settings import AnalyzerSettings, FrontSettings, address
 from croupier.service.supervisor import supervise
 
 log = logging.getLogger("croupier")
@@ -35,31 +35,31 @@ QUIET_PORTS = range(20_000, 32_000)
 COMMAND = (sys.executable, "-c", "import sys; from croupier.cli import main; sys.exit(main())")
 
 
-def serve_shuffler(settings: ShufflerSettings) -> None:
+def serve_front(settings: FrontSettings) -> None:
     """Serve until SIGTERM or SIGINT; then finish what was begun."""
+    from croupier.service.front_app import FrontApp
     from croupier.service.meters import shared
-    from croupier.service.shuffler_app import ShufflerApp
 
     logs.set_up()
     with _private_files():
         if settings.workers == 1:
-            _run(ShufflerApp(settings).app, settings)
+            _run(FrontApp(settings).app, settings)
             return
         # Everything that can be wrong is found here, once, before workers are started.
-        ShufflerApp(settings).shuffler.store.close()
+        FrontApp(settings).front.store.close()
         logs.catch_all()
         with shared(), _listener(settings) as listener:
-            supervise(settings.workers, GRACE + 5, _shuffler_worker, settings, listener)
+            supervise(settings.workers, GRACE + 5, _front_worker, settings, listener)
 
 
-def _shuffler_worker(settings: ShufflerSettings, listener: socket.socket) -> None:
+def _front_worker(settings: FrontSettings, listener: socket.socket) -> None:
     """One of several workers. All settings are right, so a store that does not answer now will later."""
-    from croupier.service.shuffler_app import ShufflerApp
+    from croupier.service.front_app import FrontApp
     from croupier.service.store.database import StoreProblem
 
     while True:
         try:
-            app = ShufflerApp(settings).app
+            app = FrontApp(settings).app
             break
         except StoreProblem as problem:
             log.error("waiting", extra={"fields": {"what": str(problem)}})
@@ -108,12 +108,12 @@ def _bound(host: str, port: int) -> socket.socket:
     return probe
 
 
-def _listener(settings: ShufflerSettings | AnalyzerSettings) -> socket.socket:
+def _listener(settings: FrontSettings | AnalyzerSettings) -> socket.socket:
     host, port = address(settings.listen)
     return _bound(host, port)
 
 
-def _run(app: Any, settings: ShufflerSettings | AnalyzerSettings, listener: socket.socket | None = None) -> None:
+def _run(app: Any, settings: FrontSettings | AnalyzerSettings, listener: socket.socket | None = None) -> None:
     """Serve an application in this process until it is told to end, at its address or behind a socket that has it."""
     import uvicorn
 
@@ -156,15 +156,15 @@ class Home:
 
     directory: Path
     analyzer_port: int
-    shuffler_port: int
+    front_port: int
 
     @property
     def analyzer_url(self) -> str:
         return f"http://127.0.0.1:{self.analyzer_port}"
 
     @property
-    def shuffler_url(self) -> str:
-        return f"http://127.0.0.1:{self.shuffler_port}"
+    def front_url(self) -> str:
+        return f"http://127.0.0.1:{self.front_port}"
 
     @property
     def admin(self) -> Path:
@@ -172,10 +172,10 @@ class Home:
 
     def prepare(self) -> None:
         """Make what keys are missing; the one secret that both know is made by the analyzer."""
-        for server in ("analyzer", "shuffler"):
+        for server in ("analyzer", "front"):
             key_files.make(self.directory / server / "keys")
         secret = key_files.make_bearer(self.directory / "analyzer" / "bearer")
-        known = self.directory / "shuffler" / "analyzer.sha256"
+        known = self.directory / "front" / "analyzer.sha256"
         known.write_text("sha256:" + key_files.bearer_hash(secret))
         key_files.make_bearer(self.admin)
 
@@ -196,16 +196,16 @@ class Home:
         """The command line that starts one of the servers."""
         home = self.directory / server
         given: dict[str, Any] = {"keys": home / "keys", "store": home / f"{server}.db"} | settings
-        if server == "shuffler":
+        if server == "front":
             known = (home / "analyzer.sha256").read_text()
-            listen = f"127.0.0.1:{self.shuffler_port}"
+            listen = f"127.0.0.1:{self.front_port}"
             # Trying things out on one machine: whoever can reach it may take part.
             trying = {"admission": "everybody", "analyzer": known}
-            given = {"listen": listen, "url": self.shuffler_url} | trying | given
+            given = {"listen": listen, "url": self.front_url} | trying | given
         else:
             given = {
                 "listen": f"127.0.0.1:{self.analyzer_port}",
-                "shuffler": self.shuffler_url,
+                "front": self.front_url,
                 "bearer": home / "bearer",
                 "admin": self.admin,
             } | given
@@ -297,12 +297,12 @@ class Child:
 
 @contextmanager
 def both(home: Home, experiments: list[str], **settings: dict[str, Any]) -> Iterator[dict[str, Child]]:
-    """Start the shuffler, then the analyzer, wait until both are ready, and stop them at the end."""
-    urls = {"shuffler": home.shuffler_url, "analyzer": home.analyzer_url}
+    """Start the front, then the analyzer, wait until both are ready, and stop them at the end."""
+    urls = {"front": home.front_url, "analyzer": home.analyzer_url}
     children: dict[str, Child] = {}
     with home.held() as lock:
         home.prepare()
-        for port in (home.analyzer_port, home.shuffler_port):
+        for port in (home.analyzer_port, home.front_port):
             check_free("127.0.0.1", port)
         try:
             for server, url in urls.items():

@@ -18,10 +18,10 @@ import numpy as np
 from croupier.bandits import Expired, Operated, Released, Session
 from croupier.bandits.session import OPERATIONS
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
-from croupier.client.wire import Reporting
 from croupier.continual import Counter, CounterPlan, counter
+from croupier.messages.wire import Reporting
 from croupier.protocols import HistogramRelease, histogram
-from croupier.protocols.universe import universe_from_dict
+from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.service.thinned import Thinned
 
 

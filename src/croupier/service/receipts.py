@@ -1,4 +1,4 @@
-"""What a shuffler signs of a batch that it releases, and how anyone checks it."""
+"""What a front signs of a batch that it releases, and how anyone checks it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import Configuration
-from croupier.client.offer import Batch
-from croupier.client.sealing import SUITES
-from croupier.client.signing import Statement, to_text
-from croupier.client.wire import Reporting
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Batch
+from croupier.messages.sealing import SUITES
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import Reporting
 from croupier.protocols import HistogramMechanism
 
 
 class BadRelease(CroupierError):
-    """A release that no honest shuffler hands out."""
+    """A release that no honest front hands out."""
 
 
 def check_receipt(receipt: Statement, pinned: Configuration, batch: Batch) -> dict[str, Any]:
-    """A release is what the shuffler signed: this batch, exactly its users, exactly their messages and its own."""
-    receipt.check("shuffler", pinned.verify_keys["shuffler"])
+    """A release is what the front signed: this batch, exactly its users, exactly their messages and its own."""
+    receipt.check("front", pinned.verify_keys["front"])
     body = receipt.body
     users, shape = batch.mechanism.users, batch.shape
     due = {

@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client.signing import VERSION, Statement, from_text, to_text
-from croupier.protocols.mechanism import canonical
+from croupier.messages.signing import VERSION, Statement, from_text, to_text
+from croupier.protocols.sums.mechanism import canonical
 
 LABEL = b"croupier/2 record\0"
 LONGEST_LINE = 2**24

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from croupier.client.sealing import SUITES
+from croupier.messages.sealing import SUITES
 
 Schema = dict[str, Any]
 
@@ -81,7 +81,7 @@ PARTICIPATION = fields(
     values=optional(ANY),
     smallest=COUNT,
     front_noise=FLAG,
-    servers=optional(fields(analyzer=TEXT, shuffler=TEXT)),
+    servers=optional(fields(analyzer=TEXT, front=TEXT)),
     admission=optional(ADMISSION),
     reports=array(
         fields(arm=optional(COUNT), batches=array(_SAMPLE), upload_bytes=COUNT, sample_upload=TEXT),

@@ -13,27 +13,27 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
-from croupier.client.configuration import ADMISSIONS, Admission
 from croupier.client.limits import on_this_machine
-from croupier.client.sealing import DEFAULT_SUITE, SUITES
+from croupier.messages.configuration import ADMISSIONS, Admission
+from croupier.messages.sealing import DEFAULT_SUITE, SUITES
 from croupier.service.keys import public_key
 
-S = TypeVar("S", "ShufflerSettings", "AnalyzerSettings")
+S = TypeVar("S", "FrontSettings", "AnalyzerSettings")
 
 KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 """What a setting of each type is called."""
 
 
 @dataclass(frozen=True)
-class ShufflerSettings:
-    """The shuffler's settings.
+class FrontSettings:
+    """The front's settings.
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
     turns as a batch has users are given out, and `spare` more; a turn that is not reported `due_within` seconds is
     given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` has no
     default: `everybody`, or `tickets` of the holder of the public key `issuer`, who must not be the analyzer. Spent
     tokens are remembered `remember` seconds, and no ticket may be valid for longer.
-    `largest_epsilon` and `smallest_batch` are what this shuffler lends
+    `largest_epsilon` and `smallest_batch` are what this front lends
     itself to, and `url` the one address of it that it signs. Uploads are written in groups of up to `group_size`, or
     what came in `group_seconds`; `openers` processes open, check and write them, for each worker (0: the worker itself
     does). No more than `queue` requests wait. Pages of the web sites in `origins` may be clients. `plain_http` says
@@ -100,19 +100,19 @@ class ShufflerSettings:
 class AnalyzerSettings:
     """The analyzer's settings.
 
-    `bearer` is the file with the secret that it shows the shuffler; `admin` the one that operators show, or `sha256:`
-    and its hash. `url` and `shuffler` are the addresses that clients use; `shuffler_internal` is its own way there.
+    `bearer` is the file with the secret that it shows the front; `admin` the one that operators show, or `sha256:`
+    and its hash. `url` and `front` are the addresses that clients use; `front_internal` is its own way there.
     Pages of the web sites in `origins` may be clients. `plain_http` says that somebody else, such as a proxy, encrypts
-    what comes from beyond this machine and what goes to the shuffler.
+    what comes from beyond this machine and what goes to the front.
     """
 
     keys: str
     store: str
     bearer: str
     admin: str
-    shuffler: str
+    front: str
     url: str = ""
-    shuffler_internal: str = ""
+    front_internal: str = ""
     listen: str = "127.0.0.1:8400"
     openers: int = 1
     poll: float = 0.05
@@ -129,9 +129,9 @@ class AnalyzerSettings:
         one_of("suite", self.suite, tuple(SUITES))
         store_url(self.store)
         _secret("admin", self.admin)
-        if not self.shuffler:
-            raise InvalidParameter("shuffler", self.shuffler, "an http or https address")
-        for name in ("shuffler", "url", "shuffler_internal"):
+        if not self.front:
+            raise InvalidParameter("front", self.front, "an http or https address")
+        for name in ("front", "url", "front_internal"):
             _web_address(name, getattr(self, name))
         origins_of(self.origins)
         _tls(self.certificate, self.certificate_key)
@@ -147,7 +147,7 @@ class AnalyzerSettings:
 def read(
     kind: type[S], prefix: str, path: str | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> S:
-    """Put settings together: the file, then variables as CROUPIER_SHUFFLER_STORE, then what was given."""
+    """Put settings together: the file, then variables as CROUPIER_FRONT_STORE, then what was given."""
     values: dict[str, Any] = read_toml(path) if path else {}
     hints = typing.get_type_hints(kind)
     known = {field.name for field in fields(kind)}
@@ -208,7 +208,7 @@ def origins_of(text: str) -> list[str]:
     return found
 
 
-def admission_of(settings: ShufflerSettings) -> Admission:
+def admission_of(settings: FrontSettings) -> Admission:
     """Who may take part, as it is signed."""
     one_of("admission", settings.admission, ADMISSIONS)
     return Admission(settings.admission, public_key("issuer", settings.issuer) if settings.issuer else None)
@@ -234,7 +234,7 @@ def _typed(name: str, text: str, kind: type) -> Any:
         raise InvalidParameter(name, text, KINDS[kind]) from None
 
 
-def _public(settings: ShufflerSettings | AnalyzerSettings) -> str:
+def _public(settings: FrontSettings | AnalyzerSettings) -> str:
     scheme = "https" if settings.certificate else "http"
     return (settings.url or f"{scheme}://{settings.listen}").rstrip("/")
 
@@ -244,7 +244,7 @@ def _web_address(name: str, value: str) -> None:
         raise InvalidParameter(name, value, "an http or https address")
 
 
-def _listens_in_private(settings: ShufflerSettings | AnalyzerSettings) -> None:
+def _listens_in_private(settings: FrontSettings | AnalyzerSettings) -> None:
     if not (on_this_machine(f"http://{settings.listen}") or settings.certificate or settings.plain_http):
         raise InvalidParameter(
             "listen",
@@ -255,8 +255,8 @@ def _listens_in_private(settings: ShufflerSettings | AnalyzerSettings) -> None:
 
 
 def _asks_in_private(settings: AnalyzerSettings) -> None:
-    """The secret that the analyzer shows the shuffler must not be read on its way."""
-    name = "shuffler_internal" if settings.shuffler_internal else "shuffler"
+    """The secret that the analyzer shows the front must not be read on its way."""
+    name = "front_internal" if settings.front_internal else "front"
     url = getattr(settings, name)
     if not (url.startswith("https://") or on_this_machine(url) or settings.plain_http):
         raise InvalidParameter(

@@ -1,9 +1,9 @@
 """Tickets: how a third party that knows people admits each of them once, without the analyzer having a say.
 
-An issuer, such as an app's login server, signs tickets with its own key; a shuffler that is told the issuer's public
+An issuer, such as an app's login server, signs tickets with its own key; a front that is told the issuer's public
 key gives turns to ticket holders only. The token of a turn is named by its ticket, so that one ticket is one report in
 an experiment however often its holder asks for a turn. Tickets expire at the end of a day (UTC), so that all those of a
-day look alike: a shuffler and an issuer who compare notes do not learn who got one at which second.
+day look alike: a front and an issuer who compare notes do not learn who got one at which second.
 """
 
 from __future__ import annotations

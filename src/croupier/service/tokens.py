@@ -1,4 +1,4 @@
-"""One-time tokens: the shuffler's own word that somebody was given this turn. It keeps none until one is spent."""
+"""One-time tokens: the front's own word that somebody was given this turn. It keeps none until one is spent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKEN = struct.Struct(">16sQ32s")
 
 
 def issue(key: bytes, experiment: str, offer: int, expires: int, ticket: bytes | None = None) -> bytes:
-    """A token for one turn: an id, when it expires, and the shuffler's seal on both.
+    """A token for one turn: an id, when it expires, and the front's seal on both.
 
     The id is random, or follows from a ticket: then all tokens of that ticket are spent together.
 

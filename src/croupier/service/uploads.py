@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from croupier.service.front import Front
 from croupier.service.problems import Problem
-from croupier.service.shuffler import Shuffler
 
 
 class Uploads:
@@ -15,8 +15,8 @@ class Uploads:
     its own. So the store is asked only about what is not known yet, such as an offer that another worker opened.
     """
 
-    def __init__(self, shuffler: Shuffler) -> None:
-        self._shuffler = shuffler
+    def __init__(self, front: Front) -> None:
+        self._front = front
         self._longest: dict[str, int] = {}
         self._configurations: set[tuple[str, bytes]] = set()
 
@@ -24,7 +24,7 @@ class Uploads:
         """How long an upload may be: as long as those of any offer, open or not, so that a late one is told so."""
         known = self._longest.get(name, 0)
         if announced is None or announced > known:
-            found = await asyncio.to_thread(self._shuffler.store.longest_upload, name)
+            found = await asyncio.to_thread(self._front.store.longest_upload, name)
             if found is None:
                 raise Problem("unknown-experiment")
             if not found:
@@ -34,9 +34,9 @@ class Uploads:
 
     async def check(self, name: str, begin: bytes) -> None:
         """Refuse an upload by its first bytes: another version, key or configuration than there is."""
-        envelope, _ = self._shuffler.job(name, begin)
+        envelope, _ = self._front.job(name, begin)
         known = (name, envelope.configuration)
         if known not in self._configurations:
-            if await asyncio.to_thread(self._shuffler.store.configuration, *known) is None:
+            if await asyncio.to_thread(self._front.store.configuration, *known) is None:
                 raise Problem("unopenable-report", "no such configuration")
             self._configurations.add(known)

@@ -1,6 +1,6 @@
 """Check a public transcript from the first line to the last: who signed what, every decision, every batch, the privacy.
 
-Every line must hold the hash of the line before and the analyzer's signature, and the heads that the shuffler has
+Every line must hold the hash of the line before and the analyzer's signature, and the heads that the front has
 countersigned must be those of the lines that they name. The program is run again on the released numbers; each offer
 must be the one that it wants at that point. What no transcript can show is that a released number is what the messages
 said: only the analyzer saw them.
@@ -15,9 +15,9 @@ from typing import IO, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from croupier.checks import CroupierError, integer
-from croupier.client.configuration import Configuration
-from croupier.client.offer import Batch, Offer
-from croupier.client.signing import Statement, from_text, to_text
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.signing import Statement, from_text, to_text
 from croupier.service import records
 from croupier.service.programs import Program, program
 from croupier.service.receipts import check_decoded, check_receipt
@@ -54,7 +54,7 @@ class Verdict:
     smallest: int = 0
     finished: bool = False
     countersigned: int = 0
-    """How many records, from the first on, the shuffler has countersigned."""
+    """How many records, from the first on, the front has countersigned."""
     signers: dict[str, str] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     hashes: list[bytes] = field(default_factory=list)
@@ -76,15 +76,15 @@ class Verdict:
         return self.hashes.index(head)
 
     def check_head(self, statement: Statement) -> int:
-        """Refuse a transcript that is not the log whose head the shuffler has countersigned; returns its number."""
-        statement.check("shuffler", from_text("key", self.signers["shuffler"]))
+        """Refuse a transcript that is not the log whose head the front has countersigned; returns its number."""
+        statement.check("front", from_text("key", self.signers["front"]))
         head = Head.from_statement(statement, self.experiment)
         if head.number >= self.records:
             raise BadTranscript(
                 f"record {head.number} was countersigned, and this transcript has {self.records} records"
             )
         if self.hashes[head.number] != head.hash:
-            raise BadTranscript(f"the shuffler has countersigned another record {head.number} than the one in here")
+            raise BadTranscript(f"the front has countersigned another record {head.number} than the one in here")
         return head.number
 
     def to_dict(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class _Check:
         """Before it pulled, the analyzer showed its log: as far as the pull before, at least, and as it is here."""
         number = self.verdict.check_head(Statement.from_dict("head", record["witness"]))
         if number < self.last_pull:
-            raise CroupierError(f"the shuffler was shown record {number}, and record {self.last_pull} is due")
+            raise CroupierError(f"the front was shown record {number}, and record {self.last_pull} is due")
         self.last_pull, self.verdict.countersigned = record["number"], number + 1
 
     def expired(self, record: dict[str, Any]) -> None:

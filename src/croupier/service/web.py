@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from croupier.checks import CroupierError
-from croupier.client.configuration import NAME
+from croupier.messages.configuration import NAME
 from croupier.service import logs
 from croupier.service.keys import bearer, bearer_hash, bearer_matches
 from croupier.service.meters import Meters

@@ -12,7 +12,7 @@ import numpy as np
 
 from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
 from croupier.bandits.catalogue import Request
-from croupier.bandits.confidence import Floats
+from croupier.bandits.chernoff import Floats
 from croupier.bandits.elimination import EVERYONE
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import InvalidParameter, positive

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from croupier.checks import InvalidParameter, between, integer
 from croupier.continual import Counter, CounterPlan, prefixes
 from croupier.noise import Source
-from croupier.protocols.values import encode
+from croupier.protocols.sums.values import encode
 
 Floats = NDArray[np.float64]
 

@@ -44,7 +44,7 @@ TOPIC_WEIGHT = 0.5
 def ratings_from_letor(
     path: Anywhere, *, arms: int = 50, seed: int = 0, max_rows: int | None = None, progress: Progress | None = None
 ) -> Ratings:
-    """Cluster rated items by k-means into arms that replay their clusters' ratings (003 section 7).
+    """Cluster rated items by k-means into arms that replay their clusters' ratings ([CZ23] section 7).
 
     A line is `2 qid:10 1:0.03 2:0.5 # comment`: a relevance label, features from number 1 up, absent ones zero. Labels
     are divided by the largest one read; features are standardised. `progress` is told which part more is done.

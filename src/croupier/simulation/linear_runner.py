@@ -176,7 +176,7 @@ MODELS: dict[str, Model] = {
     "sequential": _sequential,
     "local": _local,
 }
-"""Without privacy; Shariff-Sheffet; 002 Alg. 4; Chowdhury-Zhou; Zheng et al."""
+"""Without privacy; Shariff-Sheffet; [TKMS23] Alg. 4; Chowdhury-Zhou; Zheng et al."""
 
 
 @dataclass(frozen=True, eq=False)

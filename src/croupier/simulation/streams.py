@@ -1,4 +1,4 @@
-"""Streams of values to count: coin tosses, constants, the hard ones of 002 section 4, and files."""
+"""Streams of values to count: coin tosses, constants, the hard ones of [TKMS23] section 4, and files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bernoulli_stream(users: int, rate: float, seed: int) -> Floats:
 
 
 def repetitions(users: int, shufflers: int, epsilon: float) -> int:
-    """How often a bit repeats (002 section 4): ½ n^{1/(2k+1)} c^{2k/(2k+1)} with c = e^ε/(e^{2ε} + 1)."""
+    """How often a bit repeats ([TKMS23] section 4): ½ n^{1/(2k+1)} c^{2k/(2k+1)} with c = e^ε/(e^{2ε} + 1)."""
     secrecy = math.exp(-float(positive("epsilon", epsilon))) / (1.0 + math.exp(-2.0 * epsilon))
     power = 1.0 / (2 * integer("shufflers", shufflers, 1) + 1)
     return max(1, int(0.5 + 0.5 * float(integer("users", users, 1)) ** power * secrecy ** (2 * shufflers * power)))
@@ -32,8 +32,8 @@ def repetitions(users: int, shufflers: int, epsilon: float) -> int:
 def hard_stream(users: int, shufflers: int, epsilon: float, seed: int) -> Floats:
     """A draw of Δ_{n,k}: at most `repetitions` equal bits, then in turn one fair bit, and one fair bit repeated.
 
-    On such a stream no mechanism with k shufflers errs by less than about `repetitions` (002 Theorem 4.1): single bits
-    hide behind noise, and repeated ones pile up while a batch is open.
+    On such a stream no mechanism with k shufflers errs by less than about `repetitions` ([TKMS23] Theorem 4.1): single
+    bits hide behind noise, and repeated ones pile up while a batch is open.
 
     >>> repetitions(10**6, 1, 1.0)
     24

@@ -23,7 +23,7 @@ from croupier import __version__
 from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
 from croupier.protocols import protocol
-from croupier.protocols.protocol import CONSTANTS
+from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.engines import ENGINES, Store
 from croupier.simulation.runner import simulate

@@ -141,7 +141,7 @@ def normalised(law: Floats) -> Floats:
 
 
 class ClippedGaussian(Levelled):
-    """A normal reward around a centre, moved to the nearer end when it leaves [0, 1] (003 section 7).
+    """A normal reward around a centre, moved to the nearer end when it leaves [0, 1] ([CZ23] section 7).
 
     The mean of a clipped arm is not its centre, and regret is told with the true means.
     """
@@ -243,7 +243,7 @@ class Ratings(Levelled):
 
 
 def uniform_means(arms: int, instances: int, low: float, high: float, generator: np.random.Generator) -> Floats:
-    """Instances whose means are drawn uniformly: [.25, .75] is 003's easy world, [.45, .55] its hard one."""
+    """Instances whose means are drawn uniformly: [.25, .75] is [CZ23]'s easy world, [.45, .55] its hard one."""
     return generator.uniform(low, high, (instances, arms))
 
 

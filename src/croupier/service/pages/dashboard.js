@@ -109,7 +109,7 @@ function privacy(state) {
     ["Spent, all turns", `${counted(state.accepted, "report")}, each charged to its own sender; one person's cost never adds to another's`],
     ["Who is one unit", p.unit],
     ["What one unit can spend", most],
-    ["It holds if", `The two servers do not work together, the shuffler follows the protocol, and ${percent(p.honest_fraction)} or more of every batch add their noise. Where the shuffler adds noise of its own, that is enough against the analyzer. No batch has fewer than ${counted(state.smallest, "person", "people")}.`],
+    ["It holds if", `The two servers do not work together, the front follows the protocol, and ${percent(p.honest_fraction)} or more of every batch add their noise. Where the front adds noise of its own, that is enough against the analyzer. No batch has fewer than ${counted(state.smallest, "person", "people")}.`],
   ]), element("p", {}, element("a", { href: `/participate/${state.experiment}` }, "What a participant sends, and what is not promised"))];
 }
 

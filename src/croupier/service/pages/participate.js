@@ -32,20 +32,20 @@ function cards(body) {
     card("What leaves your device", "Your answer with random noise, split into sealed messages. The noise is added on your device, before anything is sent.",
       "Always the same number of bytes, whatever you answered.", "No name and no account is in it.",
       `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),
-    card("What nobody learns", "Your answer. The shuffler cannot open it, and the analyzer sees it only with noise, mixed with the answers of everybody else in the batch.",
+    card("What nobody learns", "Your answer. The front cannot open it, and the analyzer sees it only with noise, mixed with the answers of everybody else in the batch.",
       "Who sent what. Messages lose their senders and their order before they are opened.",
       body.front_noise
-        ? "The shuffler adds noise of its own, enough to hide you even if everybody else in your batch works for the analyzer."
-        : "The shuffler adds no noise of its own: if everybody else in your batch worked for the analyzer, your answer would show.",
+        ? "The front adds noise of its own, enough to hide you even if everybody else in your batch works for the analyzer."
+        : "The front adds no noise of its own: if everybody else in your batch worked for the analyzer, your answer would show.",
       "This holds while the two servers do not work together."),
-    card("What each server learns", `The shuffler: that you reported${body.arms.length ? ", when, and which version you were shown" : ", and when"}. It cannot open the messages.`,
+    card("What each server learns", `The front: that you reported${body.arms.length ? ", when, and which version you were shown" : ", and when"}. It cannot open the messages.`,
       "The analyzer: sums with noise, of a whole batch at a time."),
     card("Who takes part", body.admission?.kind === "tickets"
       ? "People to whom an issuer gave a ticket. The issuer must not be the analyzer."
       : "Everybody who wants to.",
       "A later revision cannot change any of this: your device would refuse it."),
-    card("What is not promised", "Protection if both servers work together, or if the shuffler breaks the rules, such as by replacing other people's messages.",
-      `Protection against the shuffler if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the shuffler does.`,
+    card("What is not promised", "Protection if both servers work together, or if the front breaks the rules, such as by replacing other people's messages.",
+      `Protection against the front if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the front does.`,
       "A hidden network address: servers see it while a device is connected, but do not write it down.",
       `Anything beyond ${p.unit}: someone with two of those counts twice.`));
 }
@@ -75,7 +75,7 @@ function page(body) {
     element("p", { class: "soft" }, body.title),
     force(body), cards(body),
     element("h2", {}, "The exact bytes"),
-    element("p", { class: "soft" }, "A sample, in hexadecimal, made just now like a real report but with a token that no shuffler takes."),
+    element("p", { class: "soft" }, "A sample, in hexadecimal, made just now like a real report but with a token that no front takes."),
     first ? bytes(first, body) : element("p", {}, "There is none: no batch is open right now."),
     others.length ? element("details", {}, element("summary", {}, `The same for ${counted(others.length, "other open batch", "other open batches")}`), others.map((one) => bytes(one, body))) : "");
 }

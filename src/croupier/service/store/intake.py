@@ -1,4 +1,4 @@
-"""How reports get into the shuffler's store: in groups, one transaction a group, mixed before they are written.
+"""How reports get into the front's store: in groups, one transaction a group, mixed before they are written.
 
 Sealed messages lie in *pools*: one row holds the messages of many reports in a random order under a random key, so the
 store knows neither who sent a message, nor when, nor which messages came together. A pool is encrypted each time that
@@ -20,7 +20,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from croupier.noise import Source
-from croupier.service.mixing import mixed
+from croupier.service.shuffling import mixed
 from croupier.service.store.database import Database
 from croupier.service.store.schema import BATCHES, ISSUED, OFFERS, POOLS, SPENT, TOTALS, Arrival, pool_place
 from croupier.service.store.vault import Vault

@@ -1,4 +1,4 @@
-"""The shuffler's tables, and the values that go in and out of them."""
+"""The front's tables, and the values that go in and out of them."""
 
 from __future__ import annotations
 

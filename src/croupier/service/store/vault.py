@@ -1,4 +1,4 @@
-"""What lies in the shuffler's store is unreadable without a key that is not in the store.
+"""What lies in the front's store is unreadable without a key that is not in the store.
 
 A database keeps more than its tables: logs, dead rows, replicas and backups hold every state in the order it was
 written. So messages are written encrypted, and what was spent is written as keyed marks: whoever has all of that, and

@@ -1,0 +1,253 @@
+"""What an experiment says of itself in public, signed by both servers.
+
+A `Configuration` is the whole promise: arms, program, mechanism, privacy, who is admitted, keys, addresses. An offer
+that it does not cover is refused by the front, by the client and by whoever verifies the transcript.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.messages.offer import Batch, Offer, recipe_of
+from croupier.messages.sealing import SUITES, check_public, seal
+from croupier.messages.signing import SERVERS, VERSION, Statement, from_text, read_version, to_text
+from croupier.messages.wire import Reporting, message_info, shape
+from croupier.protocols import Ball, Mechanism
+from croupier.protocols.sums.mechanism import canonical
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+PROGRAMS = ("bandit", "counter", "histogram")
+PROMISED = ("program", "recipe", "privacy", "admission")
+"""The parts of a configuration that stay as they were first signed."""
+
+
+class BrokenPromise(CroupierError):
+    """A later revision of an experiment that promises something else."""
+
+
+class NotCovered(CroupierError):
+    """An offer that goes beyond what the signed configuration promises."""
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The promise to one user for one turn, and for whom and how long it is counted.
+
+    `unit` says in words who "a user" is; `period` is how many seconds the user's own ledger covers before it renews.
+    """
+
+    epsilon: float
+    delta: float
+    honest_fraction: float
+    unit: str
+    period: int
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, "[)")
+        between("honest_fraction", self.honest_fraction, 0, 1, "(]")
+        integer("period", self.period, 1)
+        if not isinstance(self.unit, str):
+            raise InvalidParameter("unit", self.unit, "words that say who a user is")
+
+
+@dataclass(frozen=True)
+class ServerKeys:
+    """One server's public keys: what is sealed to it, and what checks its signatures."""
+
+    seal: bytes
+    verify: bytes
+
+    def to_dict(self) -> dict[str, str]:
+        return {"seal": to_text(self.seal), "verify": to_text(self.verify)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ServerKeys:
+        keys = cls(from_text("seal", data["seal"]), from_text("verify", data["verify"]))
+        if len(keys.verify) != 32:
+            raise InvalidParameter("verify", data["verify"], "an Ed25519 public key of 32 bytes")
+        return keys
+
+
+@dataclass(frozen=True)
+class Admission:
+    """Whom the front lets take part: everybody, or who shows a ticket of the holder of this Ed25519 key."""
+
+    kind: str
+    issuer: bytes | None = None
+
+    def __post_init__(self) -> None:
+        one_of("admission", self.kind, ADMISSIONS)
+        if (self.kind == "tickets") != (self.issuer is not None):
+            raise InvalidParameter("issuer", self.issuer, "the issuer's key with tickets, and left out otherwise")
+        if self.issuer is not None and len(self.issuer) != 32:
+            raise InvalidParameter("issuer", to_text(self.issuer), "an Ed25519 public key of 32 bytes")
+
+    def to_dict(self) -> dict[str, str]:
+        return {"kind": self.kind} | ({} if self.issuer is None else {"issuer": to_text(self.issuer)})
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Admission:
+        body = dict(data)
+        if "issuer" in body:
+            body["issuer"] = from_text("issuer", body["issuer"])
+        return cls(**body)
+
+
+ADMISSIONS = ("everybody", "tickets")
+EVERYBODY = Admission("everybody")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One revision of an experiment's public configuration.
+
+    `recipe` says what every mechanism must be: its protocol, constants and values, the smallest batch, and whether the
+    front adds a whole noise of its own. A later revision may change the title, the keys, the addresses and add arms,
+    and nothing of the `promise`.
+    """
+
+    experiment: str
+    revision: int
+    title: str
+    arms: tuple[str, ...]
+    program: dict[str, Any]
+    recipe: dict[str, Any]
+    privacy: Privacy
+    admission: Admission
+    suite: str
+    keys: dict[str, ServerKeys]
+    urls: dict[str, str]
+
+    def __post_init__(self) -> None:
+        check_name(self.experiment)
+        integer("revision", self.revision, 0, 2**31 - 1)
+        one_of("program", str(self.program.get("kind")), PROGRAMS)
+        one_of("suite", self.suite, tuple(SUITES))
+        for server in SERVERS:
+            check_public(self.suite, self.keys[server].seal)
+            if not isinstance(self.urls[server], str) or not re.match(r"https?://", self.urls[server]):
+                raise InvalidParameter(f"{server} url", self.urls[server], "an http or https address")
+        if not isinstance(self.title, str) or not all(isinstance(arm, str) for arm in self.arms):
+            raise InvalidParameter("arms", self.arms, "names")
+        integer("smallest", self.recipe["smallest"], 1)
+        if not isinstance(self.recipe["front_noise"], bool):
+            raise InvalidParameter("front_noise", self.recipe["front_noise"], "true or false")
+        if self.admission.issuer == self.keys["analyzer"].verify:
+            raise InvalidParameter("issuer", "the analyzer's own key", "another party's: it could admit whom it likes")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "experiment": self.experiment,
+            "revision": self.revision,
+            "title": self.title,
+            "arms": list(self.arms),
+            "program": self.program,
+            "recipe": self.recipe,
+            "privacy": asdict(self.privacy),
+            "admission": self.admission.to_dict(),
+            "suite": self.suite,
+            "keys": {server: self.keys[server].to_dict() for server in SERVERS},
+            "urls": {server: self.urls[server] for server in SERVERS},
+        }
+
+    def statement(self) -> Statement:
+        """The configuration as a statement to be signed."""
+        return Statement.of("configuration", self.to_dict())
+
+    @cached_property
+    def promise(self) -> str:
+        """What no later revision may change, as text: the program, the recipe, the privacy, who is admitted."""
+        return canonical({key: self.to_dict()[key] for key in PROMISED})
+
+    def check_promise(self, promised: str) -> None:
+        """Refuse a revision that promises something else than was promised before."""
+        if self.promise != promised:
+            raise BrokenPromise(
+                f"{self.experiment} promises something else than before: {difference(promised, self.promise)}"
+            )
+
+    @property
+    def verify_keys(self) -> dict[str, bytes]:
+        return {server: keys.verify for server, keys in self.keys.items()}
+
+    @classmethod
+    def from_text(cls, text: str) -> Configuration:
+        """Read a configuration's body; anything unknown, missing or inconsistent is refused."""
+        return _read_configuration(text)
+
+    def check(self, offer: Offer) -> None:
+        """Refuse an offer that goes beyond this configuration: an active server must not get more than was signed."""
+        if offer.experiment != self.experiment:
+            raise NotCovered(f"an offer of {offer.experiment!r} under the configuration of {self.experiment!r}")
+        if offer.arm not in (range(len(self.arms)) if self.arms else (None,)):
+            raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
+        for batch in offer.batches:
+            self._check_mechanism(batch.mechanism)
+        found = offer.delta(self.privacy.epsilon)
+        if found > self.privacy.delta * (1.0 + 1e-8):
+            raise NotCovered(
+                f"a turn would cost δ = {found:.3g} at ε = {self.privacy.epsilon:g}, "
+                f"and {self.privacy.delta:.3g} is promised"
+            )
+
+    def _check_mechanism(self, mechanism: Reporting) -> None:
+        if isinstance(mechanism, Mechanism) and isinstance(mechanism.values, Ball):
+            raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
+        for key, found in recipe_of(mechanism).items():
+            if found != self.recipe.get(key):
+                raise NotCovered(f"{key} of the batch is {found}, and {self.recipe.get(key)} was signed")
+        if mechanism.users < self.recipe["smallest"]:
+            raise NotCovered(f"a batch of {mechanism.users}, and the smallest is {self.recipe['smallest']}")
+        most = math.ceil(self.privacy.honest_fraction * mechanism.users - 1e-9)
+        if mechanism.honest > max(1, most):
+            raise NotCovered(f"privacy would rest on {mechanism.honest} honest users of {mechanism.users}")
+        shape(mechanism)
+
+
+def seal_slots(experiment: str, batch: Batch, pinned: Configuration, opened: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Slots sealed to the analyzer under what their batch is pinned to: a user's own, or the front's noise."""
+    info, key = message_info(experiment, batch.pin, batch.hash), pinned.keys["analyzer"].seal
+    return tuple(seal(pinned.suite, key, slot, info) for slot in opened)
+
+
+def difference(before: str, after: str) -> str:
+    """The first thing that differs between two JSON objects, as `privacy.epsilon was 1.0, and is 2.0`."""
+    was, now, path = json.loads(before), json.loads(after), []
+    while isinstance(was, dict) and isinstance(now, dict):
+        # As they are written: 1 and 1.0 are equal and their texts are not; null is not nothing.
+        key = next(key for key in sorted({*was, *now}) if repr(was.get(key, ...)) != repr(now.get(key, ...)))
+        path.append(key)
+        was, now = was.get(key), now.get(key)
+    return f"{'.'.join(path)} was {was!r}, and is {now!r}"
+
+
+def check_name(name: object) -> str:
+    """An experiment's name: short, lower case, safe in an address."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidParameter("experiment", name, "1 to 63 small letters, digits and hyphens")
+    return name
+
+
+@lru_cache(maxsize=256)
+def _read_configuration(text: str) -> Configuration:
+    body = read_version("configuration", text)
+    try:
+        return Configuration(
+            **body
+            | {
+                "arms": tuple(body["arms"]),
+                "privacy": Privacy(**body["privacy"]),
+                "admission": Admission.from_dict(body["admission"]),
+                "keys": {server: ServerKeys.from_dict(body["keys"][server]) for server in SERVERS},
+            }
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidParameter("configuration", text[:60], f"version {VERSION} of one ({error!r})") from None

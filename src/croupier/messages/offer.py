@@ -1,0 +1,165 @@
+"""One turn that a user can take: an arm, and the batches that the report goes to, as both servers sign it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.messages.signing import VERSION, Statement, from_text, read_object, read_version, to_text
+from croupier.messages.wire import Reporting, Shape, capped_loss, shape
+from croupier.noise.serial import noise_from_dict
+from croupier.privacy import Loss
+from croupier.protocols import HistogramMechanism, Mechanism
+
+MOST_USERS = 10**12
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of an offer: its number, and how its reports are made, as text that nobody has to make again.
+
+    `pin` is the hash of the configuration that it was first opened under. All its messages are sealed to that
+    configuration's key, whatever was revised since, so nothing tells those of one revision from another's.
+    """
+
+    number: int
+    pin: bytes
+    text: str
+
+    @classmethod
+    def of(cls, number: int, pin: bytes, mechanism: Reporting) -> Batch:
+        return cls(number, pin, mechanism.to_json())
+
+    @cached_property
+    def mechanism(self) -> Reporting:
+        return _mechanism(self.text)
+
+    @property
+    def shape(self) -> Shape:
+        return shape(self.mechanism)
+
+    @cached_property
+    def hash(self) -> bytes:
+        """What messages to this batch are bound to: SHA-256 of its number, its pin and the mechanism's text."""
+        said = b"croupier/2 batch\0" + self.number.to_bytes(4, "big") + self.pin + self.text.encode()
+        return hashlib.sha256(said).digest()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"number": self.number, "configuration": to_text(self.pin), "mechanism": self.text}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One turn: what to play, and the batches that the report goes to, all of them or none."""
+
+    experiment: str
+    configuration: bytes
+    number: int
+    arm: int | None
+    batches: tuple[Batch, ...]
+
+    def __post_init__(self) -> None:
+        integer("offer", self.number, 0, 2**32 - 1)
+        if not 1 <= len(self.batches) <= 64:
+            raise InvalidParameter("batches", len(self.batches), "1 to 64 batches")
+        for batch in self.batches:
+            integer("batch", batch.number, 0, 2**32 - 1)
+            if len(batch.pin) != 32:
+                raise InvalidParameter("configuration", to_text(batch.pin), "a hash of 32 bytes")
+        if len({batch.number for batch in self.batches}) < len(self.batches):
+            raise InvalidParameter("batches", [batch.number for batch in self.batches], "different ones")
+        if self.arm is not None:
+            integer("arm", self.arm, 0)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The exact loss of a turn: the batches' mechanisms composed, as they are sent."""
+        return _loss(tuple(batch.mechanism for batch in self.batches))
+
+    def delta(self, epsilon: float) -> float:
+        """The exact δ of a turn at this ε."""
+        return _delta(tuple(batch.mechanism for batch in self.batches), epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "experiment": self.experiment,
+            "configuration": to_text(self.configuration),
+            "offer": self.number,
+            "arm": self.arm,
+            "batches": [batch.to_dict() for batch in self.batches],
+        }
+
+    def statement(self) -> Statement:
+        """The offer as a statement to be signed."""
+        return Statement.of("offer", self.to_dict())
+
+    @classmethod
+    def from_text(cls, text: str) -> Offer:
+        """Read an offer's body, or refuse it."""
+        return _read_offer(text)
+
+
+def configuration_of(statement: Statement) -> bytes:
+    """The hash of the configuration that an offer is made under, before anything else of the offer is read."""
+    return from_text("configuration", statement.body.get("configuration"))
+
+
+def _loss(mechanisms: tuple[Reporting, ...]) -> Loss:
+    return Loss.total(capped_loss(mechanism) for mechanism in mechanisms)
+
+
+@lru_cache(maxsize=1024)
+def _delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
+    # Once for all turns that are alike, of which a log holds many.
+    return _loss(mechanisms).delta(epsilon)
+
+
+@lru_cache(maxsize=1024)
+def recipe_of(mechanism: Reporting) -> dict[str, Any]:
+    """What all mechanisms of an experiment have in common, whatever the size of their batch."""
+    body = mechanism.to_dict()
+    if isinstance(mechanism, Mechanism):
+        recipe = {key: body[key] for key in ("protocol", "constants", "values", "side")}
+    else:
+        ballot = {key: body["ballot"].get(key) for key in ("kind", "side")}
+        recipe = {key: body[key] for key in ("kind", "model", "constants", "universe")} | {"ballot": ballot}
+    return recipe | {"front_noise": mechanism.front_shares > 0}
+
+
+@lru_cache(maxsize=1024)
+def _read_offer(text: str) -> Offer:
+    body = read_version("offer", text)
+    try:
+        batches = tuple(
+            Batch(one["number"], from_text("configuration", one["configuration"]), one["mechanism"])
+            for one in body["batches"]
+        )
+        for batch in batches:
+            shape(batch.mechanism)
+        return Offer(body["experiment"], from_text("hash", body["configuration"]), body["offer"], body["arm"], batches)
+    except CroupierError:
+        raise
+    except (KeyError, TypeError, AttributeError, ArithmeticError, ValueError, MemoryError) as error:
+        raise InvalidParameter("offer", text[:60], f"version {VERSION} of one ({error!r})") from None
+
+
+@lru_cache(maxsize=1024)
+def _mechanism(text: str) -> Reporting:
+    # One object a mechanism, so that its loss is computed once however many offers name it.
+    body = read_object("mechanism", text)
+    _check_affordable(body)
+    kind = HistogramMechanism if body.get("kind") == "HistogramMechanism" else Mechanism
+    return kind.from_json(text)
+
+
+def _check_affordable(mechanism: dict[str, Any]) -> None:
+    """Refuse noise that would take a device's time and memory, before any table is made."""
+    body = mechanism.get("ballot", mechanism)
+    if isinstance(body, dict) and isinstance(body.get("share"), dict):
+        share, users = noise_from_dict(body["share"]), integer("users", body.get("users"), 1, MOST_USERS)
+        if not share.times(2 * users).affordable:
+            raise InvalidParameter("share", str(share), f"noise that {users} devices can compute with")

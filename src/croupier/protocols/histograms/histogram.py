@@ -1,0 +1,225 @@
+"""Histograms: how many users hold each item of a public universe, in the shuffle, local and central models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from croupier.checks import InvalidParameter, integer
+from croupier.noise import Source
+from croupier.privacy import Guarantee
+from croupier.protocols.histograms.oracles import Floats, Integers, Progress, Reports, Tally
+from croupier.protocols.histograms.planned import Planned
+from croupier.protocols.histograms.target import Target
+from croupier.protocols.histograms.universe import Items, Universe, universe_from_dict
+from croupier.protocols.sums.mechanism import VERSION, canonical
+
+
+def histogram(
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    universe: Universe | Iterable[str],
+    model: str = "shuffle",
+    constants: str = "tight",
+    side: str | None = None,
+    honest_fraction: float = 1.0,
+    failure: float = 0.05,
+    minimise: str = "error",
+    front_noise: bool = False,
+) -> Histogram:
+    """A recipe for counting the items of a universe (or of a list, which becomes one).
+
+    In the shuffle model `side` says where counts may err: "over" (never below the truth), "under" (never above it, so
+    an item that nobody holds is exactly 0; a user sends a message for every item) or "both" (certain bounds on either
+    side, by a fixed number of coins). `minimise="messages"` takes the noise of fewest messages instead of least error.
+    `failure` matters to `constants="proof"` only. `front_noise`: the front of a service adds a whole noise of its own.
+
+    >>> from croupier.noise import seeded
+    >>> recipe = histogram(epsilon=1.0, delta=1e-6, universe=("red", "green", "blue"))
+    >>> release = recipe.plan(users=1000).run(["red"] * 700 + ["blue"] * 300, seeded(1))
+    >>> release.winner
+    'red'
+    >>> bool(release.lower(0.05)[0] <= 700 <= release.upper(0.05)[0])
+    True
+    """
+    target = Target(epsilon, delta, model, constants, side, honest_fraction, failure, minimise, front_noise)
+    return Histogram(universe if isinstance(universe, Universe) else Items(tuple(universe)), target)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A privacy target for counting a universe, to be planned for any batch size."""
+
+    universe: Universe
+    target: Target
+
+    def plan(self, users: int) -> HistogramMechanism:
+        """Calibrate for a batch of exactly `users` users.
+
+        `proof` takes its tail bound at the failure probability β/n, as [GKM21] Lemma 37 does.
+        """
+        integer("users", users, 1)
+        target = self.target
+        if target.constants == "proof":
+            target = replace(target, failure=target.failure / users)
+        tally = target.tally(self.universe.size, users)
+        return HistogramMechanism(target.model, target.constants, tally, target.guarantee, self.universe)
+
+
+@dataclass(frozen=True)
+class HistogramMechanism(Planned):
+    """A histogram planned for one batch size: frozen, serializable, with its certificate."""
+
+    universe: Universe
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ballot, Tally) or self.universe.size != self.ballot.size:
+            raise InvalidParameter("universe", self.universe.size, f"{self.ballot.size} items, as the tally counts")
+
+    @property
+    def tally(self) -> Tally:
+        assert isinstance(self.ballot, Tally)
+        return self.ballot
+
+    @property
+    def variance(self) -> float:
+        """What noise adds to one count."""
+        return self.tally.std**2
+
+    def radius(self, failure: float) -> float:
+        """How far any count, cut to [0, users], is from the truth, in all items at once."""
+        return self.tally.radius(failure)
+
+    def randomize(self, item: object, source: Source, *, seat: int | None = None) -> Integers:
+        """A user's item as labelled messages, on their device, which refuses an item outside the universe."""
+        return self._report(self.universe.indices([item]), source, seat)  # type: ignore[arg-type]
+
+    def randomize_all(self, items: ArrayLike | Iterable[object], source: Source) -> Reports:
+        """What every device of a batch sends, in the order of their seats."""
+        indices = self.universe.indices(items)  # type: ignore[arg-type]
+        if indices.shape != (self.users,):
+            raise InvalidParameter("items", len(indices), f"a batch of exactly {self.users} items")
+        return self.ballot.report(indices, source, np.arange(self.users))
+
+    def analyze(self, view: ArrayLike, source: Source | None = None) -> HistogramRelease:
+        """Read a batch's view. In the central models the analyzer draws the noise, and needs `source`."""
+        return HistogramRelease(self, self.tally.decode(np.asarray(view), source))
+
+    def run(
+        self, items: ArrayLike | Iterable[object], source: Source, progress: Progress = lambda part: None
+    ) -> HistogramRelease:
+        """The whole way of a batch: every device reports, the labels are counted, the counts are read."""
+        indices = self.universe.indices(items)  # type: ignore[arg-type]
+        return self.analyze(self._gathered(indices, source, progress), source)
+
+    def simulate(self, counts: ArrayLike, source: Source) -> HistogramRelease:
+        """The same law from the true counts of all items: total noise only (local: every user's response)."""
+        return self.analyze(self._in_law(counts, source), source)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"universe": self.universe.to_dict()}
+
+    @classmethod
+    def from_json(cls, text: str) -> HistogramMechanism:
+        """Read a mechanism back; anything unknown, missing, inconsistent or not private as claimed is refused."""
+        body = cls._read(text)
+        try:
+            return cls(**body | {"universe": universe_from_dict(body["universe"])})
+        except (KeyError, TypeError, AttributeError) as error:
+            allowed = f"version {VERSION} of a serialized {cls.__name__} ({error!r})"
+            raise InvalidParameter("mechanism", text[:60], allowed) from None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One item with its count and bounds that hold for all items at once."""
+
+    name: str
+    index: int
+    count: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramRelease:
+    """What is published of one batch: a whole number for each item, and how it came about."""
+
+    mechanism: HistogramMechanism
+    decoded: Integers
+
+    def __post_init__(self) -> None:
+        self.decoded.setflags(write=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HistogramRelease):
+            return NotImplemented
+        return self.mechanism == other.mechanism and np.array_equal(self.decoded, other.decoded)
+
+    def __hash__(self) -> int:
+        return hash((self.mechanism, self.decoded.tobytes()))
+
+    @property
+    def users(self) -> int:
+        return self.mechanism.users
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Estimated counts, unbiased (so some are negative); the stable central ones are 0 where hidden instead."""
+        return self.mechanism.tally.estimate(self.decoded)
+
+    def lower(self, failure: float = 0.05) -> Floats:
+        """What no true count is below, but for this probability; 0 asks for what is certain."""
+        return self.mechanism.tally.bounds(self.decoded, failure)[0]
+
+    def upper(self, failure: float = 0.05) -> Floats:
+        """What no true count is above, but for this probability; 0 asks for what is certain."""
+        return self.mechanism.tally.bounds(self.decoded, failure)[1]
+
+    def radius(self, failure: float = 0.05) -> float:
+        """How far any count, cut to [0, users], is from the truth, in all items at once."""
+        return self.mechanism.radius(failure)
+
+    def top(self, count: int, failure: float = 0.05) -> list[Estimate]:
+        """The items with the largest counts, largest first."""
+        count = min(integer("count", count, 1), self.mechanism.size)
+        order = np.argsort(-self.counts, kind="stable")[:count]
+        lower, upper = self.mechanism.tally.bounds(self.decoded, failure)
+        name = self.mechanism.universe.name
+        return [Estimate(name(i), i, float(self.counts[i]), float(lower[i]), float(upper[i])) for i in order.tolist()]
+
+    @property
+    def winner(self) -> str:
+        """The item with the largest count."""
+        return self.mechanism.universe.name(int(np.argmax(self.decoded)))
+
+    @property
+    def privacy(self) -> Guarantee:
+        return self.mechanism.guarantee
+
+    def to_json(self) -> str:
+        """One line of canonical JSON; it carries its mechanism, so it can be read alone."""
+        body = {"version": VERSION, "decoded": self.decoded.tolist(), "mechanism": self.mechanism.to_dict()}
+        return canonical(body)
+
+    @classmethod
+    def from_json(cls, text: str) -> HistogramRelease:
+        """Read a release back."""
+        try:
+            body = json.loads(text)
+            integer("version", body["version"], VERSION, VERSION)
+            mechanism = HistogramMechanism.from_json(json.dumps(body["mechanism"]))
+            decoded = np.asarray([integer("decoded", n, -(2**62), 2**62) for n in body["decoded"]], dtype=np.int64)
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            allowed = f"version {VERSION} of a serialized release ({error!r})"
+            raise InvalidParameter("release", text[:60], allowed) from None
+        if decoded.shape != (mechanism.size,):
+            raise InvalidParameter("decoded", len(decoded), f"{mechanism.size} whole numbers")
+        return cls(mechanism, decoded)

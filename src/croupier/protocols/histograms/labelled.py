@@ -1,0 +1,222 @@
+"""Histograms through a shuffler: one message for each item held and for each unit of noise ([GKM21] Lemmas 36 and 37).
+
+Every user adds a share of one-sided noise to every bucket, so the shuffled labels show each count plus noise. `over`
+sends the item held: no count is below the truth. `under` sends every item that is *not* held and subtracts: no count
+is above it, an item that nobody holds is exactly 0, and a user sends nearly as many messages as there are items.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from croupier.checks import InvalidParameter, one_of
+from croupier.noise import Noise, Poisson, Polya, Source
+from croupier.noise.source import residues
+from croupier.privacy import Loss
+from croupier.protocols.histograms.least_noise import move
+from croupier.protocols.histograms.oracles import (
+    Floats,
+    Integers,
+    Progress,
+    Reports,
+    Tally,
+    chances,
+    check_batch,
+    check_failure,
+    least_error,
+)
+from croupier.protocols.sums.mechanism import POSSIBLE, check_front
+
+SIDES = ("over", "under")
+
+
+@dataclass(frozen=True)
+class LabelledMessages(Tally):
+    """Counts plus (`over`) or minus (`under`) noise whose share, for each bucket, every user draws."""
+
+    kind: ClassVar[str] = "labelled-messages"
+    trusted: ClassVar[str] = "the shuffler"
+    size: int
+    users: int
+    counted_on: int
+    share: Noise
+    side: str = "over"
+    front_shares: int = 0
+
+    def __post_init__(self) -> None:
+        check_batch(self.size, self.users, self.counted_on)
+        one_of("side", self.side, SIDES)
+        check_front(self.front_shares, self.counted_on)
+        if not isinstance(self.share, Poisson | Polya):
+            raise InvalidParameter("share", self.share, "Poisson or Polya noise: only those are sent as messages")
+
+    @property
+    def honest(self) -> int:
+        return self.counted_on
+
+    @cached_property
+    def noise(self) -> Noise:
+        """All the noise in one count, when every user adds theirs, and the front its own."""
+        return self.share.times(self.users + self.front_shares)
+
+    @cached_property
+    def loss(self) -> Loss:
+        return move(self.share.times(self.counted_on))
+
+    @property
+    def messages_per_user(self) -> float:
+        return (1 if self.side == "over" else self.size - 1) + self.size * self.share.mean
+
+    @property
+    def std(self) -> float:
+        return self.noise.std
+
+    def report(self, indices: Integers, source: Source, seats: Integers) -> Reports:
+        """Own messages and noise, in rising order, so that the order says nothing."""
+        labels, lengths = self._noise(len(indices), source)
+        if self.side == "over":
+            own = indices[:, None]
+        else:
+            every = np.broadcast_to(np.arange(self.size - 1), (len(indices), self.size - 1))
+            own = every + (every >= indices[:, None])
+        owner = np.repeat(np.arange(len(indices)), lengths)
+        owners = np.concatenate((owner, np.repeat(np.arange(len(indices)), own.shape[1])))
+        # One sort by user and label: both fit one word together.
+        keys = np.sort(owners * self.size + np.concatenate((labels, own.ravel())))
+        return Reports(keys % self.size, lengths + own.shape[1])
+
+    def front_labels(self, source: Source) -> Integers:
+        """The labels that the front adds to a batch: the noise of `front_shares` parties who hold nothing."""
+        one = replace(self, users=1, counted_on=1, share=self.share.times(self.front_shares), front_shares=0)
+        return one._noise(1, source)[0]
+
+    def gather(self, indices: Integers, source: Source, progress: Progress = lambda part: None) -> Integers:
+        view = super().gather(indices, source, progress)
+        return view + np.bincount(self.front_labels(source), minlength=self.size) if self.front_shares else view
+
+    @cached_property
+    def possible(self) -> tuple[int, int]:
+        """Between which numbers every count lies, except with probability 2^-40, if at least the honest add noise."""
+        odds = POSSIBLE / (2.0 * self.size)
+        reach = self.noise.tail_quantile(odds)
+        least = self.share.times(self.counted_on + self.front_shares).quantile(odds)
+        return (least, self.users + reach) if self.side == "over" else (-reach, self.users - least)
+
+    def to_dict(self) -> dict[str, Any]:
+        body = super().to_dict()
+        return body if self.front_shares else {key: body[key] for key in body if key != "front_shares"}
+
+    def _counted(self, indices: Integers, source: Source, seats: Integers) -> Integers:
+        """The same count without listing the messages that are not random."""
+        noise = np.bincount(self._noise(len(indices), source)[0], minlength=self.size)
+        return noise + self._certain(np.bincount(indices, minlength=self.size))
+
+    @property
+    def _drawn_per_user(self) -> float:
+        return 1.0 + self.size * self.share.mean
+
+    def _certain(self, counts: Integers) -> Integers:
+        return counts if self.side == "over" else counts.sum() - counts
+
+    def _noise(self, users: int, source: Source) -> tuple[Integers, Integers]:
+        """Labels of every user's noise, user after user, and how many each has.
+
+        Independent draws for all buckets have the law of one draw of their total, spread: uniformly for Poisson, by
+        Pólya's urn for negative binomial noise.
+        """
+        total = self.share.times(self.size)
+        lengths = total.sample(users, source)
+        labels = residues(self.size, (int(lengths.sum()),), source)
+        if isinstance(total, Polya):
+            labels = _urn(labels, lengths, Fraction(total.r), source)
+        return labels, lengths
+
+    def law(self, counts: Integers, source: Source) -> Integers:
+        return self._certain(counts) + self.noise.sample(self.size, source)
+
+    def decode(self, view: Integers, source: Source | None) -> Integers:
+        least = self.users * (1 if self.side == "over" else self.size - 1)
+        return self.read(self.check_view(view, least))
+
+    def read(self, counts: Integers) -> Integers:
+        """What messages so often sent say of the items, whoever may have left his out."""
+        return counts if self.side == "over" else self.users - counts
+
+    def estimate(self, decoded: Integers) -> Floats:
+        shift = -self.noise.mean if self.side == "over" else self.noise.mean
+        return np.asarray(decoded + shift, dtype=np.float64)
+
+    @property
+    def _held(self) -> int:
+        """At most so many items are held by anyone."""
+        return min(self.users, self.size)
+
+    def bounds(self, decoded: Integers, failure: float) -> tuple[Floats, Floats]:
+        """One side is certain. On the other an item held by nobody cannot fail when counting under."""
+        failure = check_failure(failure)
+        value = decoded.astype(np.float64)
+        if self.side == "over":
+            reach = self.noise.tail_quantile(failure / self.size) if failure else math.inf
+            return np.clip(value - reach, 0.0, self.users), np.clip(value, 0.0, self.users)
+        reach = self.noise.tail_quantile(failure / self._held) if failure else math.inf
+        return np.clip(value, 0.0, self.users), np.clip(value + reach, 0.0, self.users)
+
+    def radius(self, failure: float) -> float:
+        """Exact quantiles of both tails. An item that nobody holds cannot come out below 0, so errors downward have
+        only the items held to fail in: counting under, the long tail of the noise is there, whatever the universe.
+        """
+        half = check_failure(failure, certain=False) / 2.0
+        long, short = (self.size, self._held) if self.side == "over" else (self._held, self.size)
+        mean = self.noise.mean
+        reach = max(self.noise.tail_quantile(half / long) - mean, mean - self.noise.quantile(half / short))
+        return min(reach, float(self.users))
+
+    def winner_error(self, failure: float) -> float:
+        """Sum over the noise of the best item: any of the others may have more noise (over), or less (under)."""
+        failure = check_failure(failure, certain=False)
+        window = self.noise.window()
+        x = np.arange(window.start, window.stop)
+        others = self.size - 1
+
+        def exceeds(error: int) -> float:
+            beaten = self.noise.tail(x + error) if self.side == "over" else self.noise.cdf(x - error - 1)
+            return float(np.dot(window.pmf, np.minimum(1.0, others * beaten))) + window.below + window.above
+
+        return min(least_error(exceeds, failure, window.stop - window.start), float(self.users))
+
+
+def _urn(labels: Integers, lengths: Integers, strength: Fraction, source: Source) -> Integers:
+    """Turn each user's independent labels into a Pólya urn's.
+
+    A user's message number k keeps its own label with probability R/(R + k), and else repeats one of the k before it:
+    given their number, negative binomial counts of total shape R have this law.
+    """
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    place = np.arange(len(labels)) - starts
+    a, b = strength.numerator, strength.denominator
+    kept = [(a << 64) // (a + k * b) for k in range(int(lengths.max(initial=0)))]
+    fresh = chances(kept, place, lambda k: Fraction((a << 64) % (a + k * b), a + k * b), source)
+    repeats = np.flatnonzero(~fresh)
+    origin = np.arange(len(labels))
+    origin[repeats] = starts[repeats] + _each_below(place[repeats], source)
+    # A message may repeat one that repeats another: follow them all to their first.
+    while not np.array_equal(further := origin[origin], origin):
+        origin = further
+    return labels[origin]
+
+
+def _each_below(bounds: Integers, source: Source) -> Integers:
+    """Uniform whole numbers, each below its own bound, exactly (words past the last multiple are redrawn)."""
+    ends = bounds.astype(np.uint64)
+    words = source.words(len(ends))
+    # 2^64 mod b, which does not fit a word, is (2^64 - b) mod b.
+    excess = (~ends + np.uint64(1)) % ends
+    while (late := np.flatnonzero(words < excess)).size:
+        words[late] = source.words(late.size)
+    return (words % ends).astype(np.int64)

@@ -1,0 +1,225 @@
+"""What a histogram or a selection is asked for, and which tally meets it in which model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter, between, one_of, positive
+from croupier.noise import DiscreteLaplace
+from croupier.noise.serial import noise_from_dict
+from croupier.privacy import Guarantee
+from croupier.protocols.histograms.bounded import BoundedLaplace, bounded_noise
+from croupier.protocols.histograms.central import BoundedStable, NoisyCounts, ThresholdStable, published_threshold
+from croupier.protocols.histograms.choice import ExponentialMechanism, PermuteAndFlip, StableChoice, stable_threshold
+from croupier.protocols.histograms.coins import HEADS, Coins, least_coins
+from croupier.protocols.histograms.labelled import LabelledMessages
+from croupier.protocols.histograms.least_noise import tight_noise
+from croupier.protocols.histograms.local import ProjectiveResponse, best_response, largest_keep
+from croupier.protocols.histograms.oracles import Ballot, Tally
+from croupier.protocols.sums.counted import proof_noise, published_noise
+from croupier.protocols.sums.mechanism import Certificate
+from croupier.protocols.sums.protocol import DEFAULT_DELTA, LARGEST_EPSILON
+
+MODELS = ("shuffle", "local", "central", "central-pure")
+PURE = ("local", "central-pure")
+CONSTANTS = ("tight", "published", "proof")
+SIDES = ("over", "under", "both")
+WISHES = ("error", "messages")
+
+BALLOTS: dict[str, type[Any]] = {
+    ballot.kind: ballot
+    for ballot in (
+        LabelledMessages,
+        Coins,
+        ProjectiveResponse,
+        BoundedStable,
+        ThresholdStable,
+        NoisyCounts,
+        PermuteAndFlip,
+        StableChoice,
+        ExponentialMechanism,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A privacy target in a model.
+
+    `published` takes the papers' noise ([GKM21] Theorem 39 at ε/2 and δ/2; Hadamard response; a threshold by the usual
+    formula; the exponential mechanism), `proof` the larger noise of Corollary 40's proof at `failure`, `tight` the
+    least that exact calculation allows. In the shuffle model `minimise` says least in what: the error (`over`: of the
+    unbiased counts; `under`: of the counts that are never above the truth), or the messages with that last error.
+    With `front_noise` the front of a service adds a whole noise of its own.
+    """
+
+    epsilon: float
+    delta: float | None = None
+    model: str = "shuffle"
+    constants: str = "tight"
+    side: str | None = None
+    honest_fraction: float = 1.0
+    failure: float = 0.05
+    minimise: str = "error"
+    front_noise: bool = False
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        if self.epsilon > LARGEST_EPSILON:
+            raise InvalidParameter("epsilon", self.epsilon, f"a number in (0, {LARGEST_EPSILON:g}]")
+        one_of("model", self.model, MODELS)
+        one_of("constants", self.constants, CONSTANTS)
+        between("honest_fraction", self.honest_fraction, 0, 1, "(]")
+        between("failure", self.failure, 0, 1)
+        one_of("minimise", self.minimise, WISHES)
+        if self.minimise != "error" and (self.model, self.constants) != ("shuffle", "tight"):
+            raise InvalidParameter("minimise", self.minimise, "error but for the shuffle model's tight constants")
+        if self.front_noise and (self.model, self.side == "both") != ("shuffle", False):
+            # Coins by seat are no sum of like shares, so nobody can add a whole noise of them.
+            raise InvalidParameter("front_noise", self.front_noise, "false but for one-sided counts by a shuffler")
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", self._delta())
+        if self.model == "shuffle":
+            one_of("side", self.side or "over", SIDES)
+            if self.side == "both" and self.constants != "tight":
+                raise InvalidParameter("constants", self.constants, "tight for side = 'both', which no paper has")
+        elif self.side is not None:
+            raise InvalidParameter("side", self.side, f"left out in the {self.model} model")
+        if self.constants == "proof" and self.model != "shuffle":
+            raise InvalidParameter("constants", self.constants, f"tight or published in the {self.model} model")
+        if self.constants != "tight" and self.model not in PURE and self.epsilon >= 1:
+            limit = "a number in (0, 1) with published constants ([GKM21] Lemmas 36 and 37)"
+            raise InvalidParameter("epsilon", self.epsilon, limit)
+
+    def _delta(self) -> float:
+        if self.model in PURE:
+            if self.delta not in (None, 0, 0.0):
+                raise InvalidParameter("delta", self.delta, f"0 or left out: the {self.model} model is purely private")
+            return 0.0
+        return float(between("delta", DEFAULT_DELTA if self.delta is None else self.delta, 0, 1))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        assert self.delta is not None
+        return Guarantee("pure" if self.model in PURE else "approximate", self.epsilon, self.delta)
+
+    def honest(self, users: int) -> int:
+        """How many users of a batch are counted on: ⌈γn⌉."""
+        return max(1, math.ceil(self.honest_fraction * users - 1e-9))
+
+    def front_shares(self, users: int) -> int:
+        """How many parties' noise the front adds to a batch: as many as are counted on, or none."""
+        return self.honest(users) if self.front_noise else 0
+
+    def tally(self, size: int, users: int) -> Tally:
+        """The way to count that meets the target."""
+        tally: Tally = certified(_TALLIES[self.model](self, size, users), self.guarantee)
+        return tally
+
+    def ballot(self, size: int, users: int) -> Ballot:
+        """The way to choose: by counting, except where a trusted analyzer can do with less than all counts."""
+        plan = _CHOICES.get((self.model, self.constants))
+        return self.tally(size, users) if plan is None else certified(plan(self, size, users), self.guarantee)
+
+
+@lru_cache(maxsize=1024)
+def certificate_of(ballot: Ballot, claim: Guarantee) -> Certificate:
+    """The privacy of the view recomputed from the noise itself, beside the claim."""
+    epsilon, delta = ballot.loss.epsilon(claim.delta), ballot.loss.delta(claim.epsilon)
+    # δ is the finer of the two where releases compose: what it proves is proven.
+    return Certificate(claim, min(epsilon, claim.epsilon) if delta <= claim.delta else epsilon, delta)
+
+
+def certified(ballot: Any, claim: Guarantee) -> Any:
+    """The ballot, or a refusal where its privacy cannot be proven."""
+    found = certificate_of(ballot, claim)
+    if not found.holds:
+        raise CroupierError(f"{ballot.kind}: {claim} was asked for, and δ = {found.delta:.3g} is what could be proven")
+    return ballot
+
+
+def _shuffled(target: Target, size: int, users: int) -> Tally:
+    assert target.delta is not None
+    honest = target.honest(users)
+    if target.side == "both":
+        coins, sure = least_coins(target.epsilon, target.delta, HEADS, honest, users)
+        return Coins(size, users, honest, coins, sure, HEADS)
+    if target.constants == "tight":
+        side = target.side or "over"
+        least = "variance" if (side, target.minimise) == ("over", "error") else "quantile"
+        noise = tight_noise(target.epsilon, target.delta, least)
+        return LabelledMessages(size, users, honest, noise.share(honest), side, target.front_shares(users))
+    half = target.epsilon / 2.0, target.delta / 2.0
+    wide = published_noise(*half) if target.constants == "published" else proof_noise(*half, target.failure)
+    side = target.side or "under"
+    return LabelledMessages(size, users, honest, wide.share(honest), side, target.front_shares(users))
+
+
+def _local(target: Target, size: int, users: int) -> Tally:
+    if target.constants == "tight":
+        field, keep = best_response(target.epsilon, size)
+    else:
+        field, keep = 2, largest_keep(target.epsilon, 2, size)
+    return ProjectiveResponse(size, users, field, keep)
+
+
+def _central(target: Target, size: int, users: int) -> Tally:
+    assert target.delta is not None
+    if target.constants == "tight":
+        return BoundedStable(size, users, bounded_noise(target.epsilon, target.delta))
+    threshold = published_threshold(target.epsilon, target.delta)
+    return ThresholdStable(size, users, DiscreteLaplace(2 / Fraction(target.epsilon)), threshold)
+
+
+def _pure(target: Target, size: int, users: int) -> Tally:
+    return NoisyCounts(size, users, DiscreteLaplace(2 / Fraction(target.epsilon)))
+
+
+_TALLIES: dict[str, Callable[[Target, int, int], Tally]] = {
+    "shuffle": _shuffled,
+    "local": _local,
+    "central": _central,
+    "central-pure": _pure,
+}
+
+
+def _stable_choice(target: Target, size: int, users: int) -> Ballot:
+    assert target.delta is not None
+    threshold = stable_threshold(target.epsilon, target.delta)
+    return StableChoice(size, users, 2 / Fraction(target.epsilon), threshold)
+
+
+_CHOICES: dict[tuple[str, str], Callable[[Target, int, int], Ballot]] = {
+    ("central", "tight"): _stable_choice,
+    ("central-pure", "tight"): lambda target, size, users: PermuteAndFlip(size, users, 2 / Fraction(target.epsilon)),
+    ("central-pure", "published"): (
+        lambda target, size, users: ExponentialMechanism(size, users, 2 / Fraction(target.epsilon))
+    ),
+}
+
+
+def ballot_from_dict(data: dict[str, Any]) -> Ballot:
+    """Read a ballot back."""
+    body = dict(data)
+    kind = body.pop("kind")
+    if kind not in BALLOTS:
+        raise InvalidParameter("kind", kind, "one of " + ", ".join(BALLOTS))
+    for name in ("noise", "share"):
+        if name in body:
+            body[name] = _noise(body[name])
+    for name in ("keep", "heads", "scale"):
+        if name in body:
+            body[name] = Fraction(body[name])
+    ballot: Ballot = BALLOTS[kind](**body)
+    return ballot
+
+
+def _noise(data: dict[str, Any]) -> Any:
+    if data.get("family") == "BoundedLaplace":
+        return BoundedLaplace(Fraction(data["scale"]), data["bound"])
+    return noise_from_dict(data)

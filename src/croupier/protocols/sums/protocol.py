@@ -1,0 +1,170 @@
+"""A protocol: a privacy target and a recipe, to be planned for any batch size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.noise import Noise
+from croupier.privacy import Guarantee
+from croupier.protocols.sums.mechanism import Mechanism
+from croupier.protocols.sums.values import Ball, Values
+
+CONSTANTS = ("tight", "published")
+"""Counted messages also have "proof": the constants of a proof where its theorem can do with less."""
+DEFAULT_DELTA = 1e-6
+LARGEST_EPSILON = 500.0
+"""e^ε of a larger ε is no double, and no privacy."""
+PUBLISHED_WRAP, TIGHT_WRAP = 1e-6, 2.0**-40
+"""How often a modular sum may wrap around, unless told otherwise; for tight settings it costs a few bits."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of protocol: what it promises against whom, and how to plan it."""
+
+    name: str
+    trust: str
+    notion: str
+    carrier: str
+    paper: str
+    plan: Callable[[Protocol, int], Mechanism]
+    constants: tuple[str, ...] = CONSTANTS
+    binary_only: bool = False
+    vectors: bool = False
+    smallest: Callable[[Protocol], int] = lambda protocol: 1
+    epsilon_below: float = math.inf
+    delta_below: float = 1.0
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A target (epsilon, delta) and how to meet it.
+
+    `delta` is 0 for pure privacy, and for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
+    `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone.
+    With `front_noise` the front of a service adds a whole noise of its own to every batch, for a user among strangers.
+    `wrap_failure` is the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
+    """
+
+    row: Row
+    epsilon: float
+    delta: float
+    constants: str = "tight"
+    values: Values | Ball = field(default_factory=Values)
+    honest_fraction: float = 1.0
+    precision: int | None = None
+    scaling: float = 10.0
+    side: Literal["over", "under"] = "over"
+    failure: float = 0.05
+    wrap_failure: float | None = None
+    front_noise: bool = False
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        if self.epsilon > LARGEST_EPSILON:
+            raise InvalidParameter("epsilon", self.epsilon, f"a number in (0, {LARGEST_EPSILON:g}]")
+        between("delta", self.delta, 0, 1, "[)")
+        one_of("constants", self.constants, self.row.constants)
+        between("honest_fraction", self.honest_fraction, 0, 1, "(]")
+        between("failure", self.failure, 0, 1)
+        if self.wrap_failure is not None:
+            between("wrap_failure", self.wrap_failure, 0, 1)
+        one_of("side", self.side, ("over", "under"))
+        if self.front_noise and self.row.trust != "shuffler":
+            raise InvalidParameter("front_noise", self.front_noise, f"false: {self.row.name} has no shuffler")
+        if self.precision is not None:
+            integer("precision", self.precision, 1)
+        if not 1 <= self.scaling <= 10**6:
+            raise InvalidParameter("scaling", self.scaling, "a number in [1, 1000000]")
+        if self.published:
+            if self.epsilon >= self.row.epsilon_below:
+                limit = f"a number in (0, {self.row.epsilon_below:g}) with published constants ({self.row.paper})"
+                raise InvalidParameter("epsilon", self.epsilon, limit)
+            if self.delta >= self.row.delta_below:
+                limit = f"a number in (0, {self.row.delta_below:g}) with published constants ({self.row.paper})"
+                raise InvalidParameter("delta", self.delta, limit)
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def published(self) -> bool:
+        return self.constants != "tight"
+
+    @property
+    def wrap(self) -> float:
+        """The chance of a modular wrap-around that is allowed."""
+        return self.wrap_failure or (PUBLISHED_WRAP if self.published else TIGHT_WRAP)
+
+    @property
+    def smallest(self) -> int:
+        """The least number of users a batch may have."""
+        return self.row.smallest(self)
+
+    def honest(self, users: int) -> int:
+        """How many users of a batch are counted on: ⌈γn⌉."""
+        return max(1, math.ceil(self.honest_fraction * users - 1e-9))
+
+    def front_shares(self, users: int) -> int:
+        """How many parties' noise the front adds to a batch: as many as are counted on, or none."""
+        return self.honest(users) if self.front_noise else 0
+
+    def total_noise(self, share: Noise, users: int) -> Noise:
+        """All noise in a batch whose parties each add this share."""
+        return share.times(users + self.front_shares(users))
+
+    def plan(self, users: int) -> Mechanism:
+        """Calibrate for a batch of exactly `users` users.
+
+        >>> from croupier.protocols import shuffled_bits
+        >>> mechanism = shuffled_bits(epsilon=0.5, delta=1e-6).plan(users=1000)
+        >>> round(mechanism.variance, 1), mechanism.certificate().holds
+        (67.7, True)
+        """
+        smallest = self.smallest
+        if isinstance(users, bool) or not isinstance(users, int) or users < smallest:
+            raise InvalidParameter("users", users, f"a whole number >= {smallest}, the smallest batch of {self.name}")
+        return _plan(self, users)
+
+    def wrap_slack(self, noise: Noise, published: float) -> int:
+        """τ: how far beyond the largest sum the modular range reaches, at the allowed failure probability."""
+        return math.ceil(published) if self.published else max(noise.tail_quantile(self.wrap / 2), 1)
+
+    def mechanism(
+        self, users: int, *, precision: int, share: Noise, carrier: object, notion: Guarantee, **more: object
+    ) -> Mechanism:
+        """Put a mechanism together from what a row decided."""
+        return Mechanism(
+            protocol=self.name,
+            constants=self.constants,
+            users=users,
+            honest=self.honest(users),
+            values=self.values,
+            precision=precision,
+            share=share,
+            carrier=carrier,  # type: ignore[arg-type]
+            guarantee=notion,
+            front_shares=self.front_shares(users),
+            **more,  # type: ignore[arg-type]
+        )
+
+
+@lru_cache(maxsize=4096)
+def _plan(protocol: Protocol, users: int) -> Mechanism:
+    mechanism = protocol.row.plan(protocol, users)
+    claim = mechanism.guarantee
+    if claim.notion in ("pure", "approximate") and mechanism.loss.delta(claim.epsilon) <= claim.delta:
+        return mechanism  # sooner than a whole certificate, which also searches for the least ε
+    certificate = mechanism.certificate()
+    if not certificate.holds:
+        raise CroupierError(
+            f"{protocol.name} for {users} users could not be certified: (ε, δ) = ({certificate.claim.epsilon:g}, "
+            f"{certificate.claim.delta:g}) was asked, and δ = {certificate.delta:.3g} is what could be proven"
+        )
+    return mechanism

@@ -1,0 +1,112 @@
+"""What a user may report: the declared range of values and their encoding as whole numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from croupier.checks import InvalidParameter, finite
+from croupier.noise.source import Source, bernoulli
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers in [low, high]; `binary` allows the two ends only, `clip` moves outliers to the nearer end.
+
+    >>> Values(0, 5).unit([0, 2.5, 5]).tolist()
+    [0.0, 0.5, 1.0]
+    >>> Values(0, 5).unit(7)
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: value = 7.0 is not allowed: it must be a number in [0, 5]
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    binary: bool = False
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        finite("low", self.low)
+        finite("high", self.high)
+        if not isinstance(self.binary, bool) or not isinstance(self.clip, bool):
+            raise InvalidParameter("binary", (self.binary, self.clip), "true or false, and so must clip be")
+        if not self.low < self.high or not math.isfinite(float(self.high) - float(self.low)):
+            raise InvalidParameter("high", self.high, f"above low = {self.low!r}, at a finite distance")
+
+    @property
+    def span(self) -> float:
+        return float(self.high) - float(self.low)
+
+    def unit(self, values: ArrayLike) -> Floats:
+        """Map values to [0, 1], or refuse them."""
+        numbers = _numbers(values, f"a number in [{self.low:g}, {self.high:g}]")
+        if np.isnan(numbers).any():
+            raise InvalidParameter("value", float("nan"), f"a number in [{self.low:g}, {self.high:g}]")
+        if self.clip:
+            numbers = np.clip(numbers, self.low, self.high)
+        outside = (numbers < self.low) | (numbers > self.high)
+        if self.binary:
+            outside |= (numbers != self.low) & (numbers != self.high)
+        if outside.any():
+            allowed = f"{self.low:g} or {self.high:g}" if self.binary else f"a number in [{self.low:g}, {self.high:g}]"
+            raise InvalidParameter("value", float(numbers[outside].flat[0]), allowed)
+        return np.clip((numbers - self.low) / self.span, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Vectors of the given dimension with Euclidean norm at most one; `clip` scales longer ones down to it.
+
+    `diameter` bounds the distance of two users' vectors, where less than 2 is known to hold; no device can check it.
+    """
+
+    dimension: int
+    clip: bool = False
+    diameter: float = 2.0
+
+    low, high, span, binary = -1.0, 1.0, 2.0, False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dimension, int) or self.dimension < 1:
+            raise InvalidParameter("dimension", self.dimension, "a whole number >= 1")
+        if not 0 < finite("diameter", self.diameter) <= 2:
+            raise InvalidParameter("diameter", self.diameter, "a number in (0, 2]")
+
+    def unit(self, values: ArrayLike) -> Floats:
+        """Map each coordinate from [-1, 1] to [0, 1], or refuse the vector."""
+        vectors = _numbers(values, f"a vector of {self.dimension} coordinates")
+        if vectors.ndim == 0 or vectors.shape[-1] != self.dimension:
+            raise InvalidParameter("value", f"shape {vectors.shape}", f"a vector of {self.dimension} coordinates")
+        norms = np.linalg.norm(vectors, axis=-1)
+        if self.clip and np.isfinite(norms).all():
+            vectors = vectors / np.maximum(norms, 1.0)[..., None]
+        elif not np.all(norms <= 1.0 + 1e-12):
+            worst = float(norms[~(norms <= 1.0 + 1e-12)].flat[0])
+            raise InvalidParameter("value", f"a vector of norm {worst:.6g}", "a vector of norm at most 1")
+        # Rounding may leave a norm a hair above one: the guarantee is for the ball itself.
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1), 1.0)[..., None]
+        return np.asarray(np.clip((vectors + 1.0) / 2.0, 0.0, 1.0))
+
+
+def _numbers(values: ArrayLike, allowed: str) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter("value", values, allowed) from None
+
+
+def encode(unit_values: Floats, precision: int, source: Source) -> Integers:
+    """Round x·g up with probability its fraction, else down ([CZ23] Alg. 1): unbiased, whole, in 0..g."""
+    scaled = unit_values * precision
+    whole = np.floor(scaled)
+    fraction = scaled - whole
+    encoded = whole.astype(np.int64)
+    if np.any(fraction > 0):
+        encoded += bernoulli(fraction, source)
+    return encoded

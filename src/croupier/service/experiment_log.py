@@ -1,0 +1,321 @@
+"""One experiment that runs: its state is a log of what happened.
+
+Records are configured, opened, released, refused, expired and operated. A restart reads the log again, and the public
+transcript is the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.messages.configuration import Configuration, difference
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.signing import Statement
+from croupier.protocols.sums.mechanism import canonical
+from croupier.service import records
+from croupier.service.experiment import Plan
+from croupier.service.history import History
+from croupier.service.keys import Keys
+from croupier.service.meters import STEP
+from croupier.service.programs import Program, Wanted
+from croupier.service.records import BadRecord, Head, Record
+from croupier.service.store import AnalyzerStore
+from croupier.service.waits import Waits
+
+log = logging.getLogger("croupier")
+
+
+class Run:
+    """What a log says: where the program stands, what is signed, what is open.
+
+    It is as large as what is open, however long the log is.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.head = plan, Head()
+        self.digests: list[bytes] = []
+        self.hashes: list[bytes] = []
+        """Of every line its digest, and of every head its hash: what shows that one head extends another."""
+        self.program: Program = plan.program()
+        self.history = History(plan.privacy.epsilon)
+        self.configured: Statement | None = None
+        self.configurations: dict[bytes, Statement] = {}
+        self.arms = plan.arms
+        self.offers: dict[int, Offer] = {}
+        self.latest: Offer | None = None
+        self.signed: dict[int, Statement] = {}
+        self.opened: set[int] = set()
+        """The numbers of all turns so far; `offers` and `signed` have those that can be taken."""
+        self.open: dict[int, Batch] = {}
+        self.done: set[int] = set()
+        self.newest = 0
+        """The largest number of a batch so far."""
+
+    def read(self, line: str) -> None:
+        """Go on by a line of the log."""
+        record = records.read(line, self.head)
+        if self.head.number < 0:
+            self._check_begun(Configuration.from_text(record["configuration"]["body"]))
+        self.apply(record)
+        self.take_in(line, record)
+
+    def take_in(self, line: str, record: Record) -> None:
+        """A record that was applied is in the log."""
+        self.digests.append(records.digest(line))
+        self.head = self.head.then(self.digests[-1])
+        self.hashes.append(self.head.hash)
+        self.history.note(record, self.program)
+
+    def _check_begun(self, begun: Configuration) -> None:
+        """What was promised stays: keys, addresses, the title and new arms may differ from what was first signed."""
+        plan, first = self.plan, begun.to_dict()
+        privacy = asdict(plan.privacy)
+        now = {"program": plan.parameters, "recipe": plan.recipe, "privacy": privacy, "arms": list(plan.arms)}
+        was, now_text = canonical({key: first[key] for key in now}), canonical(now)
+        if was != now_text:
+            change = f"as it was when it began ({difference(was, now_text)})"
+            instead = "change it back, or begin another under another name; operators add arms by `add`"
+            raise InvalidParameter("experiment", plan.name, f"{change}: {instead}")
+
+    def apply(self, record: Record) -> None:
+        """Let happen what a record says."""
+        kind = record["event"]
+        if kind == "configured":
+            self.configured = Statement.from_dict("configuration", record["configuration"])
+            self.configurations[self.configured.hash] = self.configured
+        elif kind == "opened":
+            self._opened(Statement.from_dict("offer", record["offer"]))
+        elif kind == "released":
+            self._over(record["batch"])
+            self.program.released(record["batch"], record["decoded"])
+        elif kind in ("expired", "refused"):
+            self._over(record["batch"])
+            self.program.expired(record["batch"])
+            if self.program.finished:
+                self._end()
+        elif kind == "operated":
+            self.program.operate(record["operation"], record.get("arm"))
+            if record["operation"] == "add":
+                self.arms = (*self.arms, record["name"])
+            elif record["operation"] == "stop":
+                self._end()
+        else:
+            raise InvalidParameter("event", kind, "a record of this version")
+
+    def _opened(self, statement: Statement) -> None:
+        offer = Offer.from_text(statement.text)
+        self.offers[offer.number], self.signed[offer.number], self.latest = offer, statement, offer
+        self.opened.add(offer.number)
+        for batch in offer.batches:
+            if batch.number not in self.done:
+                self.open.setdefault(batch.number, batch)
+            self.newest = max(self.newest, batch.number)
+
+    def _end(self) -> None:
+        """Nothing that is still open will be asked for: the front is to delete it."""
+        for batch in list(self.open):
+            self._over(batch)
+
+    def _over(self, batch: int) -> None:
+        """A batch is over, and so are the turns that would go to it."""
+        if batch not in self.open:
+            raise InvalidParameter("batch", batch, f"an open batch: {sorted(self.open)}")
+        del self.open[batch]
+        self.done.add(batch)
+        for number, offer in list(self.offers.items()):
+            if any(one.number == batch for one in offer.batches):
+                del self.offers[number], self.signed[number]
+
+    def configuration(self, digest: bytes) -> Statement:
+        """A configuration of the log by its hash."""
+        if digest not in self.configurations:
+            raise CroupierError(f"a configuration of {self.plan.name} is not in the log")
+        return self.configurations[digest]
+
+
+@dataclass
+class Live:
+    """One experiment that runs: what its log says, how it is changed, and how the front stands to it.
+
+    A change is decided and written under `lock`, which is never held while the network is waited for.
+    """
+
+    plan: Plan
+    store: AnalyzerStore
+    keys: Keys
+    clock: Callable[[], float]
+    waits: Waits
+    run: Run = field(init=False)
+    standings: dict[str, Any] = field(default_factory=dict)
+    trouble: str = ""
+    registered: bool = False
+    witnessed: int | None = None
+    """The last record of which the front is known to have countersigned the head."""
+    held: bool = False
+    """Whether a new revision waits until no turn is left of the one before the last: devices refuse older ones."""
+    caught_up: bool = False
+    stale: bool = False
+    """Whether this may be elsewhere than where the log ends."""
+    version: int = 0
+    """Counts up whenever there is something new to show."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.run = self._replayed()
+
+    def _replayed(self) -> Run:
+        """What the log in the store says; a store that cannot be read changes nothing here."""
+        run = Run(self.plan)
+        for line in self.store.read(self.name):
+            try:
+                run.read(line)
+            except BadRecord as error:
+                raise BadRecord(f"record {run.head.number + 1} of the log of {self.name}: {error}") from None
+        return run
+
+    # What the log says
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def program(self) -> Program:
+        return self.run.program
+
+    @property
+    def configured(self) -> Statement | None:
+        return self.run.configured
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return self.run.arms
+
+    @property
+    def offers(self) -> dict[int, Offer]:
+        """The turns that can be taken."""
+        return self.run.offers
+
+    @property
+    def open(self) -> dict[int, Batch]:
+        return self.run.open
+
+    @property
+    def done(self) -> set[int]:
+        return self.run.done
+
+    def counted(self, what: str) -> int:
+        """How many reports were "accepted" or turns "assigned", in steps, as far as is known.
+
+        After a restart the log knows of some before the front has been asked.
+        """
+        known: int = self.standings.get(what, 0)
+        return known or self.run.history.reports // STEP * STEP
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return self.run.head.number + 1
+
+    @property
+    def records(self) -> list[Record]:
+        """Every record, read from the store; for who looks at a short log."""
+        return [json.loads(line) for line in self.store.read(self.name)]
+
+    def transcript(self) -> str:
+        """The log as one text; for who looks at a short log."""
+        return "".join(line + "\n" for line in self.store.read(self.name))
+
+    async def pages(self) -> AsyncIterator[str]:
+        """The log as it is now, in pieces: everything needed to check the run, and never much of it in memory."""
+        loop, at, end = asyncio.get_running_loop(), 0, self.count
+        while at < end:
+            lines = await loop.run_in_executor(self.store.readers, self.store.page, self.name, at, end)
+            if not lines:
+                raise CroupierError(f"record {at} of {self.name} is not in the store")
+            at += len(lines)
+            yield "".join(line + "\n" for line in lines)
+
+    # Changes
+
+    async def record(self, event: str, still: Callable[[], bool] = lambda: True, **body: Any) -> bool:
+        """Take an event in and put it in the log; one that does not fit is refused and leaves no trace.
+
+        What was decided before something was waited for may be out of date: it happens only if it is `still` wanted.
+        """
+        async with self.lock:
+            await self.refreshed()
+            if not still():
+                return False
+            await self._append(event, body)
+            return True
+
+    async def operate(self, operation: str, arm: int | None, name: str | None) -> int:
+        """What an operator asks, as an event; returns its number."""
+        body: dict[str, Any] = {"operation": operation}
+        async with self.lock:
+            await self.refreshed()
+            if self.program.finished:
+                raise InvalidParameter("operation", operation, "one for an experiment that has not ended")
+            if operation == "add":
+                if not name or name in self.arms:
+                    raise InvalidParameter("name", name, "a new arm's name")
+                body["name"] = name
+            elif operation != "stop":
+                body["arm"] = arm
+            await self._append("operated", body)
+            self.registered = self.caught_up = False
+            return self.run.head.number
+
+    async def refreshed(self) -> None:
+        """Be where the log ends. A store that cannot be read leaves everything as it was, to be shown."""
+        if self.stale:
+            with self.waits.on("store"):
+                self.run = await asyncio.get_running_loop().run_in_executor(self.store.readers, self._replayed)
+            self.stale = False
+            self.version += 1
+
+    async def _append(self, event: str, body: dict[str, Any]) -> None:
+        at = datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="seconds")
+        run = self.run
+        line = records.make(run.head, {"event": event, "at": at} | body, self.keys.sign)
+        record = records.read(line, run.head)
+        self.stale = True
+        try:
+            run.apply(record)
+        except CroupierError:
+            # A program that refuses an operation has done nothing yet.
+            self.stale = event != "operated"
+            raise
+        with self.waits.on("store"):
+            write = partial(self.store.append, self.name, record["number"], line)
+            await asyncio.get_running_loop().run_in_executor(self.store.writer, write)
+        run.take_in(line, record)
+        self.stale = False
+        self.version += 1
+        fields = {"experiment": self.name, "record": record["number"]}
+        fields |= {key: body[key] for key in ("batch", "operation", "arm") if body.get(key) is not None}
+        log.info(event, extra={"fields": fields})
+
+    def offer_of(self, turn: Wanted) -> Offer:
+        """A wanted turn as an offer under the current configuration; a batch that is open stays as it was opened."""
+        assert self.configured is not None
+        batches = tuple(
+            self.open[number] if number in self.open else Batch.of(number, self.configured.hash, mechanism)
+            for number, mechanism in turn.batches
+        )
+        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches)
+
+    @property
+    def behind(self) -> bool:
+        """Whether turns are given out under an earlier configuration than the current one."""
+        current = None if self.configured is None else self.configured.hash
+        return any(offer.configuration != current for offer in self.offers.values())

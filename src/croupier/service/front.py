@@ -1,0 +1,446 @@
+"""The front: it admits users, gives out turns, mixes sealed messages, and releases full batches once.
+
+It learns who reported when and never a value: messages are sealed to the analyzer. It signs every configuration that
+it serves and every batch that it releases, and it refuses offers that go beyond what was signed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from croupier.checks import CroupierError
+from croupier.messages.configuration import EVERYBODY, Admission, BrokenPromise, Configuration, NotCovered, seal_slots
+from croupier.messages.offer import Batch, Offer, configuration_of
+from croupier.messages.sealing import SUITES, key_id
+from croupier.messages.signing import BadSignature, Statement, to_text
+from croupier.messages.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, front_slots, report_info, upload_bytes
+from croupier.service import tickets, tokens
+from croupier.service.decryption import Job, open_all
+from croupier.service.keys import Keys
+from croupier.service.meters import STEP
+from croupier.service.openapi import MOST_BATCHES
+from croupier.service.problems import Problem
+from croupier.service.records import Head
+from croupier.service.store import Arrival, Closing, FrontStore, NewBatch, Standing
+
+VERSION = 2
+DAY = 86_400
+EIGHTHS = 8
+GRID = 10
+"""Turns are due at one of about this many moments a period, so that they can be counted together."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What this front does and lends itself to; see `FrontSettings`."""
+
+    ahead: float = 1.5
+    spare: int = 2
+    due_within: int = 30
+    report_within: int = 600
+    remember: int = 7 * 86_400
+    admission: Admission = EVERYBODY
+    largest_epsilon: float = 10.0
+    smallest_batch: int = 2
+    url: str = ""
+    """The only address of itself that it signs; empty for any. An analyzer could name its own, and sit in between."""
+    claim: float = 0.0
+    """Seconds that a batch is left to the worker that began to close it; 0 where there is one worker."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A turn that was given out."""
+
+    offer: str
+    token: bytes
+    expires: int
+
+    def to_json(self) -> bytes:
+        """The answer; the offer is JSON already."""
+        return f'{{"offer":{self.offer},"token":"{to_text(self.token)}","expires":{self.expires}}}'.encode()
+
+
+class Front:
+    """The front's decisions, over its store and keys; the clock is an argument."""
+
+    def __init__(self, store: FrontStore, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
+        self.store, self.keys, self.rules, self.clock = store, keys, rules, clock
+        self._offers: dict[tuple[str, int], Offer] = {}
+        self._texts: dict[tuple[str, bytes], str] = {}
+
+    def register(self, name: str, statement: Statement) -> Statement:
+        """Check an analyzer's configuration, sign it too, and serve it. Again is the same."""
+        configuration = Configuration.from_text(statement.text)
+        if configuration.experiment != name:
+            raise Problem("bad-request", f"the configuration is of {configuration.experiment!r}")
+        _signed(statement, "analyzer", configuration)
+        own = configuration.keys["front"]
+        key = self.keys.by_id(key_id(own.seal))
+        if own.verify != self.keys.verify or key is None or key.suite != configuration.suite:
+            raise Problem("bad-signature", "the configuration names other keys than this front's")
+        self._check_rules(configuration)
+        known = self._check_known(configuration)
+        signed = statement.signed("front", self.keys.sign)
+        envelope = json.dumps(signed.to_dict())
+        if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope, known):
+            raise Problem("configuration-conflict")
+        return signed
+
+    def _check_rules(self, configuration: Configuration) -> None:
+        """Refuse what this front does not lend itself to."""
+        rules, epsilon = self.rules, configuration.privacy.epsilon
+        if epsilon > rules.largest_epsilon:
+            raise Problem("beyond-policy", f"ε = {epsilon:g} is above {rules.largest_epsilon:g}")
+        if configuration.recipe["smallest"] < rules.smallest_batch:
+            raise Problem("beyond-policy", f"batches below {rules.smallest_batch} users are not served")
+        named = configuration.urls["front"].rstrip("/")
+        if rules.url and named != rules.url:
+            raise Problem("beyond-policy", f"this front's url is {rules.url}, and the configuration names {named}")
+        if configuration.admission != rules.admission:
+            raise Problem("beyond-policy", f"this front admits {_words(rules.admission)}")
+        if configuration.admission.kind == "everybody" and not configuration.recipe["front_noise"]:
+            raise Problem("beyond-policy", "where everybody is admitted, only noise of the front hides one user")
+
+    def _check_known(self, configuration: Configuration) -> bytes | None:
+        """A name belongs to the analyzer that used it first, and what was promised under it stays.
+
+        Returns the hash of what it was compared with: that must still be so when it is written.
+        """
+        envelope = self.store.configuration(configuration.experiment)
+        if envelope is None:
+            return None
+        statement = Statement("configuration", json.loads(envelope)["body"])
+        known = Configuration.from_text(statement.text)
+        if configuration.keys["analyzer"].verify != known.keys["analyzer"].verify:
+            raise Problem("configuration-conflict", "this name belongs to another analyzer")
+        try:
+            configuration.check_promise(known.promise)
+        except BrokenPromise as error:
+            raise Problem("broken-promise", str(error)) from None
+        return statement.hash
+
+    def configuration(self, name: str, digest: bytes | None = None) -> dict[str, Any]:
+        """The configuration that is served, or one by its hash: an envelope with both signatures."""
+        envelope = self.store.configuration(name, digest)
+        if envelope is None:
+            raise Problem("unknown-experiment" if digest is None else "unknown-configuration")
+        found: dict[str, Any] = json.loads(envelope)
+        return found
+
+    def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> Statement:
+        """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same."""
+        configuration = self._configuration(name, configuration_of(statement))
+        # Before it is read: a mechanism's text may make whoever reads it compute for long.
+        _signed(statement, "analyzer", configuration)
+        offer = Offer.from_text(statement.text)
+        if offer.experiment != name or offer.number != number:
+            raise Problem("bad-request", f"the offer is number {offer.number} of {offer.experiment!r}")
+        try:
+            configuration.check(offer)
+        except NotCovered as error:
+            raise Problem("not-covered", str(error)) from None
+        if self.store.finished(name):
+            raise Problem("experiment-finished")
+        for batch in offer.batches:
+            known = self.store.batch(name, batch.number)
+            if batch.pin != (offer.configuration if known is None else known[0]):
+                raise Problem("not-covered", f"batch {batch.number} is pinned to another configuration")
+        expires = None if deadline is None else self.clock() + deadline
+        batches = [self._new_batch(name, batch, expires) for batch in offer.batches]
+        length = upload_bytes(((one.slots, one.length) for one in batches), SUITES[configuration.suite].overhead)
+        if length > LONGEST_UPLOAD:
+            raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
+        signed = statement.signed("front", self.keys.sign)
+        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches, length):
+            raise Problem("offer-conflict")
+        return signed
+
+    def _new_batch(self, name: str, batch: Batch, expires: float | None) -> NewBatch:
+        length = batch.shape.length + self._overhead(name, batch)
+        users, slots = batch.mechanism.users, batch.shape.slots
+        return NewBatch(batch.number, batch.hash, batch.pin, users, slots, length, expires, batch.text)
+
+    def countersign(self, name: str, statement: Statement, lines: Sequence[bytes]) -> Statement:
+        """Sign the head of an analyzer's log too, if it extends the one that was signed last. Again is the same.
+
+        `lines` are the digests of the lines in between: no log that was countersigned can be written anew.
+        """
+        configuration = Configuration.from_text(self.configuration(name)["body"])
+        _signed(statement, "analyzer", configuration)
+        head, known = Head.from_statement(statement, name), self._head(name)
+        reached = known
+        for line in lines if head != known else ():
+            reached = reached.then(line)
+        signed = statement.signed("front", self.keys.sign)
+        if reached != head or not self.store.put_head(name, head, json.dumps(signed.to_dict()), known):
+            raise Problem(
+                "head-conflict",
+                f"the log shown ends with record {head.number}, and does not extend the one that was countersigned "
+                f"up to record {known.number}: restore its newest copy, or begin under a new name",
+            )
+        return signed
+
+    def _head(self, name: str) -> Head:
+        envelope = self.store.head(name)
+        return (
+            Head() if envelope is None else Head.from_statement(Statement("head", json.loads(envelope)["body"]), name)
+        )
+
+    def head(self, name: str) -> dict[str, Any]:
+        """The newest head that was countersigned."""
+        envelope = self.store.head(name)
+        if envelope is None:
+            raise Problem("unknown-experiment", "no log of it was countersigned yet")
+        found: dict[str, Any] = json.loads(envelope)
+        return found
+
+    def admit(self, name: str, ticket: bytes) -> bytes | None:
+        """Whether somebody may take a turn: everybody, or who shows a ticket, whose name this returns."""
+        issuer = self.rules.admission.issuer
+        if issuer is None:
+            return None
+        return tickets.check(issuer, ticket, name, self.clock(), self.rules.remember)
+
+    def assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
+        """Give out turns, one for each request (an experiment, and the name of a ticket), as long as there are any."""
+        now = self.clock()
+        names = [name for name, _ in wishes]
+        step = max(1, math.ceil(self.rules.due_within / GRID))
+        due = (int(now + self.rules.due_within) // step + 1) * step
+        expires = due + self.rules.report_within - self.rules.due_within
+        answers: list[Assignment | Problem] = [Problem("nothing-open")] * len(wishes)
+        for name in set(names):
+            asked = [index for index, one in enumerate(names) if one == name]
+            holders = [wishes[index][1] for index in asked]
+            turns = self.store.assign(
+                name,
+                [None if one is None else tokens.holder(name, one) for one in holders],
+                now=now,
+                due=due,
+                ahead=self.rules.ahead,
+                spare=self.rules.spare,
+            )
+            refusals = {"not-admitted": Problem("not-admitted", "the ticket was used")}
+            if "nothing-open" in turns:
+                refusals["nothing-open"] = self._nothing(name)
+            for index, holder, turn in zip(asked, holders, turns, strict=True):
+                if isinstance(turn, str):
+                    answers[index] = refusals[turn]
+                else:
+                    token = tokens.issue(self.keys.token, name, turn[0], expires, holder)
+                    answers[index] = Assignment(turn[1], token, expires)
+        return answers
+
+    def _nothing(self, name: str) -> Problem:
+        finished = self.store.finished(name)
+        if finished is None:
+            return Problem("unknown-experiment")
+        return Problem("experiment-finished") if finished else Problem("nothing-open", retry_after=0.2)
+
+    def job(self, name: str, body: bytes) -> tuple[Envelope, Job]:
+        """What has to be decrypted of an upload, and with which key."""
+        try:
+            envelope = Envelope.from_bytes(body)
+        except Malformed as error:
+            raise Problem("malformed-report", str(error)) from None
+        key = self.keys.by_id(envelope.key)
+        if key is None or SUITES[key.suite].number != envelope.suite:
+            raise Problem("unopenable-report", "no such key")
+        info = report_info(name, envelope.configuration)
+        return envelope, (key.suite, key.private, info, envelope.sealed)
+
+    def arrival(self, name: str, envelope: Envelope, opened: bytes | None) -> Arrival:
+        """Check an opened report: its token, its offer, and that it looks like every other report of its batches."""
+        if opened is None:
+            raise Problem("unopenable-report")
+        try:
+            report = Report.from_bytes(opened)
+        except Malformed as error:
+            raise Problem("malformed-report", str(error)) from None
+        token = tokens.redeem(self.keys.token, report.token, name, report.offer)
+        offer = self._offer(name, report.offer)
+        if offer.configuration != envelope.configuration:
+            raise Problem("wrong-batch", "the report was made under another configuration than its offer")
+        if [part.batch for part in report.parts] != [batch.number for batch in offer.batches]:
+            raise Problem("wrong-batch")
+        for part, batch in zip(report.parts, offer.batches, strict=True):
+            length = batch.shape.length + self._overhead(name, batch)
+            if len(part.messages) != batch.shape.slots or len(part.messages[0]) != length:
+                raise Problem("wrong-shape", f"{batch.shape.slots} messages of {length} bytes are due")
+            if len(set(part.messages)) != len(part.messages):
+                raise Problem("wrong-shape", "two messages are equal")
+        parts = tuple((part.batch, part.messages) for part in report.parts)
+        expires = tokens.expiry(report.token)
+        due = expires - self.rules.report_within + self.rules.due_within
+        # What is stored says on which day the token may be forgotten, not when its turn was taken.
+        day = -(-(expires + self.rules.remember) // DAY) * DAY
+        return Arrival(name, report.offer, token, report.report, due, day, parts, late=self.clock() >= expires)
+
+    def take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
+        """Take a group of uploads for good: open each, check it, and write those that pass in one transaction.
+
+        Returns for each one word of `FrontStore.accept`, or why it was refused before that.
+        """
+        found: list[str | Problem] = []
+        arrivals: list[tuple[int, Arrival]] = []
+        for index, (name, body) in enumerate(uploads):
+            try:
+                envelope, job = self.job(name, body)
+                arrivals.append((index, self.arrival(name, envelope, open_all([job])[0])))
+                found.append("accepted")
+            except CroupierError as error:
+                found.append(error if isinstance(error, Problem) else Problem("bad-request", str(error)))
+        if arrivals:
+            outcomes = self.store.accept([arrival for _, arrival in arrivals])
+            for (index, _), outcome in zip(arrivals, outcomes, strict=True):
+                found[index] = outcome
+        return found
+
+    def close_full(self) -> int:
+        """Make every full batch ready to leave; returns how many there were. One that cannot be stops no other."""
+        closed, failure = 0, None
+        for name, number in self.store.full():
+            try:
+                now = self.clock()
+                if self.rules.claim and not self.store.claim(name, number, now, now + self.rules.claim):
+                    continue
+                # Drawn and sealed before the store is locked; whoever closes the batch first uses his own.
+                closed += self.store.close_batch(name, number, self._receipt, self._noise(name, number))
+            except Exception as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return closed
+
+    def standings(self, name: str, since: int = 0, most: int = MOST_BATCHES) -> dict[str, Any]:
+        """The public counts of an experiment: the next batches from a number on, the turns given out, the reports."""
+        finished = self.store.finished(name)
+        if finished is None:
+            raise Problem("unknown-experiment")
+        assigned, accepted = self.store.plays(name)
+        assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
+        batches = [_standing(one) for one in self.store.standings(name, since, most)]
+        return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
+
+    def receipt(self, name: str, number: int) -> dict[str, Any]:
+        """What a ready batch is, signed: how many reports and messages, and the hash of them all."""
+        state, receipt = self._state(name, number)
+        if receipt is None or state not in ("ready", "released"):
+            raise Problem(_GONE.get(state, "not-released"))
+        found: dict[str, Any] = json.loads(receipt)
+        return found
+
+    def part(self, name: str, number: int, part: int) -> bytes:
+        """One part of a ready batch's messages."""
+        state, _ = self._state(name, number)
+        if state == "ready" and not self.store.may_pull(name, number):
+            raise Problem("not-released", "the log is to be countersigned before the next batch is pulled")
+        if state != "ready":
+            raise Problem("already-released" if state == "released" else _GONE.get(state, "not-released"))
+        found = self.store.part(name, number, part)
+        if found is None:
+            raise Problem("not-found", f"batch {number} has no part {part}")
+        return found
+
+    def acknowledge(self, name: str, number: int) -> None:
+        """The analyzer has a batch: delete it here."""
+        state, _ = self._state(name, number)
+        if state not in ("ready", "released"):
+            raise Problem(_GONE.get(state, "not-released"))
+        self.store.acknowledge(name, number)
+
+    def cancel(self, name: str, number: int) -> None:
+        """Delete an open batch, as after an operator's stop."""
+        self._state(name, number)
+        self.store.cancel(name, number)
+
+    def finish(self, name: str) -> None:
+        """The experiment has ended."""
+        if self.store.finished(name) is None:
+            raise Problem("unknown-experiment")
+        self.store.finish(name)
+
+    def sweep(self) -> int:
+        """Delete what has expired."""
+        now = self.clock()
+        self.store.prune(int(now))
+        return self.store.expire(now)
+
+    def _state(self, name: str, number: int) -> tuple[str, str | None]:
+        found = self.store.receipt(name, number)
+        if found is None:
+            raise Problem("unknown-batch")
+        return found
+
+    def _offer(self, name: str, number: int) -> Offer:
+        offer = self._offers.get((name, number))
+        if offer is None:
+            envelope = self.store.offer(name, number)
+            if envelope is None:
+                raise Problem("wrong-batch", "there is no such offer")
+            offer = self._offers[name, number] = Offer.from_text(json.loads(envelope)["body"])
+        return offer
+
+    def _configuration(self, name: str, digest: bytes) -> Configuration:
+        if (name, digest) not in self._texts:
+            self._texts[name, digest] = self.configuration(name, digest)["body"]
+        return Configuration.from_text(self._texts[name, digest])
+
+    def _noise(self, name: str, number: int) -> tuple[bytes, ...]:
+        """A whole noise of this front's own, sealed as users' messages are; drawn anew for each closing."""
+        found = self.store.batch(name, number)
+        assert found is not None
+        batch = Batch(number, *found)
+        try:
+            own = front_slots(batch.mechanism, self.store.source)
+        finally:
+            # From here on no image of the memory tells this noise.
+            self.store.source.renew()
+        return seal_slots(name, batch, self._configuration(name, batch.pin), own)
+
+    def _overhead(self, name: str, batch: Batch) -> int:
+        return SUITES[self._configuration(name, batch.pin).suite].overhead
+
+    def _receipt(self, closing: Closing) -> str:
+        body = {
+            "version": VERSION,
+            "experiment": closing.experiment,
+            "configuration": to_text(closing.configuration),
+            "batch": closing.number,
+            "batch_hash": to_text(closing.hash),
+            "reports": closing.reports,
+            "messages": closing.messages,
+            "length": closing.length,
+            "parts": closing.parts,
+            "sha256": to_text(closing.digest),
+        }
+        return json.dumps(Statement.of("release", body).signed("front", self.keys.sign).to_dict())
+
+
+_GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
+
+
+def _standing(one: Standing) -> dict[str, Any]:
+    return {"batch": one.number, "users": one.users, "received": _coarse(one.received, one.users), "state": one.state}
+
+
+def _coarse(received: int, users: int) -> int:
+    """How full a batch is, in eighths: an exact count would tell when each report came."""
+    step = -(-users // EIGHTHS)
+    return users if received >= users else received // step * step
+
+
+def _words(admission: Admission) -> str:
+    return "everybody" if admission.issuer is None else f"who has a ticket of {to_text(admission.issuer)}"
+
+
+def _signed(statement: Statement, server: str, configuration: Configuration) -> None:
+    try:
+        statement.check(server, configuration.verify_keys[server])
+    except BadSignature as error:
+        raise Problem("bad-signature", str(error)) from None

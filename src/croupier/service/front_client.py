@@ -1,0 +1,150 @@
+"""The analyzer's way to the front: one method a request, with retries, and problems as they were named there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from croupier.checks import CroupierError
+from croupier.client.device import URN
+from croupier.messages.signing import Statement, to_text
+from croupier.service.openapi import MOST_BATCHES
+from croupier.service.waits import Waits
+
+QUICK, SLOW = 5.0, 60.0
+"""Seconds for a whole call: one that reads or writes a little, and one that makes the front compute or send much."""
+
+
+class FrontAway(CroupierError):
+    """The front does not answer."""
+
+
+class FrontRefused(CroupierError):
+    """The front answered with a problem."""
+
+    def __init__(self, problem: str, detail: str) -> None:
+        super().__init__(f"the front refused: {problem}{': ' + detail if detail else ''}")
+        self.problem = problem
+
+
+class FrontClient:
+    """A front's address and the secret that it knows this analyzer by."""
+
+    def __init__(self, url: str, bearer: str, waits: Waits, http: httpx.AsyncClient | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._waits = waits
+        self._http = http or httpx.AsyncClient(timeout=SLOW)
+        self._headers = {"authorization": f"Bearer {bearer}"}
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def keys(self) -> dict[str, Any]:
+        return await self._json("GET", "/keys")
+
+    async def register(self, name: str, statement: Statement) -> Statement:
+        return Statement.from_dict(
+            "configuration", await self._json("PUT", f"/experiments/{quote(name)}", statement.to_dict(), SLOW)
+        )
+
+    async def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> None:
+        body = {"offer": statement.to_dict(), "deadline": deadline}
+        await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body, SLOW)
+
+    async def head(self, name: str) -> Statement | None:
+        """The newest head that was countersigned, if any was."""
+        try:
+            return Statement.from_dict("head", await self._json("GET", f"/experiments/{quote(name)}/head"))
+        except FrontRefused as refusal:
+            if refusal.problem == "unknown-experiment":
+                return None
+            raise
+
+    async def witness(self, name: str, head: Statement, lines: Sequence[bytes]) -> Statement:
+        """Have the head of the log countersigned: it extends the last one by lines of these digests."""
+        body = {"head": head.to_dict(), "lines": [to_text(line) for line in lines]}
+        return Statement.from_dict("head", await self._json("PUT", f"/experiments/{quote(name)}/head", body))
+
+    async def standings(self, name: str, since: int = 0) -> dict[str, Any]:
+        """The public counts, with all batches from a number on: the front shows so many at a time."""
+        found = page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+        while len(page["batches"]) >= MOST_BATCHES:
+            since = page["batches"][-1]["batch"] + 1
+            page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+            found["batches"] += page["batches"]
+        return found
+
+    async def receipt(self, name: str, batch: int) -> Statement:
+        return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/receipt"))
+
+    async def messages(self, name: str, batch: int, part: int) -> bytes:
+        return (await self._send("GET", f"{_batch(name, batch)}/messages/{part}", within=SLOW)).content
+
+    async def acknowledge(self, name: str, batch: int) -> None:
+        await self._send("DELETE", f"{_batch(name, batch)}/messages")
+
+    async def cancel(self, name: str, batch: int) -> None:
+        await self._send("DELETE", _batch(name, batch))
+
+    async def finish(self, name: str) -> None:
+        await self._send("POST", f"/experiments/{quote(name)}/finish")
+
+    async def wait_ready(self, seconds: float) -> None:
+        """Wait until the front answers."""
+        for _ in range(max(1, int(seconds / 0.1))):
+            try:
+                await self.keys()
+                return
+            except FrontAway:
+                await asyncio.sleep(0.1)
+        raise FrontAway(f"the front at {self.url} does not answer")
+
+    async def _json(
+        self, method: str, path: str, body: dict[str, Any] | None = None, within: float = QUICK
+    ) -> dict[str, Any]:
+        answer = await self._send(method, path, body, within)
+        try:
+            found = answer.json()
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise FrontRefused("no-json", f"{method} {path}")
+        return found
+
+    async def _send(
+        self, method: str, path: str, body: dict[str, Any] | None = None, within: float = QUICK
+    ) -> httpx.Response:
+        try:
+            with self._waits.on("front"):
+                async with asyncio.timeout(within):
+                    answer = await self._http.request(method, self.url + path, json=body, headers=self._headers)
+        except TimeoutError:
+            raise FrontAway(f"the front at {self.url} does not answer within {within:g} seconds") from None
+        except httpx.TransportError as error:
+            raise FrontAway(f"the front at {self.url} does not answer ({_reason(error)})") from None
+        if answer.status_code >= 500 or answer.status_code == 429:
+            raise FrontAway(f"the front at {self.url} answers {answer.status_code}")
+        if answer.status_code >= 400:
+            try:
+                problem = json.loads(answer.content)
+                token, detail = str(problem["type"]).removeprefix(URN), str(problem.get("detail", ""))
+            except (ValueError, KeyError, TypeError):
+                token, detail = f"http-{answer.status_code}", ""
+            raise FrontRefused(token, detail)
+        return answer
+
+
+def _reason(error: httpx.TransportError) -> str:
+    """A refused connection and a certificate that nobody here trusts are both a `ConnectError`."""
+    if "CERTIFICATE" in str(error):
+        return "its certificate is not trusted here: SSL_CERT_FILE may name its issuer's"
+    return type(error).__name__
+
+
+def _batch(name: str, batch: int) -> str:
+    return f"/experiments/{quote(name)}/batches/{batch}"

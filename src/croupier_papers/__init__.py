@@ -1,0 +1,68 @@
+"""The papers' figures and ours, each one command away: `FIGURES` lists them, `reproduce` makes one.
+
+A figure is computed into plain numbers and drawn from those alone, so its JSON holds all that its picture shows.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from croupier import __version__
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.simulation.plots import save
+from croupier_papers import (
+    concurrent_counters,
+    concurrent_linear,
+    concurrent_shufflers,
+    distributed_bandits,
+    flagship,
+    shuffle_bandits,
+    user_level_histograms,
+    user_level_learners,
+)
+from croupier_papers.experiment import Body, Figure, Task
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for module in (
+        distributed_bandits,
+        shuffle_bandits,
+        concurrent_counters,
+        concurrent_shufflers,
+        concurrent_linear,
+        flagship,
+        user_level_histograms,
+        user_level_learners,
+    )
+    for figure in module.FIGURES
+}
+"""Every figure by name."""
+
+
+def compute(name: str, task: Task, *, quick: bool = False) -> Body:
+    """A figure's numbers, with everything needed to make them again."""
+    if name not in FIGURES:
+        raise InvalidParameter("name", name, "one of " + ", ".join(FIGURES))
+    figure = FIGURES[name]
+    if task.data is not None and not figure.reads_data:
+        readers = ", ".join(other.name for other in FIGURES.values() if other.reads_data)
+        raise InvalidParameter("data", str(task.data), f"left out: only {readers} read a file")
+    origin = {"figure": name, "paper": figure.paper, "shows": figure.shows}
+    body = figure.compute(figure.quick if quick else figure.full, task)
+    return {**origin, "croupier": __version__, "seed": task.seed, "quick": quick, **body}
+
+
+def write(body: Body, out: Path) -> tuple[Path, Path]:
+    """Write NAME.png and NAME.json into a folder and return both paths."""
+    figure = FIGURES[body["figure"]]
+    picture, numbers = out / f"{figure.name}.png", out / f"{figure.name}.json"
+    save(figure.draw(body), picture)
+    try:
+        numbers.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise CroupierError(f"{numbers}: could not be written ({error.strerror})") from None
+    return picture, numbers
+
+
+__all__ = ["FIGURES", "Figure", "Task", "compute", "write"]

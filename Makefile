@@ -4,11 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test lint bench pins clean
+.PHONY: run check test lint evidence mutants bench pins clean
 
 run: $(VENV)/.run
 	@echo "Which of five onboarding screens do people finish, if nobody may learn what any one of them did?"
 	@$(BIN)/croupier up --port 0 --crowd 8000
+
+# What is quick: for a small change, many times a day.
+check: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 -m "not slow and not evidence" --ignore=tests/service
 
 test: $(VENV)/.test
 	@tools/browser.sh
@@ -19,6 +23,15 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Claims with thousands of runs, soaks and crowds: at most an hour.
+evidence: $(VENV)/.test
+	@tools/browser.sh
+	$(BIN)/python -m pytest -n 2 -m evidence --evidence evidence.json tests
+
+# Small changes to the mathematics that some fast test must notice: at most an hour.
+mutants: $(VENV)/.mutants
+	$(BIN)/python tools/mutants.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench
@@ -41,6 +54,7 @@ $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN)/python
 RUN   := figures service
 TEST  := $(RUN) dev learning
 BENCH := $(TEST) bench
+MUTANTS := $(TEST) mutants
 pinned = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	$(1) $(2:%=--extra %) pyproject.toml requirements/build.in
 
@@ -48,3 +62,4 @@ pins:
 	$(call pinned,$(UPGRADE) -o requirements/bench.txt,$(BENCH))
 	$(call pinned,-c requirements/bench.txt -o requirements/test.txt,$(TEST))
 	$(call pinned,-c requirements/bench.txt -o requirements/run.txt,$(RUN))
+	$(call pinned,-c requirements/test.txt -o requirements/mutants.txt,$(MUTANTS))

@@ -1,7 +1,11 @@
 """Says loudly at the end of a run what could not be tested, and keeps tests together that share servers.
 
-A conftest further down is not asked when there is -n.
+With --evidence FILE it writes there what every test of the marker `evidence` found: how it ended, how long it took, and
+what the test said of itself with `record_property`. A conftest further down is not asked when there is -n.
 """
+
+import json
+from pathlib import Path
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -18,9 +22,31 @@ def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log)
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_addoption(parser):
+    parser.addoption("--evidence", metavar="FILE", help="write what tests marked evidence found, as JSON")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.getoption("--evidence"):
+        write_evidence(terminalreporter.stats, Path(config.getoption("--evidence")))
     reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
     for reason in sorted({reason for reason in reasons if "could not run" in reason}):
         terminalreporter.section("NOT TESTED", sep="!", red=True, bold=True)
         count = reasons.count(reason)
         terminalreporter.line(f"{reason.removeprefix('Skipped: ')} ({count} tests)", red=True, bold=True)
+
+
+def write_evidence(stats, path):
+    """Every test of the marker `evidence`, with what it measured."""
+    reports = [report for outcome in ("passed", "failed") for report in stats.get(outcome, [])]
+    found = [
+        {
+            "claim": report.nodeid,
+            "held": report.passed,
+            "seconds": round(report.duration, 1),
+            **dict(report.user_properties),
+        }
+        for report in reports
+        if "evidence" in report.keywords
+    ]
+    path.write_text(json.dumps(sorted(found, key=lambda one: one["claim"]), indent=1, ensure_ascii=False) + "\n")

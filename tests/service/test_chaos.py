@@ -314,16 +314,22 @@ def check_numbers(transcript, accepted):
 
 
 @pytest.mark.slow
-def test_seven_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path):
+@pytest.mark.parametrize(
+    ("kills", "horizon", "rounds"), [(3, 200, 4), pytest.param(20, 1200, 20, marks=pytest.mark.evidence)]
+)
+def test_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path, kills, horizon, rounds):
     settings = {"front": TICKETS | {"due_within": 1, "openers": 1}, "analyzer": {"openers": 0}}
-    check_all(*killed_under_load(tmp_path, 6, 7, {"horizon": 400, "rounds": 7}, settings))
+    check_all(*killed_under_load(tmp_path, 6, kills, {"horizon": horizon, "rounds": rounds}, settings))
 
 
 @pytest.mark.slow
-def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("kills", "horizon", "rounds"), [(2, 200, 4), pytest.param(12, 800, 14, marks=pytest.mark.evidence)]
+)
+def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path, kills, horizon, rounds):
     stores = {server: service_stores.new_store("postgresql", tmp_path) for server in ("front", "analyzer")}
     settings = {
         "front": TICKETS | {"due_within": 1, "openers": 1, "workers": 2, "store": stores["front"]},
         "analyzer": {"openers": 0, "store": stores["analyzer"]},
     }
-    check_all(*killed_under_load(tmp_path, 3, 3, {"horizon": 200, "rounds": 4}, settings))
+    check_all(*killed_under_load(tmp_path, 3, kills, {"horizon": horizon, "rounds": rounds}, settings))

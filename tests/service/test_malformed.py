@@ -15,7 +15,6 @@ from croupier.messages.signing import from_text
 from croupier.service import openapi
 from croupier.service.problems import PROBLEMS, URN
 
-REQUESTS = 10_000
 AT_ONCE = 5
 
 PATHS = {
@@ -139,7 +138,8 @@ def written(both, upload, method, url, content, headers):
 
 
 @pytest.mark.slow
-def test_ten_thousand_malformed_requests_are_refused_by_name_and_change_nothing(tmp_path):
+@pytest.mark.parametrize("many", [3_000, pytest.param(30_000, marks=pytest.mark.evidence)])
+def test_malformed_requests_are_refused_by_name_and_change_nothing(tmp_path, many):
     with held(tmp_path, users=5, poll=1.0) as servers:
         both, seen = servers.both, Counter()
 
@@ -167,7 +167,7 @@ def test_ten_thousand_malformed_requests_are_refused_by_name_and_change_nothing(
         before = servers.rows()
 
         @settings(
-            max_examples=REQUESTS // AT_ONCE,
+            max_examples=many // AT_ONCE,
             derandomize=True,
             deadline=None,
             database=None,
@@ -179,7 +179,7 @@ def test_ten_thousand_malformed_requests_are_refused_by_name_and_change_nothing(
 
         check()
         sent = sum(count for status, count in seen.items() if isinstance(status, int))
-        assert sent >= REQUESTS, seen
+        assert sent >= 0.99 * many, seen
         assert sum(seen[token] for token in PROBLEMS) > 0.7 * sent, seen
         assert set(seen) >= EXPECTED, EXPECTED - set(seen)
         assert servers.rows() == before

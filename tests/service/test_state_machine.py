@@ -262,7 +262,15 @@ def machine_on(stores):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stores", "examples"), [("sqlite", 20), ("postgresql", 10)])
+@pytest.mark.parametrize(
+    ("stores", "examples"),
+    [
+        ("sqlite", 10),
+        ("postgresql", 5),
+        pytest.param("sqlite", 300, marks=pytest.mark.evidence),
+        pytest.param("postgresql", 150, marks=pytest.mark.evidence),
+    ],
+)
 def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(stores, examples):
     run_state_machine_as_test(machine_on(stores), settings=settings(SETTINGS, max_examples=examples))
 

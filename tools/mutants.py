@@ -1,0 +1,208 @@
+"""Mutants: a seeded sample of small changes to the mathematics, each of which some fast test must notice.
+
+`make mutants` changes one place of `noise`, `privacy` or `protocols` at a time (Cosmic Ray makes the changes), runs the
+room's fast tests and the changed module's examples, and counts who noticed. Whatever survives must be explained in
+`tests/survivors.toml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+import cosmic_ray.plugins
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("noise", "privacy", "protocols")
+EXPLAINED = ROOT / "tests" / "survivors.toml"
+LEAST_KILLED = 0.95
+COPIED = ("src", "tests", "pyproject.toml")
+OPERATORS = [name for name in cosmic_ray.plugins.operator_names() if "no_op" not in name]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: where it is, and both lines."""
+
+    module: str
+    operator: str
+    occurrence: int
+    line: int
+    before: str
+    after: str
+
+    @property
+    def room(self) -> str:
+        return Path(self.module).parts[2]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What an explanation names: it holds wherever the line moves to."""
+        return self.module, self.before, self.after
+
+
+class _Bare(ast.NodeTransformer):
+    """Code without annotations: they are never evaluated, so to change one changes nothing."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+
+def bare(code: str) -> str:
+    return ast.dump(_Bare().visit(ast.parse(code)))
+
+
+def places() -> list[tuple[str, str, int]]:
+    """Every place that an operator can change: the module, the operator, and which of its places there."""
+    found = []
+    for room in ROOMS:
+        for path in sorted((ROOT / "src" / "croupier" / room).rglob("*.py")):
+            nodes = list(ast_nodes(get_ast(path.read_text(encoding="utf-8"))))
+            for name in OPERATORS:
+                operator = cosmic_ray.plugins.get_operator(name)
+                if operator.arguments():
+                    continue
+                count = sum(1 for node in nodes for _ in operator().mutation_positions(node))
+                found += [(str(path.relative_to(ROOT)), name, index) for index in range(count)]
+    return found
+
+
+def mutants(count: int, seed: int) -> Iterator[tuple[Mutant, str]]:
+    """So many mutants drawn at random, each with the module's changed text; what changes nothing is no mutant."""
+    drawn = places()
+    random.Random(seed).shuffle(drawn)
+    for module, name, occurrence in drawn:
+        code = (ROOT / module).read_text(encoding="utf-8")
+        changed = mutate_code(code, cosmic_ray.plugins.get_operator(name)(), occurrence)
+        if changed is None or bare(changed) == bare(code):
+            continue
+        lines = zip(code.splitlines(), changed.splitlines(), strict=False)
+        line, (before, after) = next((n, pair) for n, pair in enumerate(lines, 1) if pair[0] != pair[1])
+        yield Mutant(module, name, occurrence, line, before.strip(), after.strip()), changed
+        count -= 1
+        if not count:
+            return
+
+
+@contextmanager
+def copies(count: int) -> Iterator[Queue[Path]]:
+    """Trees of their own for workers, so that no two change the same file."""
+    with tempfile.TemporaryDirectory() as directory:
+        ready: Queue[Path] = Queue()
+        for number in range(count):
+            tree = Path(directory) / str(number)
+            tree.mkdir()
+            for name in COPIED:
+                copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+                copy(ROOT / name, tree / name)
+            ready.put(tree)
+        yield ready
+
+
+def noticed(tree: Path, room: str, module: str, seconds: float) -> bool:
+    """Whether a fast test of the room, or an example of the module, fails in this tree; to hang is to fail."""
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += ["-m", "not slow and not evidence", module, f"tests/{room}"]
+    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        ended = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return True
+    return ended.returncode != 0
+
+
+def tried(mutant: Mutant, changed: str, trees: Queue[Path], seconds: float) -> bool:
+    tree = trees.get()
+    path = tree / mutant.module
+    code = path.read_text(encoding="utf-8")
+    try:
+        path.write_text(changed, encoding="utf-8")
+        return noticed(tree, mutant.room, mutant.module, seconds)
+    finally:
+        path.write_text(code, encoding="utf-8")
+        trees.put(tree)
+
+
+def unharmed(trees: Queue[Path]) -> float:
+    """The longest that a room's fast tests take without any change; they must pass."""
+    longest = 0.0
+    tree = trees.get()
+    for room in ROOMS:
+        begun = time.monotonic()
+        if noticed(tree, room, f"src/croupier/{room}", 1800):
+            raise SystemExit(f"the fast tests of {room} fail without any change")
+        longest = max(longest, time.monotonic() - begun)
+        print(f"{room}: {time.monotonic() - begun:.0f} s", flush=True)
+    trees.put(tree)
+    return longest
+
+
+def explained() -> dict[tuple[str, str, str], str]:
+    body = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))
+    return {(one["module"], one["before"], one["after"]): one["why"] for one in body.get("survivor", [])}
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--count", type=int, default=200)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--minutes", type=float, default=60.0, help="after this no mutant is begun")
+    options.add_argument("--out", type=Path, default=Path("mutants.json"))
+    given = options.parse_args()
+    end = time.monotonic() + 60 * given.minutes
+    survivors, done = [], 0
+    with copies(given.workers) as trees, ThreadPoolExecutor(given.workers) as pool:
+        seconds = 3 * unharmed(trees) + 30
+
+        def attempt(pair: tuple[Mutant, str]) -> tuple[Mutant, bool | None]:
+            return pair[0], tried(*pair, trees, seconds) if time.monotonic() < end else None
+
+        for mutant, killed in pool.map(attempt, list(mutants(given.count, given.seed))):
+            done += killed is not None
+            if killed is False:
+                survivors.append(mutant)
+                where = f"{mutant.module}:{mutant.line}"
+                print(f"{where} survived ({done} tried)\n  - {mutant.before}\n  + {mutant.after}", flush=True)
+    reasons = explained()
+    body = {
+        "seed": given.seed,
+        "asked": given.count,
+        "tried": done,
+        "killed": done - len(survivors),
+        "survivors": [vars(one) | {"why": reasons.get(one.key)} for one in survivors],
+    }
+    given.out.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    unexplained = [one for one in survivors if one.key not in reasons]
+    print(f"{done} of {given.count} tried, {done - len(survivors)} killed, {len(unexplained)} survivors unexplained")
+    return int(done < given.count or len(survivors) > (1 - LEAST_KILLED) * done or bool(unexplained))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

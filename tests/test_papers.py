@@ -7,28 +7,24 @@ from pydoc import locate
 
 import pytest
 
+from croupier import __version__
 from croupier.simulation import ALL_POLICIES
 from croupier_papers import FIGURES
 
 ROOT = Path(__file__).parent.parent
 KEY = r"\[([A-Z][A-Za-z+]{0,11}\d\d)\]"
 PAPERS = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+FOLDERS = ("docs", "src", "tests", "bench", "examples", "clients")
+READ = {".md", ".py", ".toml", ".js", ".html"}
 BIB = (ROOT / "docs/papers.bib").read_text(encoding="utf-8")
 
 
 def texts() -> Iterator[tuple[str, str]]:
     """What people read: documents, code, tests and examples, by their paths."""
-    for folder, ending in (
-        ("docs", "md"),
-        ("src", "py"),
-        ("tests", "py"),
-        ("bench", "py"),
-        ("examples", "*"),
-        (".", "md"),
-    ):
-        for path in (ROOT / folder).glob(f"*.{ending}" if folder == "." else f"**/*.{ending}"):
-            if path.is_file() and path != Path(__file__):
-                yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+    folders = (path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.suffix in READ)
+    for path in (*ROOT.glob("*.md"), *folders):
+        if path != Path(__file__):
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
 
 def entries() -> dict[str, str]:
@@ -62,9 +58,8 @@ def test_the_bibliography_has_the_same_papers() -> None:
         assert bib[key]["author"].split(" and ") == authors.split(", "), key
         assert bib[key]["title"] == title, key
         assert bib[key]["year"] in reference, key
-        assert re.findall(r"arXiv:(\d{4}\.\d{4,5})\]", reference) == [
-            v for k, v in bib[key].items() if k == "eprint"
-        ], key
+        arxiv = re.findall(r"arXiv:(\d{4}\.\d{4,5})\]", reference)
+        assert arxiv == [bib[key][field] for field in ("eprint",) if field in bib[key]], key
 
 
 def test_a_key_ends_with_the_year() -> None:
@@ -89,3 +84,12 @@ def test_policies_and_figures_in_the_page_exist() -> None:
 def test_papers_have_names_not_numbers() -> None:
     numbered = re.compile(r"(?<![\w.,])00[0-4](?='s\b| (?:Alg|Thm|Theorem|Lemma|Cor|Figure|Table|App|section)\b)")
     assert [path for path, text in texts() if numbered.search(text)] == []
+
+
+def test_the_citation_names_this_version_and_the_five_papers() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in citation
+    cited = re.findall(r"^    title: (.*)\n(?:.*\n)*?    url: (\S+)$", citation, re.MULTILINE)
+    known = {fields["title"]: fields.get("url") for fields in records().values()}
+    assert len(cited) == 5
+    assert [(title, url) for title, url in cited if known.get(title) != url] == []

@@ -155,7 +155,7 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
     monkeypatch.setitem(sys.modules, "httpx", None)
     status, out, err = run(capsys, "crowd", "--users", "3")
     assert (status, out) == (2, "")
-    assert err == "croupier crowd: httpx is missing: pip install 'croupier[service]'\n"
+    assert err == "croupier crowd: httpx is missing: install croupier[service]\n"
 
 
 def test_files_may_come_before_or_after_options(capsys):

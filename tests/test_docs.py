@@ -6,6 +6,8 @@ from pydoc import locate
 
 import pytest
 
+from croupier.cli import GROUPS
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     *ROOT.glob("*.md"),
@@ -41,3 +43,10 @@ def test_names_exist(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_nobody_is_told_to_install_from_an_index(path: Path) -> None:
     assert not re.search(r"pip install '?\"?croupier", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_exist(path: Path) -> None:
+    code = re.findall(r"```.*?```|`[^`\n]+`", path.read_text(encoding="utf-8"), re.DOTALL)
+    named = re.findall(r"(?:`|^|/)croupier ([a-z]+)\b", "\n".join(code), re.MULTILINE)
+    assert set(named) <= {command.NAME for group in GROUPS.values() for command in group}

@@ -23,6 +23,7 @@ from croupier.noise import (
 )
 from croupier.noise.binomial import fair_rows
 from croupier.privacy.loss import Loss, privacy_loss
+from croupier.search import least_passing_integer, least_passing_positive
 
 Family = TypeVar("Family", bound=Noise)
 
@@ -93,38 +94,8 @@ class Target:
         return 2.0 * self.sensitivity**2 * math.log(1.0 / self.delta) / self.epsilon**2 + 1.0
 
 
-def least_integer(met: Callable[[int], bool], guess: int) -> int:
-    """The least whole number from one on that meets a condition which, once met, stays met."""
-    low, high = 0, max(guess, 1)
-    while not met(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        # The first guess is often near: test its half before bisecting blindly.
-        middle = (low + high) // 2
-        if met(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def least_real(met: Callable[[float], bool], guess: float) -> float:
-    """The least positive number that meets a condition which, once met, stays met; rounded up by `RESOLUTION`."""
-    high = guess
-    while not met(high):
-        high *= 2.0
-    low = high / 2.0
-    while met(low):
-        low, high = low / 2.0, low
-        if low < 1e-9:
-            return high
-    while high / low > 1.0 + RESOLUTION:
-        middle = math.sqrt(low * high)
-        if met(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+def _least(passes: Callable[[float], bool], guess: float) -> float:
+    return least_passing_positive(passes, guess, resolution=RESOLUTION)
 
 
 def _laplace(target: Target) -> DiscreteLaplace:
@@ -135,14 +106,14 @@ def _laplace(target: Target) -> DiscreteLaplace:
 
 def _binomial(target: Target) -> Binomial:
     guess = math.ceil(4.0 * target.gaussian_variance)
-    fair = least_integer(lambda trials: target.met(Binomial(trials, 0.5)), guess)
+    fair = least_passing_integer(lambda trials: target.met(Binomial(trials, 0.5)), 0, guess)
     if target.users is None:
         return Binomial(fair, 0.5)
     least_bits = max(1, math.ceil(fair / target.users))
     candidates = []
     for bits in range(least_bits, least_bits + 3):
         trials = bits * target.users
-        bias = least_real(partial(_bias_suffices, target, trials), fair / trials / 2.0)
+        bias = _least(partial(_bias_suffices, target, trials), fair / trials / 2.0)
         candidates.append(Binomial(trials, min(bias, 0.5)))
     return min(candidates, key=lambda noise: (noise.variance, noise.trials))
 
@@ -173,7 +144,7 @@ def _sparse(target: Target) -> SparseBits:
         known = np.where(bits < low, 1.0, deltas[np.clip(bits - low, 0, len(deltas) - 1)])
         return float(np.dot(sent.pmf, known)) + sent.below + sent.above <= target.delta * (1.0 - 1e-9)
 
-    noise = SparseBits(slots, min(least_real(met, fair / slots), 1.0))
+    noise = SparseBits(slots, min(_least(met, fair / slots), 1.0))
     while noise.rate < 1 and not target.met(noise):
         noise = SparseBits(slots, min(float(noise.rate) * (1.0 + RESOLUTION), 1.0))
     while not target.met(noise):
@@ -189,15 +160,15 @@ def _fair_delta(row: np.ndarray, step: int, epsilon: float) -> float:
 
 
 def _poisson(target: Target) -> Poisson:
-    return Poisson(least_real(lambda rate: target.met(Poisson(rate)), target.gaussian_variance))
+    return Poisson(_least(lambda rate: target.met(Poisson(rate)), target.gaussian_variance))
 
 
 def _skellam(target: Target) -> Skellam:
-    return Skellam(least_real(lambda sigma2: target.met(Skellam(sigma2)), target.gaussian_variance))
+    return Skellam(_least(lambda sigma2: target.met(Skellam(sigma2)), target.gaussian_variance))
 
 
 def _gaussian(target: Target) -> DiscreteGaussian:
-    return DiscreteGaussian(least_real(lambda sigma2: target.met(DiscreteGaussian(sigma2)), target.gaussian_variance))
+    return DiscreteGaussian(_least(lambda sigma2: target.met(DiscreteGaussian(sigma2)), target.gaussian_variance))
 
 
 def _polya(target: Target) -> Polya:
@@ -205,7 +176,7 @@ def _polya(target: Target) -> Polya:
 
     def shape(beta: float) -> Polya:
         mean = target.gaussian_variance
-        return Polya(least_real(lambda r: target.met(Polya(r, beta)), mean * (1.0 - beta) / beta), beta)
+        return Polya(_least(lambda r: target.met(Polya(r, beta)), mean * (1.0 - beta) / beta), beta)
 
     largest = math.exp(-0.05 * target.epsilon)
     # What counts is how far β is from one.

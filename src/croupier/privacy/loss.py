@@ -18,6 +18,7 @@ from croupier.privacy.composition import Composed, compose
 from croupier.privacy.guarantee import ORDERS, pure_to_concentrated, renyi_to_approximate
 from croupier.privacy.likelihoods import Pair, directed_pair, worst_pair
 from croupier.privacy.published import gaussian_sum_concentrated, skellam_divergence
+from croupier.search import bracket, just_above_minimiser
 
 DIRECTIONS = ("both", "up", "down")
 
@@ -178,14 +179,8 @@ class Loss:
     @cached_property
     def _knee(self) -> float:
         """Where the noise's own δ plus the carrier's is least: as a function of e^ε the sum is convex."""
-        low, high = 0.0, self.ideal.epsilon(min(1e-6 * float(self.distance), 0.5))
-        while high - low > 1e-7 * (1.0 + high):
-            left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
-            if self._charged(left) <= self._charged(right):
-                high = right
-            else:
-                low = left
-        return high
+        most = self.ideal.epsilon(min(1e-6 * float(self.distance), 0.5))
+        return just_above_minimiser(self._charged, 0.0, most, resolution=1e-7)
 
     def _ideal_delta(self, epsilon: float) -> float:
         if epsilon >= self._ideal_pure:
@@ -342,14 +337,8 @@ def _least(delta_of: Callable[[float], float], delta: float, pure: float, *, up:
         high *= 2.0
         if high > 1e6 or math.isfinite(pure):
             return math.inf
-    low = 0.0
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        if delta_of(middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high if up else low
+    below, above = bracket(lambda epsilon: delta_of(epsilon) <= delta, 0.0, high, relative=1e-9)
+    return above if up else below
 
 
 @lru_cache(maxsize=4096)

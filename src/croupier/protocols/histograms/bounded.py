@@ -17,8 +17,8 @@ from croupier.checks import InvalidParameter, Number, integer, positive
 from croupier.noise import DiscreteLaplace, Noise
 from croupier.noise.base import SHALLOW, Floats, RatioNoise, settle, to_arb
 from croupier.privacy import Loss, Release
-from croupier.privacy.calibration import least_integer
 from croupier.privacy.likelihoods import Pair
+from croupier.search import least_passing_integer
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,6 +136,8 @@ def bounded_noise(epsilon: float, delta: float) -> BoundedLaplace:
     exact = Fraction(epsilon)
     scale = 2 / exact * (1 + Fraction(1, 10**9) + Fraction(1, 10**11) / exact + Fraction(1, 10**12) / exact**2)
     guess = math.ceil(float(scale) * math.log(1.0 / delta))
-    return BoundedLaplace(
-        scale, least_integer(lambda bound: move_loss(BoundedLaplace(scale, bound)).delta(epsilon) <= delta, guess)
-    )
+
+    def met(bound: int) -> bool:
+        return move_loss(BoundedLaplace(scale, bound)).delta(epsilon) <= delta
+
+    return BoundedLaplace(scale, least_passing_integer(met, 0, max(guess, 1)))

@@ -27,8 +27,8 @@ from croupier.noise import (
     SparseBits,
     inversion,
 )
-from croupier.noise.base import RatioNoise
 from croupier.noise.inversion import BULK, Inverter
+from croupier.noise.ratio import RatioNoise
 
 WORD = 2**64
 MIDDLE = WORD // 3

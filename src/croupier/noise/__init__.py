@@ -1,12 +1,14 @@
 """Integer noise with exact laws: pmf, cdf, quantiles, shares that add up, exact secure samples and seeded ones."""
 
-from croupier.noise.base import Noise, Window
-from croupier.noise.binomial import Binomial, SparseBits
+from croupier.noise.base import Noise
+from croupier.noise.binomial import Binomial
 from croupier.noise.gaussian import DiscreteGaussian, DiscreteGaussianSum
 from croupier.noise.laplace import DiscreteLaplace, PolyaDifference
 from croupier.noise.poisson import Poisson, Skellam
 from croupier.noise.polya import Polya
 from croupier.noise.source import SecureSource, SeededSource, Source, secure, seeded
+from croupier.noise.sparse import SparseBits
+from croupier.noise.window import Window
 
 FAMILIES: dict[str, type[Noise]] = {
     family.__name__: family

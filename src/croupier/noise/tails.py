@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from flint import arb, arb_poly
 
-from croupier.noise.base import EPSILON, Floats, Window
 from croupier.noise.precision import precise
+from croupier.noise.window import EPSILON, Floats, Window
 from croupier.search import least_passing_integer
 
 CONVOLUTION_BITS = 384

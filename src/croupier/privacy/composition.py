@@ -23,8 +23,8 @@ from functools import cached_property
 
 import numpy as np
 
-from croupier.noise.base import EPSILON
-from croupier.privacy.likelihoods import Floats, Pair
+from croupier.noise.likelihoods import Floats, Pair
+from croupier.noise.window import EPSILON
 from croupier.search import minimiser
 
 TOLERANCE = 4e-3

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from croupier.checks import InvalidParameter, Number, integer, positive
 from croupier.noise import DiscreteLaplace, Noise
-from croupier.noise.base import SHALLOW, Floats, RatioNoise, settle, to_arb
-from croupier.privacy import Loss, Release
-from croupier.privacy.likelihoods import Pair
+from croupier.noise.base import settle, to_arb
+from croupier.noise.likelihoods import Pair
+from croupier.noise.ratio import RatioNoise
+from croupier.noise.window import SHALLOW, Floats
+from croupier.privacy import Loss, NoisyNumber
 from croupier.search import least_passing_integer
 
 
@@ -77,7 +79,7 @@ class BoundedLaplace(RatioNoise):
 
 
 @dataclass(frozen=True)
-class Move(Release):
+class Move(NoisyNumber):
     """One count rises by one and another falls by one, under independent noise whose losses take few values.
 
     Both losses are added exactly, with no grid: pure ε-DP noise has a loss of ±ε, which a grid would blur.
@@ -91,7 +93,7 @@ class Move(Release):
 
     @property
     def pure(self) -> Number:
-        return 2 * self.noise.log_ratio_bound
+        return 2 * self.noise.log_ratio(1)
 
     def divergence(self, order: float) -> float:
         return math.inf
@@ -112,7 +114,7 @@ STEP = 2.0**-40
 
 @lru_cache(maxsize=64)
 def _product(move: Move, floor: float) -> Pair:
-    up, down = (Release(move.noise, 1, way).pairs(floor)[0] for way in ("up", "down"))
+    up, down = (NoisyNumber(move.noise, 1, way).pairs(floor)[0] for way in ("up", "down"))
     first, second = _merged(up), _merged(down)
     losses, where = np.unique(np.add.outer(first.losses, second.losses).ravel(), return_inverse=True)
     masses = _added(where, np.multiply.outer(first.masses, second.masses).ravel())

@@ -17,7 +17,7 @@ import numpy as np
 
 from croupier.checks import InvalidParameter, integer
 from croupier.noise import DiscreteLaplace, Source
-from croupier.noise.base import RatioNoise
+from croupier.noise.ratio import RatioNoise
 from croupier.privacy import Loss, privacy_loss
 from croupier.protocols.histograms.bounded import BoundedLaplace, move_loss
 from croupier.protocols.histograms.oracles import (

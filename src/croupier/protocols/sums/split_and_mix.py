@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from croupier.noise import Skellam
+from croupier.noise.target import RESOLUTION
 from croupier.privacy import Guarantee, vector_loss
-from croupier.privacy.calibration import RESOLUTION
 from croupier.protocols.sums.bits import published_levels, unary
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.protocols.sums.mechanism import Mechanism

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from flint import arb
@@ -34,7 +34,13 @@ def show(value: object) -> str:
         return str(value.numerator)
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}" if value.denominator <= 10**9 else f"{float(value):.12g}"
+    if isinstance(value, tuple):
+        shown = [show(entry) for entry in value]
+        return "[" + ", ".join(shown if len(shown) <= 12 else [*shown[:5], "...", *shown[-5:]]) + "]"
     return repr(value)
+
+
+Family = TypeVar("Family", bound="Noise")
 
 
 class Noise(ABC):
@@ -80,7 +86,10 @@ class Noise(ABC):
         return integer("sensitivity", sensitivity, 1)
 
     def decisive_shifts(self, sensitivity: int) -> tuple[int, ...]:
-        """Shifts that tell as much as every other one up to `sensitivity`; for a law with one peak, the largest."""
+        """Shifts of which one tells at least as much as any other up to `sensitivity`.
+
+        For a law with one peak that is the largest: max(0, P(x) - e^ε P(x - shift)) never falls as the shift grows.
+        """
         return (sensitivity,)
 
     def log_ratio(self, shift: int) -> Number:
@@ -245,6 +254,13 @@ def multiply(value: Number, users: int) -> Number:
     """Multiply a parameter exactly, and keep whole results whole."""
     product = Fraction(value) * integer("users", users, 1)
     return int(product) if product.denominator == 1 else product
+
+
+def one_party(noise: Family, users: int) -> Family:
+    """Return the noise itself as the one share that it has."""
+    if integer("users", users, 1) != 1:
+        raise InvalidParameter("users", users, f"1: {type(noise).__name__} noise is drawn by one party")
+    return noise
 
 
 def open_probability(probability: float) -> float:

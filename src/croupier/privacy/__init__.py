@@ -14,6 +14,7 @@ from croupier.privacy.guarantee import (
 )
 from croupier.privacy.ledger import BudgetExceeded, Charge, Ledger
 from croupier.privacy.loss import Loss, NoisyNumber, NoisyVector, privacy_loss, vector_loss
+from croupier.privacy.move import Move, move_loss
 
 __all__ = [
     "BudgetExceeded",
@@ -22,6 +23,7 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "Loss",
+    "Move",
     "NoisyNumber",
     "NoisyVector",
     "advanced_composition",
@@ -30,6 +32,7 @@ __all__ = [
     "epsilon_lower_bound",
     "gaussian_scale",
     "gaussian_sum_concentrated",
+    "move_loss",
     "privacy_loss",
     "pure_to_concentrated",
     "pure_to_renyi",

@@ -17,8 +17,8 @@ from croupier.continual import counter
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.wire import Reporting, shape
 from croupier.noise import Binomial, Poisson, Polya, PolyaDifference, SparseBits
-from croupier.noise.binomial import fair_rows
 from croupier.noise.serial import noise_to_dict
+from croupier.noise.sparse import fair_rows
 from croupier.privacy import BudgetExceeded
 from croupier.protocols import Buckets, HistogramMechanism, Values, counted_messages, histogram, shuffled_bits
 from croupier.protocols.sums.carriers import SplitAndMix

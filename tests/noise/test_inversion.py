@@ -16,6 +16,7 @@ from noise_words import ONES, Script, Stream
 
 from croupier.noise import (
     Binomial,
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteGaussianSum,
     DiscreteLaplace,
@@ -27,8 +28,8 @@ from croupier.noise import (
     SparseBits,
     inversion,
 )
-from croupier.noise.base import RatioNoise
 from croupier.noise.inversion import BULK, Inverter
+from croupier.noise.ratio import RatioNoise
 
 WORD = 2**64
 MIDDLE = WORD // 3
@@ -48,6 +49,7 @@ TABLED: tuple[RatioNoise, ...] = (
     Poisson(300.5),
     DiscreteGaussian(0.3),
     DiscreteGaussian(100),
+    BoundedLaplace(2, 9),
 )
 COMPOSED: tuple[tuple[Noise, int], ...] = (
     (Skellam(0.5), 2),

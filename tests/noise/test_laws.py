@@ -213,9 +213,9 @@ def test_bulk_of_a_law_far_from_zero_is_zero(noise: Noise) -> None:
 
 
 @every_member
-def test_log_ratio_bound_holds_and_is_approached(noise: Noise) -> None:
+def test_the_log_ratio_holds_and_is_approached(noise: Noise) -> None:
     _, masses, _, _ = table(noise)
-    bound = noise.log_ratio_bound
+    bound = noise.log_ratio(1)
     with ctx.workprec(BITS):
         steps = [abs(float((b / a).log())) for a, b in pairwise(masses) if a > 0 and b > 0]
     assert max(steps, default=0.0) <= float(bound) * (1 + 1e-12)

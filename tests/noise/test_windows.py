@@ -24,8 +24,8 @@ from croupier.noise import (
     SparseBits,
     Window,
 )
-from croupier.noise.base import DEEP, SHALLOW
-from croupier.noise.binomial import fair_rows
+from croupier.noise.sparse import fair_rows
+from croupier.noise.window import DEEP, SHALLOW
 
 FAR = (
     Binomial(40, 1 - Fraction(1, 10**10)),

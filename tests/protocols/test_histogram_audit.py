@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from croupier.noise import DiscreteLaplace, Noise, seeded
+from croupier.noise import BoundedLaplace, DiscreteLaplace, Noise, seeded
 from croupier.protocols import Numbers, audit, histogram, selection
-from croupier.protocols.histograms.bounded import BoundedLaplace
 from croupier.protocols.histograms.central import BoundedStable, NoisyCounts
 from croupier.protocols.histograms.choice import PermuteAndFlip
 from croupier.protocols.histograms.coins import Coins

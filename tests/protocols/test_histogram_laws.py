@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from croupier.noise import Binomial, DiscreteLaplace, Poisson, Polya, secure, seeded
+from croupier.noise import Binomial, BoundedLaplace, DiscreteLaplace, Poisson, Polya, secure, seeded
 from croupier.noise.base import to_arb
 from croupier.noise.precision import precise
 from croupier.noise.source import SeededSource
-from croupier.protocols.histograms.bounded import BoundedLaplace
 from croupier.protocols.histograms.central import BoundedStable, ThresholdStable
 from croupier.protocols.histograms.coins import Coins, shortfall
 from croupier.protocols.histograms.labelled import LabelledMessages

@@ -20,7 +20,7 @@ from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text
 from croupier.messages.wire import REAL, front_slots, message_info, shape, slots
 from croupier.noise import Noise, SparseBits, secure, seeded
-from croupier.privacy.likelihoods import directed_pair
+from croupier.noise.likelihoods import directed_pair
 from croupier.protocols import protocol
 from croupier.protocols.sums.wire import RESIDUE
 from croupier.service import keys as key_files

@@ -11,15 +11,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from croupier.checks import InvalidParameter, integer
-from croupier.noise import DiscreteLaplace, Source
-from croupier.noise.base import RatioNoise
-from croupier.privacy import Loss, privacy_loss
-from croupier.protocols.histograms.bounded import BoundedLaplace, move_loss
+from croupier.noise import BoundedLaplace, DiscreteLaplace, Source
+from croupier.noise.ratio import RatioNoise
+from croupier.privacy import Loss, move_loss, privacy_loss
 from croupier.protocols.histograms.oracles import (
     Ballot,
     Floats,
@@ -131,10 +130,6 @@ class BoundedStable(Stable):
     def winner_error(self, failure: float) -> float:
         """Certain: the winner's noise and the best item's are both bounded."""
         return min(2.0 * self.noise.bound, float(self.users))
-
-    def to_dict(self) -> dict[str, Any]:
-        noise = {"family": "BoundedLaplace", "scale": str(Fraction(self.noise.scale)), "bound": self.noise.bound}
-        return {"kind": self.kind, "size": self.size, "users": self.users, "noise": noise}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ import numpy as np
 from croupier.checks import InvalidParameter, between, integer
 from croupier.noise import Binomial, Source
 from croupier.privacy import Loss, privacy_loss
-from croupier.privacy.calibration import least_integer
 from croupier.protocols.histograms.least_noise import LEAST_COMPOSED, move
 from croupier.protocols.histograms.oracles import (
     CHUNK,
@@ -34,6 +33,7 @@ from croupier.protocols.histograms.oracles import (
     check_failure,
     least_error,
 )
+from croupier.search import least_passing_integer
 
 HEADS = Fraction(3, 4)
 """Fairer coins are fewer messages; at 3/4 the certain under-count errs by little more than with Poisson noise."""
@@ -169,9 +169,9 @@ def least_coins(epsilon: float, delta: float, heads: Fraction, honest: int, user
             return privacy_loss(noise).delta(epsilon / 2.0) <= spare / 2.0
         return move(noise).delta(epsilon) <= spare
 
-    sure = least_integer(met, 64)
+    sure = least_passing_integer(met, 0, 64)
     if honest == users:
         return sure, sure
     charge = 2.0 * (1.0 + math.exp(epsilon)) * (1.0 + 1e-9)
-    coins = least_integer(lambda n: charge * shortfall(max(n, sure), sure, honest, users) <= spare, sure)
+    coins = least_passing_integer(lambda n: charge * shortfall(max(n, sure), sure, honest, users) <= spare, 0, sure)
     return max(coins, sure), sure

@@ -21,6 +21,7 @@ from croupier.noise import Noise, Source
 from croupier.noise.serial import noise_to_dict
 from croupier.privacy import Loss
 from croupier.protocols.sums.carriers import TamperedMessage
+from croupier.search import least_passing_between
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -218,14 +219,7 @@ def chances(thresholds: Sequence[int], which: Integers, rest: Callable[[int], Fr
 
 def least_error(exceeds: Callable[[int], float], failure: float, most: int) -> float:
     """The least whole error with exceeds(error) <= failure, which falls with the error; `most` is certain."""
-    low, high = -1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        if exceeds(middle) > failure:
-            low = middle
-        else:
-            high = middle
-    return float(high)
+    return float(least_passing_between(lambda error: exceeds(error) <= failure, -1, most))
 
 
 def seat_of(tally: Ballot, seat: int | None) -> Integers:

@@ -14,6 +14,7 @@ from croupier.protocols.histograms.oracles import Integers, Progress
 from croupier.protocols.histograms.planned import Planned
 from croupier.protocols.histograms.target import Target
 from croupier.protocols.histograms.universe import Numbers
+from croupier.search import least_passing_integer
 
 
 def selection(
@@ -61,6 +62,7 @@ class Selection:
         between("margin_fraction", margin_fraction, 0, 1, "(]")
 
         def enough(users: int) -> bool:
+            integer("users", users, 1, 2**40)
             try:
                 return self.plan(users).error(failure) < margin_fraction * users
             except InvalidParameter as refused:
@@ -68,14 +70,7 @@ class Selection:
                     return False
                 raise
 
-        low, high = 0, 1
-        while not enough(high):
-            low, high = high, 2 * high
-            integer("users", high, 1, 2**40)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return least_passing_integer(enough, 0, 1)
 
 
 @lru_cache(maxsize=1024)

@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, one_of, positive
-from croupier.noise import DiscreteLaplace
+from croupier.noise import BoundedLaplace, DiscreteLaplace
 from croupier.noise.serial import noise_from_dict
-from croupier.privacy import Guarantee
-from croupier.protocols.histograms.bounded import BoundedLaplace, bounded_noise
+from croupier.privacy import Guarantee, calibrate, move_loss
 from croupier.protocols.histograms.central import BoundedStable, NoisyCounts, ThresholdStable, published_threshold
 from croupier.protocols.histograms.choice import ExponentialMechanism, PermuteAndFlip, StableChoice, stable_threshold
 from croupier.protocols.histograms.coins import HEADS, Coins, least_coins
@@ -171,9 +170,14 @@ def _local(target: Target, size: int, users: int) -> Tally:
 def _central(target: Target, size: int, users: int) -> Tally:
     assert target.delta is not None
     if target.constants == "tight":
-        return BoundedStable(size, users, bounded_noise(target.epsilon, target.delta))
+        return BoundedStable(size, users, _bounded_noise(target.epsilon, target.delta))
     threshold = published_threshold(target.epsilon, target.delta)
     return ThresholdStable(size, users, DiscreteLaplace(2 / Fraction(target.epsilon)), threshold)
+
+
+@lru_cache(maxsize=256)
+def _bounded_noise(epsilon: float, delta: float) -> BoundedLaplace:
+    return calibrate(BoundedLaplace, epsilon=epsilon, delta=delta, loss=move_loss)
 
 
 def _pure(target: Target, size: int, users: int) -> Tally:
@@ -211,15 +215,9 @@ def ballot_from_dict(data: dict[str, Any]) -> Ballot:
         raise InvalidParameter("kind", kind, "one of " + ", ".join(BALLOTS))
     for name in ("noise", "share"):
         if name in body:
-            body[name] = _noise(body[name])
+            body[name] = noise_from_dict(body[name])
     for name in ("keep", "heads", "scale"):
         if name in body:
             body[name] = Fraction(body[name])
     ballot: Ballot = BALLOTS[kind](**body)
     return ballot
-
-
-def _noise(data: dict[str, Any]) -> Any:
-    if data.get("family") == "BoundedLaplace":
-        return BoundedLaplace(Fraction(data["scale"]), data["bound"])
-    return noise_from_dict(data)

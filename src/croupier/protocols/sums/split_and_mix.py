@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 from croupier.noise import Skellam
+from croupier.noise.target import RESOLUTION
 from croupier.privacy import Guarantee, vector_loss
-from croupier.privacy.calibration import least_real
 from croupier.protocols.sums.bits import published_levels, unary
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.protocols.sums.mechanism import Mechanism
 from croupier.protocols.sums.protocol import Protocol, Row
 from croupier.protocols.sums.secagg import laplace_noise, laplace_precision, laplace_slack, modulus
 from croupier.protocols.sums.values import Ball
+from croupier.search import least_passing_positive
 
 VECTOR_PRECISION = 4.0
 """Tight vectors encode √n times this many levels a unit, so that rounding stays small beside the noise."""
@@ -58,7 +59,8 @@ def plan_vectors(protocol: Protocol, users: int) -> Mechanism:
     def met(sigma2: float) -> bool:
         return vector_loss(Skellam(sigma2), l2=l2, l1=root * l2).delta(epsilon) <= budget
 
-    noise = Skellam(least_real(met, 2.0 * l2**2 * math.log(1.0 / protocol.delta) / epsilon**2))
+    guess = 2.0 * l2**2 * math.log(1.0 / protocol.delta) / epsilon**2
+    noise = Skellam(least_passing_positive(met, guess, resolution=RESOLUTION))
     share = noise.share(honest)
     slack = protocol.wrap_slack(protocol.total_noise(share, users), 0.0)
     q = modulus(users, precision, slack)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from croupier.bandits.chernoff import TILTS, Floats, noise_cumulants
+from croupier.bandits.chernoff import TILTS, Tails, tails
 from croupier.checks import InvalidParameter, integer
 from croupier.protocols import Mechanism, Protocol
 
@@ -27,7 +27,6 @@ class Ladder:
     first: int
     growth: float
     _sizes: list[int] = field(default_factory=list, repr=False)
-    _cumulants: list[tuple[Floats, Floats]] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         integer("first", self.first, 1)
@@ -52,26 +51,9 @@ class Ladder:
         """How a batch of this size is made private; None without privacy."""
         return None if self.protocol is None else self.protocol.plan(size)
 
-    def cumulants(self, step: int) -> tuple[Floats, Floats]:
-        """K(-l) and K(l) of the noise in the batch after `step` earlier ones, in units of a reward."""
-        while len(self._cumulants) <= step:
-            known = len(self._cumulants)
-            mechanism = self.mechanism(self.size(known))
-            if known and self.size(known) == self.size(known - 1):
-                self._cumulants.append(self._cumulants[-1])
-            elif mechanism is None:
-                silent = np.zeros_like(TILTS)
-                self._cumulants.append((silent, silent))
-            else:
-                unit = mechanism.unit / mechanism.values.span
-                self._cumulants.append(noise_cumulants(mechanism.noise, unit))
-        return self._cumulants[step]
-
-    def tables(self, steps: int, *, accumulate: bool) -> tuple[Floats, Floats]:
-        """K(-l) and K(l) after 0, 1, ..., `steps` batches: of all of them, or of the last alone."""
-        rows = [self.cumulants(step) for step in range(steps)]
-        tables = []
-        for side in (0, 1):
-            table = np.stack([np.zeros_like(TILTS), *(row[side] for row in rows)])
-            tables.append(np.cumsum(table, axis=0) if accumulate else table)
-        return tables[0], tables[1]
+    def noise(self, size: int) -> Tails:
+        """The tails of the noise in a batch of this size, in units of a reward."""
+        mechanism = self.mechanism(size)
+        if mechanism is None:
+            return Tails(np.zeros_like(TILTS), np.zeros_like(TILTS))
+        return tails(mechanism.noise, mechanism.unit / mechanism.values.span, mechanism.wrap_probability)

@@ -100,6 +100,9 @@ def policy(
     one_of("constants", constants, CONSTANTS)
     entry = POLICIES[name]
     kind = protocol_name or entry.protocol
+    if constants == "published" and not entry.tight_only and entry.protocol not in (None, kind):
+        whose = f"{entry.protocol} with published constants: {entry.paper} states no radius for another noise"
+        raise InvalidParameter("protocol_name", protocol_name, whose)
     carried: Protocol | None = None
     if kind is not None:
         if epsilon is None:
@@ -138,21 +141,23 @@ def _noises(protocol: Protocol) -> float:
 
 def _sdp_ae(request: Request) -> Policy:
     """Fixed batches, all phases: ⌈σ²⌉ users ([TKMS21] Cor. 3.2, which prints σ), or fewer where the noise is less."""
-    sigma = _sigma(request)
+    assert request.protocol is not None
     if request.constants == "published":
-        size = math.ceil(sigma**2)
+        size = math.ceil(_sigma(request) ** 2)
     else:
-        assert request.protocol is not None
         # Sixteen times the noise's variance: rewards, at a quarter each, then vary four times as much as the noise.
         size = max(SMALLEST, math.ceil(16.0 * request.protocol.plan(10_000).variance))
-    size = request.smallest or size
-    fixed = replace(request, smallest=size)
-    return _elimination(fixed, SubGaussianRadius(sigma), accumulate=True, growth=1.0)
+    return _all_phases(replace(request, smallest=request.smallest or size), growth=1.0)
 
 
 def _vb_sdp_ae(request: Request) -> Policy:
     """Batches of 2^t users, all phases ([TKMS21] Alg. 2)."""
-    return _elimination(request, SubGaussianRadius(_sigma(request)), accumulate=True, growth=2.0)
+    return _all_phases(request, growth=2.0)
+
+
+def _all_phases(request: Request, growth: float) -> Policy:
+    radius = SubGaussianRadius(_sigma(request)) if request.constants == "published" else None
+    return _elimination(request, radius, accumulate=True, growth=growth)
 
 
 def _batched(sigma: Callable[[Protocol], tuple[float, float, float]]) -> Callable[[Request], Policy]:

@@ -70,7 +70,7 @@ class IndexPolicy(Policy):
             self._index[runs, arms] = self._indices(runs, arms)
 
     def _indices(self, runs: Integers, arms: Integers) -> Floats:
-        low_side = self.tables()[0][self.batches[runs, arms]]
+        low_side = self.noises.tails.low_side[self.noise[runs, arms]]
         return upper_bound(self.totals[runs, arms], self.counts[runs, arms], low_side, self.level[runs])
 
 
@@ -84,7 +84,7 @@ class IMED(IndexPolicy):
     def index(self) -> Floats:
         known = self.counts > 0
         best = np.clip(np.where(known & self.active, self.means, 0.0).max(axis=1), 0.0, 1.0 - 1e-9)[:, None]
-        low_side = self.tables()[0][self.batches]
+        low_side = self.noises.tails.low_side[self.noise]
         cost = evidence(self.totals, self.counts, low_side, np.broadcast_to(best, self.totals.shape))
         return -(cost + np.log(np.maximum(self.counts, 1)))
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.chernoff import Floats, bounds_by_batches
+from croupier.bandits.chernoff import Floats, Tails, bounds
+from croupier.bandits.noise_sums import NoiseSums
 from croupier.checks import InvalidParameter, between, integer
 
 Integers = NDArray[np.int64]
@@ -37,10 +38,11 @@ class Policy(ABC):
         self.pulls: Integers = np.zeros((runs, arms), dtype=np.int64)
         self.counts: Integers = np.zeros((runs, arms), dtype=np.int64)
         self.totals: Floats = np.zeros((runs, arms))
+        self.noise: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self.noises = NoiseSums(self.batch_noise)
         self.active: Bools = np.ones((runs, arms), dtype=bool)
         self.open_to_users: Bools = np.ones(arms, dtype=bool)
         self.stopped: Bools = np.zeros(runs, dtype=bool)
-        self._tables: tuple[Floats, Floats] | None = None
 
     @property
     def finished(self) -> Bools:
@@ -86,12 +88,12 @@ class Policy(ABC):
         """Be told the estimated reward sums of the released batches (in units of a reward) and all assignments."""
         self.users = self.users + assigned.sum(axis=1)
         self.pulls = self.pulls + assigned
-        if self.accumulate:
-            self.totals = np.where(released, self.totals + sums, self.totals)
-            self.counts = np.where(released, self.counts + assigned, self.counts)
-        else:
-            self.totals = np.where(released, sums, self.totals)
-            self.counts = np.where(released, assigned, self.counts)
+        if not self.accumulate:
+            for table in (self.totals, self.counts, self.noise):
+                table[released] = 0
+        self.totals[released] += sums[released]
+        self.counts[released] += assigned[released]
+        self.noise[released] = self.noises.added(self.noise[released], assigned[released])
         self.batches = self.batches + released
         self._decide(released)
 
@@ -106,24 +108,25 @@ class Policy(ABC):
         return np.asarray(np.argmax(np.where(self.active & self.open_to_users, self.means, -np.inf), axis=1))
 
     def intervals(self, failure: float = 0.05) -> tuple[Floats, Floats]:
-        """Bounds on every arm's mean that all hold at all times, except with this probability.
+        """Bounds on every arm's mean that all hold while there are so many arms, except with this probability.
 
         The j-th batch of an arm gets the share 6/(πj)² of its part of the failure probability, so that looking as
-        often as one likes costs nothing.
+        often as one likes costs nothing. The chance that a modular sum has wrapped around is set aside first. When an
+        arm gets its batches may depend on its sums, how large they are may not.
         """
         failure = float(between("failure", failure, 0, 1))
-        j = np.maximum(self.batches, 1)
-        level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * failure))
-        return bounds_by_batches(self.totals, self.counts, self.batches, self.tables(), level)
+        rows, j = self.noises.tails, np.maximum(self.batches, 1)
+        spare = np.maximum(failure - rows.wrap[self.noise].sum(axis=1, keepdims=True), 0.0)
+        with np.errstate(divide="ignore"):
+            level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * spare))
+        return bounds(self.totals, self.counts, self.noise, rows, level)
 
-    def tables(self) -> tuple[Floats, Floats]:
-        """K(-l) and K(l) of the noise in estimates made of 0, 1, 2, ... batches."""
-        most = int(self.batches.max(initial=0))
-        # Built when first needed: published radii never ask for them. A share ahead, so that many batches cost no more
-        # than their number.
-        if self._tables is None or most >= len(self._tables[0]):
-            self._tables = self.ladder.tables(max(most + most // 8 + 2, 8), accumulate=self.accumulate)
-        return self._tables
+    def batch_noise(self, users: int) -> Tails:
+        """What is known of the noise in the sum of a batch of so many users, in units of a reward.
+
+        For policies that add a noise of their own to override; all others have their protocol's.
+        """
+        return self.ladder.noise(users)
 
     def pause(self, arm: int) -> None:
         """Offer an arm to nobody for now."""
@@ -141,7 +144,7 @@ class Policy(ABC):
 
     def add_arm(self) -> int:
         """Add a fresh arm and return its number."""
-        for name in ("batches", "pulls", "counts", "totals"):
+        for name in ("batches", "pulls", "counts", "totals", "noise"):
             table = getattr(self, name)
             setattr(self, name, np.concatenate((table, np.zeros((self.runs, 1), dtype=table.dtype)), axis=1))
         self.active = np.concatenate((self.active, np.ones((self.runs, 1), dtype=bool)), axis=1)

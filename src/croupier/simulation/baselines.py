@@ -12,7 +12,7 @@ import numpy as np
 
 from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
 from croupier.bandits.catalogue import Request
-from croupier.bandits.chernoff import Floats
+from croupier.bandits.chernoff import TILTS, Floats, Tails
 from croupier.bandits.elimination import EVERYONE
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import InvalidParameter, positive
@@ -49,6 +49,13 @@ class DPSE(ReferencePolicy):
         """log(8|V|e²/p) and log(4|V|e²/p)."""
         union = self.in_play * phase**2 / self.probability
         return np.log(8.0 * union), np.log(4.0 * union)
+
+    def batch_noise(self, users: int) -> Tails:
+        """-log(1 - (l/ε)²): Laplace noise of scale 1/ε, whatever the size of the batch."""
+        ratio = np.minimum(TILTS / self.epsilon, 1.0)
+        with np.errstate(divide="ignore"):
+            either_side = -np.log1p(-(ratio**2))
+        return Tails(either_side, either_side)
 
     def disturb(self, sums: Floats, released: Bools, generator: np.random.Generator) -> Floats:
         return sums + np.where(released, generator.laplace(0.0, 1.0 / self.epsilon, sums.shape), 0.0)

@@ -13,13 +13,13 @@ from scipy import stats
 
 from croupier.noise import Binomial, BoundedLaplace, DiscreteLaplace, Poisson, Polya, secure, seeded
 from croupier.noise.base import to_arb
+from croupier.noise.chances import chance
 from croupier.noise.precision import precise
 from croupier.noise.source import SeededSource
 from croupier.protocols.histograms.central import BoundedStable, ThresholdStable
 from croupier.protocols.histograms.coins import Coins, shortfall
 from croupier.protocols.histograms.labelled import LabelledMessages
 from croupier.protocols.histograms.local import FIELDS, ProjectiveResponse, best_response
-from croupier.protocols.histograms.oracles import chance
 from croupier.protocols.histograms.projective import Space
 
 

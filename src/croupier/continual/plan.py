@@ -14,7 +14,6 @@ from croupier.checks import InvalidParameter, between, positive
 from croupier.continual.deviation import Chernoff, slopes_around
 from croupier.continual.shufflers import composed
 from croupier.continual.tree import Tree, Weights
-from croupier.noise import PolyaDifference, Skellam
 from croupier.privacy import Guarantee, Loss
 from croupier.protocols import Mechanism
 from croupier.protocols.sums.mechanism import canonical
@@ -133,7 +132,7 @@ class CounterPlan:
         `strength`: 1 for a coordinate or a unit vector. Where K(l)/l² of the noise never falls as l grows, as for
         Skellam and Laplace noise but not for bits, its cumulant is at most strength·K(l).
         """
-        if strength != 1.0 and not all(isinstance(m.noise, Skellam | PolyaDifference) for m in self.mechanisms):
+        if strength != 1.0 and not all(mechanism.noise.cumulant_rises for mechanism in self.mechanisms):
             raise InvalidParameter("strength", strength, "1, unless the noise is Skellam or Laplace")
         spare = self.spare(failure)
         if spare <= 0.0:

@@ -2,6 +2,7 @@
 
 from croupier.noise.base import Noise
 from croupier.noise.binomial import Binomial
+from croupier.noise.bits import Bits
 from croupier.noise.bounded import BoundedLaplace
 from croupier.noise.gaussian import DiscreteGaussian, DiscreteGaussianSum
 from croupier.noise.laplace import DiscreteLaplace, PolyaDifference
@@ -33,6 +34,7 @@ FAMILIES: dict[str, type[Noise]] = {
 __all__ = [
     "FAMILIES",
     "Binomial",
+    "Bits",
     "BoundedLaplace",
     "DiscreteGaussian",
     "DiscreteGaussianSum",

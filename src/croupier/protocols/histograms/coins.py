@@ -19,6 +19,7 @@ import numpy as np
 
 from croupier.checks import InvalidParameter, between, integer
 from croupier.noise import Binomial, Source
+from croupier.noise.chances import chance
 from croupier.privacy import Loss, privacy_loss
 from croupier.protocols.histograms.least_noise import LEAST_COMPOSED, move
 from croupier.protocols.histograms.oracles import (
@@ -28,7 +29,6 @@ from croupier.protocols.histograms.oracles import (
     Progress,
     Reports,
     Tally,
-    chance,
     check_batch,
     check_failure,
     least_error,

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from croupier.checks import InvalidParameter, one_of
-from croupier.noise import Noise, Poisson, Polya, Source
-from croupier.noise.source import residues
+from croupier.noise import Noise, Source
 from croupier.privacy import Loss
 from croupier.protocols.histograms.least_noise import move
 from croupier.protocols.histograms.oracles import (
@@ -26,7 +24,6 @@ from croupier.protocols.histograms.oracles import (
     Progress,
     Reports,
     Tally,
-    chances,
     check_batch,
     check_failure,
     least_error,
@@ -53,7 +50,7 @@ class LabelledMessages(Tally):
         check_batch(self.size, self.users, self.counted_on)
         one_of("side", self.side, SIDES)
         check_front(self.front_shares, self.counted_on)
-        if not isinstance(self.share, Poisson | Polya):
+        if not self.share.counted:
             raise InvalidParameter("share", self.share, "Poisson or Polya noise: only those are sent as messages")
 
     @property
@@ -127,15 +124,11 @@ class LabelledMessages(Tally):
     def _noise(self, users: int, source: Source) -> tuple[Integers, Integers]:
         """Labels of every user's noise, user after user, and how many each has.
 
-        Independent draws for all buckets have the law of one draw of their total, spread: uniformly for Poisson, by
-        Pólya's urn for negative binomial noise.
+        Independent draws for all buckets have the law of one draw of their total, spread.
         """
         total = self.share.times(self.size)
         lengths = total.sample(users, source)
-        labels = residues(self.size, (int(lengths.sum()),), source)
-        if isinstance(total, Polya):
-            labels = _urn(labels, lengths, Fraction(total.r), source)
-        return labels, lengths
+        return total.spread(self.size, lengths, source), lengths
 
     def law(self, counts: Integers, source: Source) -> Integers:
         return self._certain(counts) + self.noise.sample(self.size, source)
@@ -189,34 +182,3 @@ class LabelledMessages(Tally):
             return float(np.dot(window.pmf, np.minimum(1.0, others * beaten))) + window.below + window.above
 
         return min(least_error(exceeds, failure, window.stop - window.start), float(self.users))
-
-
-def _urn(labels: Integers, lengths: Integers, strength: Fraction, source: Source) -> Integers:
-    """Turn each user's independent labels into a Pólya urn's.
-
-    A user's message number k keeps its own label with probability R/(R + k), and else repeats one of the k before it:
-    given their number, negative binomial counts of total shape R have this law.
-    """
-    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    place = np.arange(len(labels)) - starts
-    a, b = strength.numerator, strength.denominator
-    kept = [(a << 64) // (a + k * b) for k in range(int(lengths.max(initial=0)))]
-    fresh = chances(kept, place, lambda k: Fraction((a << 64) % (a + k * b), a + k * b), source)
-    repeats = np.flatnonzero(~fresh)
-    origin = np.arange(len(labels))
-    origin[repeats] = starts[repeats] + _each_below(place[repeats], source)
-    # A message may repeat one that repeats another: follow them all to their first.
-    while not np.array_equal(further := origin[origin], origin):
-        origin = further
-    return labels[origin]
-
-
-def _each_below(bounds: Integers, source: Source) -> Integers:
-    """Uniform whole numbers, each below its own bound, exactly (words past the last multiple are redrawn)."""
-    ends = bounds.astype(np.uint64)
-    words = source.words(len(ends))
-    # 2^64 mod b, which does not fit a word, is (2^64 - b) mod b.
-    excess = (~ends + np.uint64(1)) % ends
-    while (late := np.flatnonzero(words < excess)).size:
-        words[late] = source.words(late.size)
-    return (words % ends).astype(np.int64)

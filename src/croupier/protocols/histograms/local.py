@@ -20,6 +20,7 @@ from flint import arb
 from croupier.checks import InvalidParameter, between, integer
 from croupier.noise import DiscreteLaplace, Source
 from croupier.noise.base import to_arb
+from croupier.noise.chances import chance
 from croupier.noise.precision import precise
 from croupier.privacy import Loss, privacy_loss
 from croupier.protocols.histograms.oracles import (
@@ -27,7 +28,6 @@ from croupier.protocols.histograms.oracles import (
     Integers,
     Reports,
     Tally,
-    chance,
     check_batch,
     check_failure,
     least_error,

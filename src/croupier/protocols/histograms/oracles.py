@@ -8,7 +8,7 @@ need only tell which label is held most often.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -185,36 +185,6 @@ def check_batch(size: int, users: int, honest: int | None = None) -> None:
 def check_failure(failure: float, *, certain: bool = True) -> float:
     """A failure probability; 0 only where certainty may be asked for."""
     return float(between("failure", failure, 0, 1, "[)" if certain else "()"))
-
-
-def chance(probability: Fraction, count: int, source: Source) -> Booleans:
-    """Toss `count` coins of exactly this rational probability.
-
-    >>> from croupier.noise import seeded
-    >>> float(chance(Fraction(1, 3), 30_000, seeded(1)).mean().round(2))
-    0.33
-    """
-    if 0 < probability < 1 and 256 % probability.denominator == 0:
-        octets = source.words(-(-count // 8)).view(np.uint8)[:count]
-        return np.asarray(octets < np.uint8(probability * 256))
-    threshold, rest = divmod(probability.numerator << 64, probability.denominator)
-    return chances(
-        [threshold], np.zeros(count, dtype=np.int64), lambda _: Fraction(rest, probability.denominator), source
-    )
-
-
-def chances(thresholds: Sequence[int], which: Integers, rest: Callable[[int], Fraction], source: Source) -> Booleans:
-    """Toss coin number which[i] for every i; coin j has probability (thresholds[j] + rest(j)) / 2^64, exactly.
-
-    64 bits decide, and where they fall on the threshold itself a further coin, of the rest, does.
-    """
-    sure = np.asarray([threshold >> 64 for threshold in thresholds], dtype=np.bool_)
-    limits = np.asarray([min(threshold, 2**64 - 1) for threshold in thresholds], dtype=np.uint64)[which]
-    words = source.words(len(which))
-    hit = np.asarray((words < limits) | sure[which])
-    for tie in np.flatnonzero((words == limits) & ~hit):
-        hit[tie] = chance(rest(int(which[tie])), 1, source)[0]
-    return hit
 
 
 def least_error(exceeds: Callable[[int], float], failure: float, most: int) -> float:

@@ -278,7 +278,7 @@ CARRIERS: dict[str, type[Any]] = {c.kind: c for c in (ShuffledMessages, SecureAg
 def _tally(noise: Noise, count: int, source: Source) -> tuple[Integers, Integers]:
     """Noise as messages: the zeros and the ones that each of `count` users adds."""
     if isinstance(noise, SparseBits):
-        return noise.tally(count, source)
+        return noise.bits.draw(count, source)
     ones = noise.sample(count, source)
     zeros = noise.trials - ones if isinstance(noise, Binomial) else np.zeros_like(ones)
     return zeros, ones

@@ -10,9 +10,8 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import add_target, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
-from croupier.messages.wire import shape
 from croupier.noise.serial import noise_to_dict
-from croupier.protocols import ROWS, Mechanism, Numbers, histogram, selection
+from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
 from croupier.protocols.histograms.target import PURE
 
 NAME = "price"
@@ -39,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def priced(mechanism: Mechanism, epsilon: float) -> dict[str, Any]:
+def priced(mechanism: SumMechanism, epsilon: float) -> dict[str, Any]:
     """A mechanism's price as plain data; variance and radius are of the sum, in the values' own units."""
     certificate = mechanism.certificate()
     return {
@@ -64,10 +63,10 @@ def priced(mechanism: Mechanism, epsilon: float) -> dict[str, Any]:
         "omission_bias": mechanism.omission_bias,
         "messages_per_user": mechanism.messages_per_user,
         "bits_per_user": mechanism.bits_per_user,
-    } | ({"front_messages": shape(mechanism).front} if mechanism.front_shares else {})
+    } | ({"front_messages": mechanism.shape.front} if mechanism.front_shares else {})
 
 
-def _describe(mechanism: Mechanism, epsilon: float) -> None:
+def _describe(mechanism: SumMechanism, epsilon: float) -> None:
     price = priced(mechanism, epsilon)
     radius = price["radius_95"]
     spread = f"{mechanism.values.low:g} to {mechanism.values.high:g}"
@@ -253,7 +252,7 @@ def _priced_histogram(
     return {
         "protocol": HISTOGRAM,
         "model": model,
-        "trusts": mechanism.ballot.trusted.removeprefix("the ").split(",")[0],
+        "trusts": mechanism.trust,
         "side": side,
         "constants": constants,
         "minimise": minimise,
@@ -263,7 +262,7 @@ def _priced_histogram(
         "delta": mechanism.guarantee.delta,
         "exact_epsilon": certificate.epsilon,
         "exact_delta": certificate.delta,
-        "standard_deviation": mechanism.tally.std,
+        "standard_deviation": mechanism.oracle.std,
         "radius_95": mechanism.radius(0.05),
         "winner_error_95": winner.error(0.05),
         "messages_per_user": mechanism.messages_per_user,

@@ -15,8 +15,8 @@ from croupier.continual.deviation import Chernoff, slopes_around
 from croupier.continual.shufflers import composed
 from croupier.continual.tree import Tree, Weights
 from croupier.privacy import Guarantee, Loss
-from croupier.protocols import Mechanism
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols import SumMechanism
+from croupier.protocols.mechanism import canonical
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class CounterPlan:
     """
 
     tree: Tree
-    mechanisms: tuple[Mechanism, ...]
+    mechanisms: tuple[SumMechanism, ...]
     weights: Weights
     epsilon: float
     delta: float
@@ -186,7 +186,7 @@ class CounterPlan:
             if body.pop("version") != VERSION:
                 raise InvalidParameter("version", text[:60], str(VERSION))
             tree = Tree(**{key: body.pop(key) for key in ("users", "low", "degree", "levels")})
-            mechanisms = tuple(Mechanism.from_json(canonical(m)) for m in body.pop("mechanisms"))
+            mechanisms = tuple(SumMechanism.from_json(canonical(m)) for m in body.pop("mechanisms"))
             return cls(tree, mechanisms, Weights(tuple(body.pop("weights"))), **body)
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise InvalidParameter("plan", text[:60], f"version {VERSION} of a counter's plan ({error!r})") from None

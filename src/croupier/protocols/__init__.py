@@ -13,10 +13,11 @@ from croupier.protocols.audit import Audit, audit
 from croupier.protocols.histograms.histogram import Histogram, HistogramMechanism, HistogramRelease, histogram
 from croupier.protocols.histograms.selection import Selection, SelectionMechanism, selection
 from croupier.protocols.histograms.universe import Buckets, ItemOutside, Items, Numbers
+from croupier.protocols.mechanism import Certificate, Decoded, Mechanism, Residual
+from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.bits import SHUFFLED_BITS, SHUFFLED_LEVELS
-from croupier.protocols.sums.carriers import TamperedMessage
 from croupier.protocols.sums.counted import COUNTED_MESSAGES
-from croupier.protocols.sums.mechanism import Certificate, Mechanism, Release
+from croupier.protocols.sums.mechanism import Release, SumMechanism
 from croupier.protocols.sums.protocol import DEFAULT_DELTA, Protocol, Row
 from croupier.protocols.sums.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
 from croupier.protocols.sums.split_and_mix import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
@@ -141,6 +142,7 @@ __all__ = [
     "Ball",
     "Buckets",
     "Certificate",
+    "Decoded",
     "Histogram",
     "HistogramMechanism",
     "HistogramRelease",
@@ -150,9 +152,12 @@ __all__ = [
     "Numbers",
     "Protocol",
     "Release",
+    "Residual",
     "Row",
     "Selection",
     "SelectionMechanism",
+    "Shape",
+    "SumMechanism",
     "TamperedMessage",
     "Values",
     "audit",

@@ -11,7 +11,7 @@ from typing import Literal
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
 from croupier.noise import Noise
 from croupier.privacy import Guarantee
-from croupier.protocols.sums.mechanism import Mechanism
+from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.values import Ball, Values
 
 CONSTANTS = ("tight", "published")
@@ -32,7 +32,7 @@ class Row:
     notion: str
     carrier: str
     paper: str
-    plan: Callable[[Protocol, int], Mechanism]
+    plan: Callable[[Protocol, int], SumMechanism]
     constants: tuple[str, ...] = CONSTANTS
     binary_only: bool = False
     vectors: bool = False
@@ -119,7 +119,7 @@ class Protocol:
         """All noise in a batch whose parties each add this share."""
         return share.times(users + self.front_shares(users))
 
-    def plan(self, users: int) -> Mechanism:
+    def plan(self, users: int) -> SumMechanism:
         """Calibrate for a batch of exactly `users` users.
 
         >>> from croupier.protocols import shuffled_bits
@@ -138,9 +138,9 @@ class Protocol:
 
     def mechanism(
         self, users: int, *, precision: int, share: Noise, carrier: object, notion: Guarantee, **more: object
-    ) -> Mechanism:
+    ) -> SumMechanism:
         """Put a mechanism together from what a row decided."""
-        return Mechanism(
+        return SumMechanism(
             protocol=self.name,
             constants=self.constants,
             users=users,
@@ -156,7 +156,7 @@ class Protocol:
 
 
 @lru_cache(maxsize=4096)
-def _plan(protocol: Protocol, users: int) -> Mechanism:
+def _plan(protocol: Protocol, users: int) -> SumMechanism:
     mechanism = protocol.row.plan(protocol, users)
     claim = mechanism.guarantee
     if claim.notion in ("pure", "approximate") and mechanism.loss.delta(claim.epsilon) <= claim.delta:

@@ -9,10 +9,9 @@ from croupier.noise.target import RESOLUTION
 from croupier.privacy import Guarantee, vector_loss
 from croupier.protocols.sums.bits import published_levels, unary
 from croupier.protocols.sums.carriers import SplitAndMix
-from croupier.protocols.sums.mechanism import Mechanism
+from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.protocol import Protocol, Row
 from croupier.protocols.sums.secagg import laplace_noise, laplace_precision, laplace_slack, modulus
-from croupier.protocols.sums.values import Ball
 from croupier.search import least_passing_positive
 
 VECTOR_PRECISION = 4.0
@@ -24,7 +23,7 @@ def smallest_mix(protocol: Protocol) -> int:
     return max(SplitAndMix.least_users, math.ceil((SplitAndMix.least_users - 1) / protocol.honest_fraction + 1e-9))
 
 
-def plan_laplace(protocol: Protocol, users: int) -> Mechanism:
+def plan_laplace(protocol: Protocol, users: int) -> SumMechanism:
     """[CZ23] Thm 1's noise over split-and-mix; published: at ε/2, as [CZ23] Thm 3 needs for its relaxed aggregation."""
     epsilon = protocol.epsilon
     strength = epsilon / 2.0 if protocol.published else epsilon
@@ -43,10 +42,9 @@ def plan_laplace(protocol: Protocol, users: int) -> Mechanism:
     )
 
 
-def plan_vectors(protocol: Protocol, users: int) -> Mechanism:
+def plan_vectors(protocol: Protocol, users: int) -> SumMechanism:
     """Tight: Skellam in every coordinate, one budget for the vector. Published: labelled bits."""
     values = protocol.values
-    assert isinstance(values, Ball)
     if protocol.published:
         return unary(protocol, users, *published_levels(protocol, users, values.dimension))
     honest, epsilon, root = protocol.honest(users), protocol.epsilon, math.sqrt(values.dimension)

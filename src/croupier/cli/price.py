@@ -116,11 +116,9 @@ def _compare(options: argparse.Namespace) -> int:
     with progress("protocols", len(cases)) as advance:
         for name, constants in cases:
             pure = ROWS[name].notion == "pure"
-            shuffled = ROWS[name].trust == "shuffler"
-            changes = {"delta": None if pure else options.delta, "front_noise": options.front_noise and shuffled}
-            own = argparse.Namespace(**vars(options) | changes)
+            own = argparse.Namespace(**vars(options) | {"delta": None if pure else options.delta})
             try:
-                mechanism = protocol_from(own, name, constants).plan(options.users)
+                mechanism = protocol_from(own, name, constants, all_read=False).plan(options.users)
                 found.append(priced(mechanism, options.epsilon))
             except CroupierError as error:
                 refused.append({"protocol": name, "constants": constants, "refused": str(error)})
@@ -149,7 +147,7 @@ def _compare(options: argparse.Namespace) -> int:
         rows,
         right={4, 5, 6, 7, 8},
         title=f"The price of privacy: the sum of {options.users:,} values in "
-        f"[{options.low:g}, {options.high:g}], asked for ε = {options.epsilon:g}",
+        f"[{options.low or 0:g}, {1 if options.high is None else options.high:g}], asked for ε = {options.epsilon:g}",
     )
     print("Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages and bits: per user.")
     print("Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was")
@@ -245,7 +243,7 @@ def _priced_histogram(
         "honest_fraction": options.honest_fraction,
         "minimise": minimise,
     }
-    front = options.front_noise and model == "shuffle" and side != "both"
+    front = bool(options.front_noise) and model == "shuffle" and side != "both"
     mechanism = histogram(universe=Numbers(options.items), **target, front_noise=front).plan(options.users)
     winner = selection(size=options.items, **target).plan(options.users)
     certificate = mechanism.certificate()

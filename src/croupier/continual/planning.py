@@ -63,7 +63,7 @@ def counter(
     delta = float(between("delta", delta, 0, 1, "[)"))
     if recipe.published:
         return _published(users, shufflers, recipe, delta, low)
-    recipe = replace(recipe, wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
+    recipe = recipe.having(wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
     least = max(SMALLEST, recipe.smallest) if low is None else integer("low", low, recipe.smallest)
     integer("users", users, least)
     tree = _shape(users, shufflers, least, low is not None, recipe, delta)

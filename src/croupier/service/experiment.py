@@ -181,9 +181,7 @@ def _sum(sections: dict[str, Section]) -> tuple[str, Section]:
     binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())
     if row.binary_only and not binary:
         raise InvalidParameter("reward.binary", binary, f"true: {name} sums one of two values")
-    return name, _target(sections, counted=name == "counted-messages") | reward | (
-        {} if row.binary_only else {"binary": binary}
-    )
+    return name, _target(sections, counted=row.caps_noise) | reward | ({} if row.binary_only else {"binary": binary})
 
 
 def _smallest(sections: dict[str, Section], name: str, options: Section, key: str) -> Section:

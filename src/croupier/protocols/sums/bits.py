@@ -8,7 +8,7 @@ from croupier.noise import Binomial, Noise, SparseBits
 from croupier.privacy import Guarantee, calibrate
 from croupier.protocols.sums.carriers import ShuffledBits
 from croupier.protocols.sums.mechanism import SumMechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.protocol import NUMBERS, Protocol, Row
 
 ROUNDING_SHARE = 0.05
 """Tight levels are as few as keep the rounding below this share of the noise's variance."""
@@ -87,6 +87,7 @@ SHUFFLED_BITS = Row(
     carrier="shuffled messages",
     paper="[TKMS21] Alg. 3",
     plan=plan_bits,
+    options=(*NUMBERS, "front_noise"),
     binary_only=True,
     epsilon_below=1.0,
 )
@@ -98,6 +99,7 @@ SHUFFLED_LEVELS = Row(
     carrier="shuffled messages",
     paper="[TKMS23], by citation",
     plan=plan_levels,
+    options=(*NUMBERS, "precision", "front_noise"),
     epsilon_below=15.0,
     delta_below=0.5,
 )

@@ -10,7 +10,7 @@ from croupier.noise import Noise, Poisson, Polya
 from croupier.privacy import Guarantee, calibrate
 from croupier.protocols.sums.carriers import CountedMessages
 from croupier.protocols.sums.mechanism import SumMechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.protocol import NUMBERS, Protocol, Row
 
 
 def plan_counted(protocol: Protocol, users: int) -> SumMechanism:
@@ -64,7 +64,9 @@ COUNTED_MESSAGES = Row(
     carrier="shuffled messages",
     paper="[GKM21] Alg. 7-8",
     plan=plan_counted,
+    options=(*NUMBERS, "side", "failure", "front_noise"),
     constants=tuple(_NOISES),
     binary_only=True,
+    caps_noise=True,
     epsilon_below=1.0,
 )

@@ -11,7 +11,7 @@ from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
 from croupier.privacy import Guarantee, privacy_loss, renyi_to_approximate, skellam_divergence
 from croupier.protocols.sums.carriers import Plain, SecureAggregation
 from croupier.protocols.sums.mechanism import SumMechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.protocol import NUMBERS, Protocol, Row
 
 TIGHT_SCALING = 4.0
 """Tight Laplace encodes this many times finer than [CZ23], so that rounding adds 1 % to the error and two bits."""
@@ -146,39 +146,43 @@ def _gaussian_slack(spread: float, p: float) -> float:
 
 LAPLACE = Row(
     name="laplace",
-    trust="secure aggregation",
+    trust="devices",
     notion="pure",
     carrier="secure aggregation",
     paper="[CZ23] Thm 1",
     plan=_plan_laplace("batch"),
+    options=(*NUMBERS, "precision", "wrap_failure"),
 )
 
 SKELLAM = Row(
     name="skellam",
-    trust="secure aggregation",
+    trust="devices",
     notion="renyi",
     carrier="secure aggregation",
     paper="[CZ23] Thm 2",
     plan=_plan_concentrated(_skellam_share, _skellam_slack, _renyi_claim),
+    options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
 )
 
 DISCRETE_GAUSSIAN = Row(
     name="discrete-gaussian",
-    trust="secure aggregation",
+    trust="devices",
     notion="concentrated",
     carrier="secure aggregation",
     paper="[CZ23] Thm 4",
     plan=_plan_concentrated(_gaussian_share, _gaussian_slack, _concentrated_claim),
+    options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
     epsilon_below=1.0,
 )
 
 CENTRAL_LAPLACE = Row(
     name="central-laplace",
-    trust="the analyzer",
+    trust="analyzer",
     notion="pure",
     carrier="secure aggregation",
     paper="[CZ23] Thm 5",
     plan=_plan_laplace("analyzer"),
+    options=(*NUMBERS, "precision", "wrap_failure"),
     epsilon_below=1.0,
 )
 
@@ -189,6 +193,7 @@ LOCAL_LAPLACE = Row(
     carrier="none",
     paper="[CZ23] Thm 6",
     plan=_plan_laplace("user"),
+    options=(*NUMBERS, "precision", "wrap_failure"),
     epsilon_below=1.0,
     smallest=lambda protocol: math.ceil(2.0 * math.log(2.0 / protocol.wrap)) if protocol.published else 1,
 )

@@ -10,12 +10,22 @@ from croupier.privacy import Guarantee, vector_loss
 from croupier.protocols.sums.bits import published_levels, unary
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.protocols.sums.mechanism import SumMechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.protocol import DEFAULT_DELTA, NUMBERS, VECTORS, Protocol, Row
 from croupier.protocols.sums.secagg import laplace_noise, laplace_precision, laplace_slack, modulus
 from croupier.search import least_passing_positive
 
 VECTOR_PRECISION = 4.0
 """Tight vectors encode √n times this many levels a unit, so that rounding stays small beside the noise."""
+
+
+SECURITY = 40
+"""Bits of statistical security of split-and-mix when no δ is asked for."""
+
+
+def mixing_delta(epsilon: float) -> float:
+    """What so many bits of security cost at this ε; the noise itself is purely private."""
+    sane = epsilon == epsilon and 0 < epsilon < 700
+    return (1.0 + math.exp(epsilon)) * 2.0**-SECURITY * (1.0 + 1e-8) if sane else DEFAULT_DELTA
 
 
 def smallest_mix(protocol: Protocol) -> int:
@@ -78,6 +88,8 @@ SHUFFLED_LAPLACE = Row(
     carrier="split-and-mix",
     paper="[CZ23] Thm 3",
     plan=plan_laplace,
+    options=(*NUMBERS, "precision", "wrap_failure", "front_noise"),
+    default_delta=mixing_delta,
     smallest=smallest_mix,
 )
 
@@ -88,7 +100,7 @@ SHUFFLED_VECTORS = Row(
     carrier="split-and-mix",
     paper="[TKMS23], by citation",
     plan=plan_vectors,
-    vectors=True,
+    options=(*VECTORS, "precision", "wrap_failure", "front_noise"),
     smallest=lambda protocol: 1 if protocol.published else smallest_mix(protocol),
     epsilon_below=15.0,
     delta_below=0.5,

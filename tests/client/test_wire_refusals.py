@@ -55,7 +55,7 @@ REASONS = {
     "counts of values that are not binary": "are not binary",
     "a claim without a number for e^ε": "version 2 of one",
     "a value told by the number of its bits": "sent as counted messages",
-    "bits that err to one side": "counts err to one side",
+    "bits that err to one side": "side = .over. is not allowed",
     "a report of 4097 slots": "4097 messages",
     "half of a histogram's noise": "what the noise proves",
     "another universe": "universe of the batch",

@@ -23,10 +23,9 @@ SUMMARY = "count the items of a file, one a user, and release the counts private
 STEPS = 1000
 
 TRUST = {
-    "shuffle": "the shuffler, to permute the messages and to keep their senders to itself; not the analyzer",
-    "local": "nobody: each report is private by itself",
-    "central": "the analyzer, with every user's item",
-    "central-pure": "the analyzer, with every user's item",
+    "shuffler": "the shuffler, to permute the messages and to keep their senders to itself; not the analyzer",
+    "nobody": "nobody: each report is private by itself",
+    "analyzer": "the analyzer, with every user's item",
 }
 
 
@@ -196,7 +195,7 @@ def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Na
     demonstration = f"seed {options.seed}: a demonstration, not a release"
     return [
         ("privacy", f"{mechanism.guarantee} for every user's item, recomputed: {exact}; the number of users is public"),
-        ("trusts", TRUST[mechanism.model]),
+        ("trusts", TRUST[mechanism.trust]),
         ("error", f"{counts} is within {number(body['radius'])} of the truth, all at once, with probability {share}"),
         ("bounds", mechanism.oracle.bounds_hold(share)),
         ("messages", messages),

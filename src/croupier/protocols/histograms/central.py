@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from croupier.checks import InvalidParameter, integer
-from croupier.noise import BoundedLaplace, DiscreteLaplace, Source
+from croupier.noise import BoundedLaplace, DiscreteLaplace, Noise, Source
 from croupier.noise.ratio import RatioNoise
 from croupier.privacy import Loss, move_loss, privacy_loss
 from croupier.protocols.histograms.oracles import (
@@ -133,10 +133,17 @@ class BoundedStable(Stable):
         check_batch(self.size, self.users)
         if self.noise.support[1] is None:
             raise InvalidParameter("noise", self.noise, "bounded noise")
+        check_symmetric(self.noise)
 
     @property
     def threshold(self) -> int:  # type: ignore[override]
-        return self.noise.bound + 1
+        return self.bound + 1
+
+    @property
+    def bound(self) -> int:
+        """How far any noise goes."""
+        assert self.noise.support[1] is not None
+        return self.noise.support[1]
 
     @cached_property
     def loss(self) -> Loss:
@@ -147,11 +154,11 @@ class BoundedStable(Stable):
         return "certain, all of them; a count too small to show is given as 0"
 
     def _reach(self, failure: float) -> float:
-        return float(self.noise.bound)
+        return float(self.bound)
 
     def winner_error(self, failure: float) -> float:
         """Certain: the winner's noise and the best item's are both bounded."""
-        return min(2.0 * self.noise.bound, float(self.users))
+        return min(2.0 * self.bound, float(self.users))
 
 
 @dataclass(frozen=True)
@@ -167,6 +174,7 @@ class ThresholdStable(Stable):
     def __post_init__(self) -> None:
         check_batch(self.size, self.users)
         integer("threshold", self.threshold, 2)
+        check_symmetric(self.noise)
 
     @cached_property
     def loss(self) -> Loss:
@@ -200,6 +208,7 @@ class NoisyCounts(TrustedOracle):
 
     def __post_init__(self) -> None:
         check_batch(self.size, self.users)
+        check_symmetric(self.noise)
 
     @cached_property
     def loss(self) -> Loss:
@@ -237,6 +246,12 @@ class NoisyCounts(TrustedOracle):
             return float(np.dot(window.pmf, beaten)) + window.below + window.above
 
         return min(least_error(exceeds, failure, len(x)), float(self.users))
+
+
+def check_symmetric(noise: Noise) -> None:
+    """Bounds go as far below a count as above it."""
+    if not noise.symmetric:
+        raise InvalidParameter("noise", noise, "symmetric noise")
 
 
 def published_threshold(epsilon: float, delta: float) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.noise import Noise, Source
 from croupier.privacy import Loss, privacy_loss
 from croupier.protocols.mechanism import Residual
@@ -135,7 +135,7 @@ class ShuffledBits(ShuffledMessages):
 
     def check_plan(self, plan: SumMechanism) -> None:
         integer("value_messages", self.value_messages, plan.precision, plan.precision)
-        _ = plan.share.bits
+        _ = plan.share.bits  # or a refusal
         _check_batch(plan, "unbiased")
 
     def weight(self, plan: SumMechanism) -> int:
@@ -250,5 +250,5 @@ def shuffled_messages(value_messages: int) -> ShuffledMessages:
 
 
 def _check_batch(plan: SumMechanism, *sides: str) -> None:
-    if plan.noise_from != "batch" or plan.side not in sides:
-        raise InvalidParameter("noise_from", plan.noise_from, "batch, and counts err to one side")
+    one_of("noise_from", plan.noise_from, ("batch",))
+    one_of("side", plan.side, sides)

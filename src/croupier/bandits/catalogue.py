@@ -11,6 +11,7 @@ from croupier.bandits.batch_sizes import SMALLEST, Ladder
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB
 from croupier.bandits.policy import Policy
+from croupier.bandits.thompson import Thompson
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
@@ -56,6 +57,7 @@ class Request:
     growth: float | None
     failure: float | None
     exploration: float | None
+    seed: int = 0
 
     def ladder(self, growth: float, published_first: int = 2) -> Ladder:
         """Batch sizes: the papers' from two users on, ours from the smallest batch."""
@@ -83,13 +85,15 @@ def policy(
     growth: float | None = None,
     failure: float | None = None,
     exploration: float | None = None,
+    seed: int = 0,
     **options: Any,
 ) -> Policy:
     """Make a policy by its name in `POLICIES`.
 
     `constants` sets the noise of the protocol and the radii of the policy; `protocol_name` runs it over another
     protocol than its own, with `options` passed on; `binary` says that rewards are zero or one; `failure` is the chance
-    of losing the best arm (elimination); `exploration` scales the index policies' level.
+    of losing the best arm (elimination); `exploration` scales the index policies' level; `seed` is all the chance that
+    a policy has (Thompson sampling).
 
     >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
     >>> flagship.wanted().tolist()
@@ -111,8 +115,8 @@ def policy(
         if carried.published and horizon is not None:
             # The papers let the modular sum wrap around with their own p.
             carried = replace(carried, wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
-    request = Request(entry, arms, horizon, epsilon, carried, constants, runs, smallest, growth, failure, exploration)
-    return entry.build(request)
+    chosen = (constants, runs, smallest, growth, failure, exploration, seed)
+    return entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
 
 
 def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, growth: float, first: int = 2) -> Policy:
@@ -201,11 +205,18 @@ def _plain_elimination(request: Request) -> Policy:
 
 def _index(kind: type[KLUCB] | type[IMED]) -> Callable[[Request], Policy]:
     def build(request: Request) -> Policy:
-        ladder = Ladder(request.protocol, request.smallest or SMALLEST, request.growth or GROWTH)
         exploration = request.exploration or 0.6
-        return kind(request.arms, request.horizon, ladder, exploration=exploration, **request.common())
+        return kind(
+            request.arms, request.horizon, request.ladder(GROWTH, SMALLEST), exploration=exploration, **request.common()
+        )
 
     return build
+
+
+def _thompson(request: Request) -> Policy:
+    return Thompson(
+        request.arms, request.horizon, request.ladder(GROWTH, SMALLEST), seed=request.seed, **request.common()
+    )
 
 
 def _kl_ucb(request: Request) -> Policy:
@@ -219,6 +230,15 @@ POLICIES: dict[str, Entry] = {
     for entry in (
         Entry("dp-klucb", "DP-KLUCB, distributed", "secure aggregation", "laplace", "[AWHOIB25]", _index(KLUCB), True),
         Entry("dp-imed", "DP-IMED, distributed", "secure aggregation", "laplace", "[AWHOIB25]", _index(IMED), True),
+        Entry(
+            "dp-thompson",
+            "Thompson sampling",
+            "secure aggregation",
+            "laplace",
+            "yardstick",
+            _thompson,
+            True,
+        ),
         Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 1", _sdp_ae),
         Entry("vb-sdp-ae", "VB-SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 2", _vb_sdp_ae),
         Entry("dist-dp-se", "Dist-DP-SE", "secure aggregation", "laplace", "[CZ23] Thm 1", _batched(_laplace)),

@@ -20,6 +20,13 @@ from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
 
+LEAST_EPSILON = 1e-4
+"""Below it noise drowns every batch, and its calibration takes longer than anybody waits."""
+LEAST_TIGHT_EPSILON = dict.fromkeys(("shuffled-bits", "counted-messages"), 0.01) | dict.fromkeys(
+    ("shuffled-levels", "skellam", "discrete-gaussian", "shuffled-laplace"), 1e-3
+)
+"""Protocols whose exact calibration is slower."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -111,12 +118,37 @@ def policy(
     if kind is not None:
         if epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {name} is private")
-        carried = protocol(kind, epsilon=epsilon, delta=delta, binary=binary, constants=constants, **options)
+        least = LEAST_EPSILON if constants == "published" else LEAST_TIGHT_EPSILON.get(kind, LEAST_EPSILON)
+        if 0 < epsilon < least:
+            raise InvalidParameter("epsilon", epsilon, f"at least {least:g} for {name} over {kind}")
+        try:
+            carried = protocol(kind, epsilon=epsilon, delta=delta, binary=binary, constants=constants, **options)
+        except InvalidParameter as error:
+            if error.name == "delta" and delta is None:
+                raise _unplannable(epsilon, kind, error) from None
+            raise
         if carried.published and horizon is not None:
             # The papers let the modular sum wrap around with their own p.
             carried = replace(carried, wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
     chosen = (constants, runs, smallest, growth, failure, exploration, seed)
-    return entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
+    made = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
+    _check_first_batch(made.ladder)
+    return made
+
+
+def _check_first_batch(ladder: Ladder) -> None:
+    """Refuse an ε for which no batch can be planned in the user's words, not in those of a formula that overflows."""
+    try:
+        ladder.mechanism(ladder.first)
+    except (ArithmeticError, ValueError) as error:
+        assert ladder.protocol is not None
+        if isinstance(error, InvalidParameter) and error.value == ladder.protocol.epsilon:
+            raise
+        raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
+
+
+def _unplannable(epsilon: float, kind: str, why: Exception) -> InvalidParameter:
+    return InvalidParameter("epsilon", epsilon, f"one at which {kind} can plan a batch ({why})")
 
 
 def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, growth: float, first: int = 2) -> Policy:

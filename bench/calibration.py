@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bench.measure import heading, line, megabytes, seconds
-from croupier.noise import Binomial, Noise, Poisson, Skellam, SparseBits, base
-from croupier.privacy import calibrate, likelihoods
+from croupier.noise import Binomial, Noise, Poisson, Skellam, SparseBits, likelihoods, ratio
+from croupier.privacy import calibrate
 
 
 def forget() -> None:
     """Drop what earlier calls tabulated."""
-    for cached in (likelihoods.directed_pair, likelihoods.worst_pair, base._ratio_window):
+    for cached in (likelihoods.directed_pair, likelihoods.worst_pair, ratio._ratio_window):
         cached.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""What no shuffler can beat: a bare Starlette route that reads the body and opens it, once, and keeps nothing."""
+"""What no front can beat: a bare Starlette route that reads the body and opens it, once, and keeps nothing."""
 
 from __future__ import annotations
 

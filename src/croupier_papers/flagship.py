@@ -261,7 +261,7 @@ def _caption(setup: Body) -> str:
 FIGURES = (
     Figure(
         "published-vs-tight",
-        "ours",
+        "croupier",
         "regret of every private policy with published and with exact constants",
         10,
         Setting((0.5,), 10**6, instances=50, runs=4),
@@ -271,7 +271,7 @@ FIGURES = (
     ),
     Figure(
         "flagship",
-        "ours",
+        "croupier",
         "regret over time: DP-KLUCB and DP-IMED against elimination, local privacy and none",
         3,
         Setting((0.5, 1.0), 10**6, instances=50, runs=4),

@@ -50,7 +50,7 @@ def test_a_seed_repeats_a_simulation(name: str, constants: str) -> None:
 @pytest.mark.parametrize("name", list(ALL_POLICIES))
 def test_many_runs_at_once_decide_as_each_would_alone(name: str) -> None:
     together = make(name, runs=4)
-    alone = [make(name, runs=1) for _ in range(4)]
+    alone = [make(name, runs=1, seed=run) for run in range(4)]
     rng = np.random.default_rng(6)
     for _ in range(60):
         wanted = together.wanted()
@@ -66,6 +66,7 @@ def test_many_runs_at_once_decide_as_each_would_alone(name: str) -> None:
     assert np.array_equal(together.totals, np.concatenate([one.totals for one in alone]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dp-klucb", "dist-dp-se", "vb-sdp-ae", "local-dp-se", "shuffle-dp-se"])
 def test_the_batch_law_is_the_law_of_every_users_way(name: str) -> None:
     world = Bernoulli([0.3, 0.6])
@@ -89,6 +90,7 @@ def test_the_distributed_flagship_is_the_central_one_in_law() -> None:
     assert np.array_equal(runs[0].curve, runs[1].curve)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "carried", ["shuffled-bits", "shuffled-levels", "skellam", "shuffled-laplace", "counted-messages"]
 )

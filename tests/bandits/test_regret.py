@@ -19,6 +19,7 @@ def run(name: str, epsilon: float | None, repeats: int, constants: str = "tight"
     return simulate(chosen, world, seed=77, checkpoints=2)
 
 
+@pytest.mark.slow
 def test_the_flagship_beats_what_was_published() -> None:
     flagship = run("dp-klucb", 0.5, 20).regret
     shuffled = run("vb-sdp-ae", 0.5, 2, "published", delta=1e-6).regret
@@ -35,6 +36,7 @@ def test_at_epsilon_one_privacy_is_nearly_free() -> None:
     assert flagship.max() <= 10 * np.median(flagship)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -53,6 +55,7 @@ def test_tight_beats_published_at_the_same_privacy(name: str) -> None:
     assert tight.mean() < published.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dist-dp-se", "vb-sdp-ae", "sdp-ae", "dist-rdp-se", "shuffle-dp-se", "elimination"])
 def test_the_best_arm_is_lost_no_more_often_than_allowed(name: str) -> None:
     world = Bernoulli([0.5, 0.48, 0.45, 0.5 - 1e-6])

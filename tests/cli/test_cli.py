@@ -71,6 +71,7 @@ def test_price_scales_with_the_values_own_units(capsys: pytest.CaptureFixture[st
     assert wide["radius_95"] == pytest.approx(10 * unit["radius_95"])
 
 
+@pytest.mark.slow
 def test_price_of_all_protocols_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "0.5")
     assert status == 0
@@ -155,7 +156,7 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
     monkeypatch.setitem(sys.modules, "httpx", None)
     status, out, err = run(capsys, "crowd", "--users", "3")
     assert (status, out) == (2, "")
-    assert err == "croupier crowd: httpx is missing: pip install 'croupier[service]'\n"
+    assert err == "croupier crowd: httpx is missing: install croupier[service]\n"
 
 
 def test_files_may_come_before_or_after_options(capsys):

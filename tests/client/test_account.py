@@ -443,6 +443,7 @@ def cost(turns):
     return epsilon, delta
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(history=HISTORY)
 def test_every_window_holds_the_budget_at_most_once_from_the_first_turn_under_its_period(history):

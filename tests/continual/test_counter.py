@@ -81,6 +81,7 @@ def test_an_error_in_one_node_shows_exactly_while_the_node_is_in_the_prefix(tree
             assert counter.estimate == (1000.0 if node in finished_maximal(tree, t) else 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", [TREES[7], TREES[9], Tree(users=97, low=2, degree=3, levels=3)], ids=repr)
 def test_an_error_in_one_node_keeps_its_share_in_those_above(tree: Tree) -> None:
     """Weighed estimates: own·(sum of the node) + (1 - own)·(sum of its children), as seen from the top."""

@@ -142,6 +142,7 @@ def test_without_noise_it_errs_by_no_more_than_the_users_of_whom_nothing_is_know
         assert abs(running.estimate - bits[: running.users].sum()) <= worst * unknown + 1e-9
 
 
+@pytest.mark.slow
 @given(**CASES)
 @settings(MANY, max_examples=15)
 def test_it_resumes_from_its_log_wherever_it_stands(seed, tree, share, weighed, centred) -> None:
@@ -259,6 +260,7 @@ def chance(cumulant: np.ndarray, slopes: np.ndarray, alpha: float) -> float:
     return 2.0 * math.exp(float(np.min(cumulant - slopes * (alpha + 1e-9))))
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize("seed", range(3))
 def test_the_bounds_of_all_times_hold_together(plan, seed: int) -> None:

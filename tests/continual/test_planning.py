@@ -29,6 +29,7 @@ def meets_its_claim(plan: CounterPlan) -> bool:
     return loss.delta(plan.epsilon) <= plan.delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shufflers", [1, 2, 3, None])
 @pytest.mark.parametrize("users", [96, 333, 2000])
 def test_tight_counters_keep_what_they_promise(users: int, shufflers: int | None) -> None:
@@ -59,6 +60,7 @@ OVER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shufflers", [1, 2])
 @pytest.mark.parametrize("over", OVER)
 def test_counters_over_any_protocol_keep_what_they_promise(over: str, shufflers: int) -> None:
@@ -274,6 +276,7 @@ def test_the_error_falls_with_more_shufflers_up_to_a_best_number() -> None:
     assert all(ours < papers / 5 for ours, papers in zip(tight, bounds, strict=False))
 
 
+@pytest.mark.slow
 def test_at_a_million_users_the_tight_tree_is_ten_times_better_and_near_the_central_model() -> None:
     options = {"epsilon": 0.99, "delta": 1e-2}
     tight = planned(2**20, low=32, **options)

@@ -50,6 +50,7 @@ def races() -> np.ndarray:
     return draws(np.stack(LAWS), 20_000)
 
 
+@pytest.mark.slow
 def test_marginals_are_exact(races: np.ndarray) -> None:
     for place, law in enumerate(LAWS):
         assert_law(np.bincount(races[:, place], minlength=4), law)
@@ -134,6 +135,7 @@ def streamed() -> np.ndarray:
     return np.asarray(found)
 
 
+@pytest.mark.slow
 def test_a_streamed_race_has_exact_marginals(streamed: np.ndarray) -> None:
     for column, law in ((2, BINS), (3, OTHER)):
         assert_law(np.bincount(streamed[:, column], minlength=8), law / law.sum())

@@ -92,6 +92,7 @@ def test_check_bits_tell_a_mixture_from_a_vote() -> None:
     assert not verified
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ballot", [LIST, BITS], ids=["list", "bits"])
 @pytest.mark.parametrize("model", ["shuffle", "local", "central-pure"])
 def test_the_failure_bound_holds_in_measured_elections(model: str, ballot: Any) -> None:
@@ -113,6 +114,7 @@ def test_the_failure_bound_holds_in_measured_elections(model: str, ballot: Any) 
     assert binom.sf(failed - 1, 300, bound) > 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ballot", [LIST, BITS], ids=["list", "bits"])
 @pytest.mark.parametrize("model", MODELS)
 def test_as_many_users_as_needed_are_enough_and_not_many_too_many(model: str, ballot: Any) -> None:

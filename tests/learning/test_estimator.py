@@ -62,6 +62,7 @@ def failed_checks(estimator: PrivateClassifier) -> dict[str, str]:
     return {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"}
 
 
+@pytest.mark.slow
 def test_it_passes_the_checks_of_scikit_learn_but_those_that_privacy_forbids() -> None:
     failed = failed_checks(PrivateClassifier(shared_seed=0, random_state=0))
     assert set(failed) == set(EXPECTED)
@@ -69,6 +70,7 @@ def test_it_passes_the_checks_of_scikit_learn_but_those_that_privacy_forbids() -
         assert ("public classes" in failed[name]) == (reason == PUBLIC_LABELS)
 
 
+@pytest.mark.slow
 def test_public_labels_are_the_only_convention_that_is_broken() -> None:
     failed = failed_checks(TakesLabelsFromTheData(shared_seed=0, random_state=0))
     assert {EXPECTED[name] for name in failed} == {NOISE_DECIDES}
@@ -257,6 +259,7 @@ def test_user_ids_must_fit_the_rows() -> None:
 RUNS, CONFIDENCE = 100, 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "private"),
     [

@@ -25,6 +25,7 @@ def test_examples_run(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_table_of_users_is_what_is_computed() -> None:
     from croupier.learning import DecisionListQueries, Seed
 
@@ -50,6 +51,7 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_room_is_light_and_works_without_scikit_learn() -> None:
     code = (
         "import sys; sys.modules['sklearn'] = None\n"

@@ -31,6 +31,7 @@ def test_the_number_of_runs_is_that_of_the_paper() -> None:
         runs_needed(1.0, 50)
 
 
+@pytest.mark.slow
 def test_a_learner_without_data_represents_whatever_it_could_learn() -> None:
     listed = FAMILY.draw(1, Seed.of(0))
     represented = representation_from_learner(

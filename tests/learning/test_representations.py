@@ -113,6 +113,7 @@ def test_codes_are_what_a_search_finds(low: float, span: float, cuts: int, near:
     assert (grid.codes(tried) == np.searchsorted(points, tried, side="right")).all()
 
 
+@pytest.mark.slow
 def test_points_of_a_large_domain_cost_what_the_samples_cost() -> None:
     # 2^26 points would be half a gigabyte for each user if they were looked at one by one.
     listed = Points(2**22).draw(1, Seed.of(0))

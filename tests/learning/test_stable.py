@@ -49,6 +49,7 @@ def test_a_gamma_that_is_none_is_refused(gamma: object) -> None:
         Stable(Points(), gamma=gamma).ballot(columns=1, seed=Seed.of(0), alpha=0.1, beta=0.1)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_vote_has_the_law_of_the_exponential_weights() -> None:
     # One chi-square test with a false-alarm rate of 1e-11.
     from scipy.special import chdtrc
@@ -64,6 +65,7 @@ def test_a_vote_has_the_law_of_the_exponential_weights() -> None:
     assert chdtrc(4, ((counts - 10_000 * law) ** 2 / (10_000 * law)).sum()) > 1e-11
 
 
+@pytest.mark.slow
 def test_two_users_agree_as_their_weights_say() -> None:
     # 2,000 seeds: a deviation of 0.08 is more than seven standard deviations.
     rng = np.random.default_rng(1)
@@ -84,6 +86,7 @@ def test_the_accuracy_is_that_of_the_proof() -> None:
     assert sum(error > 0.1 for error in errors) <= 90
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LISTED)
 def test_at_least_nine_users_in_ten_vote_alike(name: str) -> None:
     world = WORLDS[name]
@@ -92,6 +95,7 @@ def test_at_least_nine_users_in_ten_vote_alike(name: str) -> None:
     assert _stated(name) == pytest.approx(measured.mean(), abs=0.011), "docs/learning.md says what is measured"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["thresholds", "thresholds, smooth", "boxes", "decision lists"])
 def test_users_who_do_not_vote_alike_still_vote_well(name: str) -> None:
     world, rng = WORLDS[name], np.random.default_rng(20_261_115)
@@ -109,6 +113,7 @@ def test_users_who_do_not_vote_alike_still_vote_well(name: str) -> None:
     assert split > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in WORLDS if "queries" in name])
 def test_users_of_the_query_route_end_in_one_hypothesis(name: str) -> None:
     measured = WORLDS[name].agreement(50, 10)

@@ -155,6 +155,7 @@ def test_in_one_dimension_the_tight_radius_is_attained_to_the_last_bit(matrix, u
     assert not rule_under(1.001).holds(theta)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 4), st.integers(0, 10**6), st.booleans(), st.sampled_from([30, 400, 20_000]))
 @FEW
 def test_whatever_stays_within_the_bounds_leaves_the_parameter_in_the_set(dimension, seed, published, users):

@@ -106,6 +106,7 @@ def test_half_a_net_is_as_small_as_claimed_and_sees_all_of_a_symmetric_matrix(di
         assert np.linalg.norm(h) * (1.0 - net) <= np.abs(kept @ h).max()
 
 
+@pytest.mark.slow
 def test_bounds_over_directions_are_the_best_net_s():
     sums = GaussianSums(Tree(64, 1, 4, 3), (1.0, 2.0, 3.0))
     found = NoiseBounds.by_direction(sums, 3, FAILURE)

@@ -71,6 +71,7 @@ def distance(sample):
     return gap / math.sqrt(math.log(2.0 / 1e-12) / (2.0 * len(sample)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("source", [seeded(5), secure()], ids=repr)
 def test_real_reports_decode_to_the_exact_law(level, source):
@@ -265,6 +266,7 @@ def test_the_farthest_users_are_hidden_by_direct_summation():
     assert DELTA / 100.0 < found < DELTA
 
 
+@pytest.mark.slow
 def test_noise_for_the_feature_times_reward_alone_does_not_hide_both_parts():
     # ‖xy - x'y'‖ <= 2 alone would be a diameter of √2 as sent; the joint one is 1.5.
     careless = counter(USERS, 2, epsilon=EPSILON, delta=DELTA, low=LOW, dimension=5, diameter=2.0 / SCALE)

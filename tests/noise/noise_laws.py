@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from croupier.noise import (
     Binomial,
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteGaussianSum,
     DiscreteLaplace,
@@ -22,6 +23,7 @@ from croupier.noise import (
     PolyaDifference,
     Skellam,
     SparseBits,
+    Table,
 )
 
 BITS = 400
@@ -68,6 +70,11 @@ MEMBERS: tuple[Noise, ...] = (
     DiscreteGaussianSum(0.3, 5),
     DiscreteGaussianSum(1, 7),
     DiscreteGaussianSum(4, 25),
+    BoundedLaplace(2, 9),
+    BoundedLaplace(Fraction(7, 3), 40),
+    Table([Fraction(1, 7), Fraction(4, 7), Fraction(2, 7)], start=-1),
+    Table([0.25, 0, 0, 0.5, 0, 0.25], start=-2),
+    Table.proportional([1, 8, 28, 56, 70, 56, 28, 8, 1], start=-4),
 )
 
 
@@ -156,6 +163,19 @@ def _(noise: SparseBits, x: int) -> arb:
 def _(noise: DiscreteLaplace, x: int) -> arb:
     rate = 1 / ball(noise.scale)
     return (rate.exp() - 1) / (rate.exp() + 1) * (-abs(x) * rate).exp()
+
+
+@_pmf.register
+def _(noise: BoundedLaplace, x: int) -> arb:
+    rate = 1 / ball(noise.scale)
+    weights = [(-abs(y) * rate).exp() for y in range(-noise.bound, noise.bound + 1)]
+    return weights[x + noise.bound] / sum(weights, arb(0)) if abs(x) <= noise.bound else arb(0)
+
+
+@_pmf.register
+def _(noise: Table, x: int) -> arb:
+    inside = noise.start <= x < noise.start + len(noise.probabilities)
+    return ball(noise.probabilities[x - noise.start]) if inside else arb(0)
 
 
 @_pmf.register

@@ -16,6 +16,7 @@ from noise_words import ONES, Script, Stream
 
 from croupier.noise import (
     Binomial,
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteGaussianSum,
     DiscreteLaplace,
@@ -27,8 +28,8 @@ from croupier.noise import (
     SparseBits,
     inversion,
 )
-from croupier.noise.base import RatioNoise
 from croupier.noise.inversion import BULK, Inverter
+from croupier.noise.ratio import RatioNoise
 
 WORD = 2**64
 MIDDLE = WORD // 3
@@ -48,6 +49,7 @@ TABLED: tuple[RatioNoise, ...] = (
     Poisson(300.5),
     DiscreteGaussian(0.3),
     DiscreteGaussian(100),
+    BoundedLaplace(2, 9),
 )
 COMPOSED: tuple[tuple[Noise, int], ...] = (
     (Skellam(0.5), 2),
@@ -171,6 +173,7 @@ def test_a_fair_bit_splits_words_in_halves() -> None:
     assert draw(bit, ONES, ONES, MIDDLE)[0] == second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", [2**63, 2**63 + 1, 2**63 + 2**48 - 1, 2**48, ONES - 2**48 + 1])
 def test_a_boundary_at_the_edge_of_a_guide_cell_is_resolved(word: int) -> None:
     """A coin whose boundary lies in the middle of a word of our choice: half of what follows it falls either way."""
@@ -273,6 +276,7 @@ def test_a_table_broken_off_is_made_anew() -> None:
     assert table.sample(BULK, Script(words)).tolist() == Poisson(4).sample(BULK, Script(words)).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bounded_growth")
 def test_threads_may_grow_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread is held back as it leaves the ball library's lock, and another grows the table meanwhile."""

@@ -24,8 +24,8 @@ from croupier.noise import (
     SparseBits,
     Window,
 )
-from croupier.noise.base import DEEP, SHALLOW
-from croupier.noise.binomial import fair_rows
+from croupier.noise.sparse import fair_rows
+from croupier.noise.window import DEEP, SHALLOW
 
 FAR = (
     Binomial(40, 1 - Fraction(1, 10**10)),
@@ -50,6 +50,7 @@ def relative_error(noise: Noise, window: Window, index: int) -> float:
         return float((abs(arb(float(window.pmf[index])) - exact) / exact).upper())
 
 
+@pytest.mark.slow
 @every_member
 @pytest.mark.parametrize("floor", [1e-12, SHALLOW, DEEP])
 def test_every_entry_is_within_the_stated_error(noise: Noise, floor: float) -> None:
@@ -93,6 +94,7 @@ def test_mass_inside_and_bounds_outside_add_up_to_one(noise: Noise) -> None:
     )
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=25)
 @given(
     noise=st.one_of(

@@ -14,6 +14,7 @@ from mpmath.ctx_mp import MPContext
 
 from croupier.noise import (
     Binomial,
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteGaussianSum,
     DiscreteLaplace,
@@ -23,6 +24,7 @@ from croupier.noise import (
     PolyaDifference,
     Skellam,
     SparseBits,
+    Table,
 )
 
 # A context of its own: no other test sees its precision.
@@ -153,6 +155,12 @@ def law(noise: Noise, depth: float = DEPTH) -> Law:
             return _gaussian_sum(noise)
         case PolyaDifference():
             return _difference(noise, depth)
+        case BoundedLaplace():
+            weights = {x: mp.exp(-abs(x) / number(noise.scale)) for x in range(-noise.bound, noise.bound + 1)}
+            total = mp.fsum(weights.values())
+            return Law({x: weight / total for x, weight in weights.items()}, ends_below=True, ends_above=True)
+        case Table():
+            return Law(dict(enumerate(map(number, noise.probabilities), noise.start)), ends_below=True, ends_above=True)
     raise AssertionError(noise)
 
 

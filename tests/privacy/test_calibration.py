@@ -41,6 +41,7 @@ def spent(noise, sensitivity, target):
     return privacy_loss(noise, sensitivity).delta(target[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("sensitivity", [1, 3])
 @pytest.mark.parametrize("family", [Binomial, Poisson, Polya, Skellam, DiscreteGaussian], ids=lambda f: f.__name__)
@@ -67,6 +68,7 @@ def test_fair_bits_are_as_few_as_the_spec_says(epsilon, trials):
     assert calibrate(Binomial, epsilon=epsilon, delta=1e-6) == Binomial(trials, 0.5)
 
 
+@pytest.mark.slow
 def test_fair_bits_are_found_for_a_very_small_epsilon():
     noise = calibrate(Binomial, epsilon=0.0025, delta=1e-6)
     assert closed_form(noise.trials, 0.5, 0.0025) <= 1e-6 < closed_form(noise.trials - 1, 0.5, 0.0025)
@@ -82,6 +84,7 @@ def test_bits_divide_among_users(users):
         assert privacy_loss(Binomial(noise.trials, float(noise.p) * SLIGHTLY)).delta(0.5) > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitivity", [2, 6])
 @pytest.mark.parametrize("users", [32, 100, 1000, 20_000])
 def test_sparse_bits_divide_among_users_and_beat_biased_bits(users, sensitivity):

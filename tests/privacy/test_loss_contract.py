@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from croupier.noise import (
     Binomial,
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteGaussianSum,
     DiscreteLaplace,
@@ -21,6 +22,7 @@ from croupier.noise import (
     PolyaDifference,
     Skellam,
     SparseBits,
+    Table,
 )
 from croupier.privacy import Loss, privacy_loss, vector_loss
 
@@ -42,6 +44,8 @@ FAMILIES = {
         PolyaDifference, st.fractions(Fraction(1, 4), 4, max_denominator=4), st.floats(0.5, 5)
     ),
     "sparse bits": st.builds(SparseBits, whole(1, 200), st.floats(0.05, 1.0)),
+    "bounded Laplace": st.builds(BoundedLaplace, fractions, whole(1, 60)),
+    "table": st.builds(Table.proportional, st.lists(whole(0, 50), min_size=2, max_size=30).filter(any), whole(-9, 9)),
 }
 EXAMPLES = {
     "fair bits": privacy_loss(Binomial(268, 0.5)),
@@ -55,6 +59,8 @@ EXAMPLES = {
     "Laplace": privacy_loss(DiscreteLaplace(7)),
     "Polya difference": privacy_loss(PolyaDifference(2, 7)),
     "sparse bits": privacy_loss(SparseBits(400, 0.5), 2),
+    "bounded Laplace": privacy_loss(BoundedLaplace(5, 60)),
+    "table": privacy_loss(Table.proportional([0, 1, 9, 30, 44, 28, 30, 9, 2]), 2),
     "vector": vector_loss(Skellam(400), l2=2.5, l1=4.0),
     "imperfect carrier": replace(privacy_loss(DiscreteLaplace(7)), distance=2.0**-40),
     # This distance is not a sum of few powers of two, so the order of adding could show.
@@ -153,6 +159,7 @@ def test_composing_a_count_equals_composing_as_often(loss, count):
         assert product.epsilon(1e-5) == other.epsilon(1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", EXAMPLES.values(), ids=EXAMPLES)
 def test_composing_more_never_costs_less(loss):
     twice, thrice = 2 * loss, 3 * loss

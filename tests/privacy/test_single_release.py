@@ -9,6 +9,7 @@ import pytest
 
 from croupier.noise import (
     Binomial,
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteGaussianSum,
     DiscreteLaplace,
@@ -17,6 +18,7 @@ from croupier.noise import (
     PolyaDifference,
     Skellam,
     SparseBits,
+    Table,
 )
 from croupier.privacy import privacy_loss
 
@@ -52,6 +54,11 @@ CASES = [
     (SparseBits(60, 0.4), 2),
     (SparseBits(60, Fraction(1, 4)), 6),
     (SparseBits(50, 1), 2),
+    (BoundedLaplace(2, 9), 1),
+    (BoundedLaplace(Fraction(7, 3), 40), 3),
+    (Table.proportional([1, 3, 9, 20, 9, 5, 1], start=-3), 1),
+    (Table.proportional([0.1, 0.2, 0.35, 0.2, 1e-200], start=4), 2),
+    (Table([0.25, 0, 0.5, 0, 0.25]), 1),
 ]
 EPSILONS = (0.0, 0.05, 0.3, 0.5, 0.9, 1.5, 3.0)
 
@@ -72,6 +79,19 @@ def test_delta_is_the_direct_sum_rounded_up(noise, sensitivity):
             # What is cut from a table may be charged; where laws are not mixed or convolved it is next to nothing.
             charged = {SparseBits: 1e-26, PolyaDifference: 1e-30, DiscreteGaussianSum: 1e-30}.get(type(noise), 1e-285)
             assert found <= exact * (1 + mp.mpf("1e-6")) + charged, (way, epsilon)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("direction", ["up", "down", "both"])
+def test_a_law_of_several_peaks_is_charged_for_its_worst_shift(sensitivity, direction):
+    noise = Table.proportional([4, 1, 8, 1, 16, 2, 8, 1, 1, 6])
+    loss = privacy_loss(noise, sensitivity, direction=direction)
+    signs = {"up": (1,), "down": (-1,), "both": (1, -1)}[direction]
+    for epsilon in EPSILONS:
+        exact = max(exact_delta(noise, s * x, epsilon) for s in signs for x in range(1, sensitivity + 1))
+        assert exact * (1 - mp.mpf("1e-55")) <= loss.delta(epsilon) <= exact * (1 + mp.mpf("1e-9"))
+        # Composed, one pair stands for all shifts.
+        assert (2 * loss).delta(epsilon) >= loss.delta(epsilon) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +118,7 @@ def test_delta_keeps_falling_where_it_is_tiny(noise, epsilons):
     assert deltas == sorted(deltas, reverse=True)
 
 
+@pytest.mark.slow
 def test_a_share_of_laplace_noise_has_the_epsilon_of_its_direct_sum():
     noise = PolyaDifference(Fraction(1, 2), 3)
     own, loss = law(noise), privacy_loss(noise)
@@ -125,6 +146,7 @@ def test_binomial_delta_is_the_closed_form(trials, p, epsilon):
     assert exact <= privacy_loss(Binomial(trials, p)).delta(epsilon) <= exact * (1 + mp.mpf("1e-6"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trials", "epsilon"), [(3_900_000, 0.003), (4_100_000, 0.003), (10_000_000, 0.002)])
 def test_many_bits_are_no_less_exact(trials, epsilon):
     exact = closed_form(trials, 0.5, epsilon)

@@ -76,6 +76,7 @@ def test_the_salt_moves_the_buckets() -> None:
     assert (Buckets(16, "a").indices(names) != Buckets(16, "b").indices(names)).sum() > 90
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(st.lists(TEXTS, min_size=2, max_size=20, unique=True))
 def test_every_universe_reads_back_and_finds_its_own_items(names: list[str]) -> None:

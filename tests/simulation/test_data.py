@@ -209,7 +209,7 @@ def test_an_unwritable_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_missing_extra_is_named(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(CroupierError, match=r"needs scikit-learn: pip install 'croupier\[learning\]'"):
+    with pytest.raises(CroupierError, match=r"needs scikit-learn: install croupier\[learning\]"):
         ratings_from_letor(web)
 
 

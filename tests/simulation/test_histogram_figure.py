@@ -20,6 +20,7 @@ def body_of(setting: Setting, seed: int = 0) -> dict:  # type: ignore[type-arg]
     return body
 
 
+@pytest.mark.slow
 def test_the_picture_is_drawn_from_the_numbers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = Setting((800, 2_000), (100, 300), 2_000, 100, runs=2)
     monkeypatch.setitem(FIGURES, NAME, replace(FIGURES[NAME], quick=tiny))
@@ -38,6 +39,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert body_of(tiny, 3) == body_of(tiny, 3) != body_of(tiny, 4)
 
 
+@pytest.mark.slow
 def test_local_grows_as_the_root_of_the_users_and_shuffle_not_with_the_universe() -> None:
     setting = Setting((2_000, 50_000), (100, 100_000), 10_000, 1_000, runs=12)
     found = body_of(setting)["results"]

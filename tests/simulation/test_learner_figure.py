@@ -28,6 +28,7 @@ def body() -> dict[str, Any]:
     return made
 
 
+@pytest.mark.slow
 def test_it_has_a_line_for_every_model_and_a_number_for_every_point(body: dict[str, Any]) -> None:
     panels = body["results"]["panels"]
     assert [panel["problem"] for panel in panels] == list(PROBLEMS)
@@ -58,6 +59,7 @@ def test_the_same_seed_makes_the_same_numbers() -> None:
     assert first != FIGURES[NAME].compute(small, Task(seed=4))
 
 
+@pytest.mark.slow
 def test_picture_and_numbers_are_written(body: dict[str, Any], tmp_path: Path) -> None:
     picture, numbers = write(body, tmp_path)
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

@@ -72,12 +72,14 @@ def most_misses(runs):
     return int(binom.isf(1e-12, runs, ALPHA))
 
 
+@pytest.mark.slow
 @EVERY
 def test_the_set_holds_the_parameter_at_all_times_as_often_as_it_says(case):
     runs = runs_of(case, RUNS)
     assert sum(not run.held for run in runs) <= most_misses(RUNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["central", "two shufflers", "local"])
 def test_a_set_that_forgets_the_noise_misses_most_of_the_time(case, monkeypatch):
     model = CASES[case][0]
@@ -91,6 +93,7 @@ def test_a_set_that_forgets_the_noise_misses_most_of_the_time(case, monkeypatch)
     assert sum(not run.held for run in runs_of(case, RUNS)) > most_misses(RUNS)
 
 
+@pytest.mark.slow
 def test_a_set_a_quarter_as_wide_misses_too_often_without_noise(monkeypatch):
     real = linear_runner.Rule.holds
 
@@ -106,6 +109,7 @@ def per_user(case, users, epsilon=1.0, world=WORLD):
     return float(simulate_linear(model, world, users, seed=1, shufflers=shufflers, epsilon=epsilon).regret[-1]) / users
 
 
+@pytest.mark.slow
 def test_local_noise_costs_far_more_than_shuffled():
     users = 40_000
     shuffled = max(per_user(case, users) for case in ("one shuffler", "two shufflers"))
@@ -113,6 +117,7 @@ def test_local_noise_costs_far_more_than_shuffled():
     assert shuffled > 2.0 * per_user("linucb", users), "and privacy has a price"
 
 
+@pytest.mark.slow
 def test_shuffled_sums_approach_no_privacy_as_the_budget_grows():
     users = 20_000
     free = per_user("linucb", users)
@@ -122,11 +127,13 @@ def test_shuffled_sums_approach_no_privacy_as_the_budget_grows():
     assert found[2] < free + 0.005
 
 
+@pytest.mark.slow
 def test_shuffled_sums_approach_no_privacy_as_users_come():
     few, many = ((per_user("one shuffler", users) - per_user("linucb", users)) for users in (2_000, 40_000))
     assert few > 4.0 * many > 0.0
 
 
+@pytest.mark.slow
 def test_published_constants_explore_for_ever_on_a_tiny_case():
     world = Sphere(2, 3, seed=1)
     run = simulate_linear("concurrent", world, 64, seed=1, shufflers=1, epsilon=0.9, constants="published")
@@ -218,6 +225,7 @@ def test_an_exponent_is_that_of_a_power_law():
         exponent(users, bent, first=1.0)
 
 
+@pytest.mark.slow
 def test_a_trusted_tree_adds_fresh_noise_to_each_node_and_as_many_as_bits():
     # Without users what comes out is noise alone; equal noise means the same nodes.
     runs, blocks, std = 4_000, 8, 2.0

@@ -50,6 +50,7 @@ def plans() -> list[CounterPlan]:
     return [published(1000, 1), published(1000, 3), published(777), tight(3000, 2), tight(3000)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_a_figure_of_002_is_drawn_from_its_json_alone(name: str, bodies: dict[str, Any], tmp_path: Path) -> None:
     body = {"figure": name} | bodies[name]
@@ -86,6 +87,7 @@ def test_the_worst_moment_is_the_worst_of_all_moments(plan: CounterPlan) -> None
     assert squares[moment - 1] == pytest.approx(max(squares))
 
 
+@pytest.mark.slow
 def test_the_measured_error_is_the_exact_one_and_shows_a_weaker_noise() -> None:
     # 2,000 squares of nearly Gaussian errors: their mean has deviation √(2/2000) = 3.2 %, so 20 % is 6.3 of them.
     runs, allowed = 2000, 0.2
@@ -151,6 +153,7 @@ def test_only_an_impossible_number_of_shufflers_is_left_out() -> None:
         replace(setting, epsilon=-1.0).plan("published, shuffled bits", 2)
 
 
+@pytest.mark.slow
 def test_published_constants_say_nothing_to_a_few_users_and_their_closed_form_is_the_plans() -> None:
     users = 500
     run = simulate_linear("sequential", Sphere(5, 20, 1), users, seed=1, constants="published")
@@ -172,6 +175,7 @@ def test_the_tight_closed_form_is_a_little_below_the_plans() -> None:
         assert 1.0 < plan.noise_std / closed.noise_std < 1.25
 
 
+@pytest.mark.slow
 def test_concurrent_must_win_from_about_a_million_million_users_on_and_if_tight_at_once() -> None:
     grid = [round(2 ** (power / 2)) for power in range(20, 101)]
     std = {

@@ -47,6 +47,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_two_jobs_write_the_same_file_as_one(tmp_path: Path, reference: Path) -> None:
     assert swept(tmp_path / "two.parquet", jobs=2) == reference.read_bytes()
     assert os.listdir(tmp_path) == ["two.parquet"]
@@ -268,6 +269,7 @@ def test_a_wrong_description_names_its_key(keys: dict[str, Any], message: str) -
         _ = Sweep.of(SMALL | keys).cells
 
 
+@pytest.mark.slow
 def test_an_error_in_a_worker_names_its_cell() -> None:
     # Made by hand, past the checks.
     good = Sweep.of(SMALL | {"policy": "vb-sdp-ae", "epsilon": 0.5}).cells[0]
@@ -276,11 +278,13 @@ def test_an_error_in_a_worker_names_its_cell() -> None:
         list(local(run_cell, [bad, bad], jobs=2))
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_reported() -> None:
     with pytest.raises(CroupierError, match="a worker process died"):
         list(local(os._exit, [3, 3], jobs=2))
 
 
+@pytest.mark.slow
 def test_closing_the_local_engine_ends_its_workers() -> None:
     before = set(active_children())
     # The second piece of work would take an hour.

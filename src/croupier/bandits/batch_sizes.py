@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from croupier.bandits.chernoff import TILTS, Floats, noise_cumulants
+from croupier.bandits.chernoff import TILTS, Numbers, Tails, tails
 from croupier.checks import InvalidParameter, integer
-from croupier.protocols import Mechanism, Protocol
+from croupier.protocols import Protocol, SumMechanism
 
 SMALLEST = 32
 """No batch of a tight policy is smaller: privacy in a crowd of a few is not worth having."""
+
+LARGEST = 2**50
+"""No batch is larger: sums of so many users are still exact in doubles."""
 
 
 @dataclass
@@ -26,8 +29,7 @@ class Ladder:
     protocol: Protocol | None
     first: int
     growth: float
-    _sizes: list[int] = field(default_factory=list, repr=False)
-    _cumulants: list[tuple[Floats, Floats]] = field(default_factory=list, repr=False)
+    _sizes: Numbers = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         integer("first", self.first, 1)
@@ -38,40 +40,27 @@ class Ladder:
 
     def size(self, step: int) -> int:
         """The size of the batch after `step` earlier ones."""
-        while len(self._sizes) <= step:
-            exact = self.first * self.growth ** len(self._sizes)
-            self._sizes.append(min(math.ceil(exact - 1e-9), 2**50))
-        return self._sizes[step]
+        return int(self.sizes(np.asarray(step)))
 
-    def sizes(self, steps: np.ndarray) -> np.ndarray:
+    def sizes(self, steps: Numbers) -> Numbers:
         """The same for an array of steps."""
-        known, places = np.unique(steps, return_inverse=True)
-        return np.array([self.size(int(step)) for step in known], dtype=np.int64)[places]
+        most = int(steps.max(initial=0))
+        if most >= len(self._sizes):
+            # A share ahead, so that many batches cost no more than their number.
+            self._sizes = np.array([self._exact(step) for step in range(most + most // 8 + 8)], dtype=np.int64)
+        return self._sizes[steps]
 
-    def mechanism(self, size: int) -> Mechanism | None:
+    def _exact(self, step: int) -> int:
+        reached = math.log(self.first) + step * math.log(self.growth) > math.log(LARGEST) + 1.0
+        return LARGEST if reached else min(math.ceil(self.first * self.growth**step - 1e-9), LARGEST)
+
+    def mechanism(self, size: int) -> SumMechanism | None:
         """How a batch of this size is made private; None without privacy."""
         return None if self.protocol is None else self.protocol.plan(size)
 
-    def cumulants(self, step: int) -> tuple[Floats, Floats]:
-        """K(-l) and K(l) of the noise in the batch after `step` earlier ones, in units of a reward."""
-        while len(self._cumulants) <= step:
-            known = len(self._cumulants)
-            mechanism = self.mechanism(self.size(known))
-            if known and self.size(known) == self.size(known - 1):
-                self._cumulants.append(self._cumulants[-1])
-            elif mechanism is None:
-                silent = np.zeros_like(TILTS)
-                self._cumulants.append((silent, silent))
-            else:
-                unit = mechanism.unit / mechanism.values.span
-                self._cumulants.append(noise_cumulants(mechanism.noise, unit))
-        return self._cumulants[step]
-
-    def tables(self, steps: int, *, accumulate: bool) -> tuple[Floats, Floats]:
-        """K(-l) and K(l) after 0, 1, ..., `steps` batches: of all of them, or of the last alone."""
-        rows = [self.cumulants(step) for step in range(steps)]
-        tables = []
-        for side in (0, 1):
-            table = np.stack([np.zeros_like(TILTS), *(row[side] for row in rows)])
-            tables.append(np.cumsum(table, axis=0) if accumulate else table)
-        return tables[0], tables[1]
+    def noise(self, size: int) -> Tails:
+        """The tails of the noise in a batch of this size, in units of a reward."""
+        mechanism = self.mechanism(size)
+        if mechanism is None:
+            return Tails(np.zeros_like(TILTS), np.zeros_like(TILTS))
+        return tails(mechanism.noise, mechanism.unit / mechanism.values.span, mechanism.wrap_probability)

@@ -12,7 +12,8 @@ the noise: reward deviation and noise deviation are traded off, not added.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,35 +27,46 @@ TILTS: Floats = np.concatenate((np.geomspace(3e-4, 20.0, 72), np.geomspace(24.0,
 """The grid of l. Its steps of 17 % cost the bound less than 1 %."""
 
 
-def noise_cumulants(noise: Noise, unit: float) -> tuple[Floats, Floats]:
-    """K(-l) and K(l) of noise worth `unit` a step, on the grid; infinite where the expectation is."""
-    return noise.cumulant(-TILTS * unit), noise.cumulant(TILTS * unit)
+class Tails(NamedTuple):
+    """What the method needs to know of a noise, or of many in rows: K(-l) and K(l), with the grid on the last axis."""
+
+    low_side: Floats
+    high_side: Floats
+    wrap: Any = 0.0
+    """How likely the noise is to carry a modular sum around to its other end, which no cumulant knows."""
 
 
-def bounds_by_batches(
-    totals: Floats, users: Numbers, batches: Numbers, tables: tuple[Floats, Floats], level: Floats
-) -> tuple[Floats, Floats]:
-    """Lower and upper bounds for many arms; those with the same number of batches share a row of cumulants."""
+@lru_cache(maxsize=4096)
+def tails(noise: Noise, unit: float, wrap: float = 0.0) -> Tails:
+    """Of noise worth `unit` a step; cumulants are infinite where the expectation is."""
+    return Tails(noise.cumulant(-TILTS * unit), noise.cumulant(TILTS * unit), wrap)
+
+
+def bounds(totals: Floats, users: Numbers, noise: Numbers, rows: Tails, level: Floats) -> tuple[Floats, Floats]:
+    """Lower and upper bounds for many estimates; `noise` says which of the rows is each one's."""
     lower, upper = np.zeros_like(totals), np.ones_like(totals)
-    for count in np.unique(batches).tolist():
-        same = batches == count
+    for row in np.unique(noise).tolist():
+        same = noise == row
         own = totals[same], users[same]
-        low_side, high_side = tables[0][count], tables[1][count]
-        upper[same] = upper_bound(*own, low_side, level[same])
-        lower[same] = lower_bound(*own, high_side, level[same])
+        upper[same] = upper_bound(*own, rows.low_side[row], level[same])
+        lower[same] = lower_bound(*own, rows.high_side[row], level[same])
     return lower, upper
 
 
 def upper_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:
     """The largest plausible mean; `cumulants` is K(-l) with the grid on its last axis. No users: one."""
-    # Columns that are infinite for all say nothing; at the smallest tilts no noise is.
+    # Columns that are infinite for all say nothing; where all are, neither does the total.
     held = np.isfinite(cumulants).reshape(-1, len(TILTS)).any(axis=0)
     tilts = TILTS[held]
-    n = np.maximum(users, 1)[..., None]
+    exponent = np.asarray(tilts * np.asarray(total)[..., None])
+    # In place: for thousands of runs these are the largest arrays there are.
     with np.errstate(over="ignore"):
-        exponent = (np.asarray(level)[..., None] + tilts * np.asarray(total)[..., None] + cumulants[..., held]) / n
-        bounds = np.expm1(-exponent) / np.expm1(-tilts)
-    return np.where(users > 0, np.clip(bounds.min(axis=-1), 0.0, 1.0), 1.0)
+        exponent += np.asarray(level)[..., None]
+        exponent += cumulants[..., held]
+        exponent /= np.maximum(users, 1)[..., None]
+        bounds = np.expm1(np.negative(exponent, out=exponent), out=exponent)
+        bounds /= np.expm1(-tilts)
+    return np.where(users > 0, np.clip(bounds.min(axis=-1, initial=1.0), 0.0, 1.0), 1.0)
 
 
 def lower_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:

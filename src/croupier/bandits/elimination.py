@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.chernoff import Floats, bounds_by_batches
+from croupier.bandits.chernoff import Floats, bounds
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import between
 
@@ -49,12 +49,17 @@ class Elimination(Policy):
     def settled(self) -> Bools:
         return np.asarray((self.active & self.open_to_users).sum(axis=1) == 1)
 
-    def wanted(self) -> Integers:
-        playing = self.active & self.open_to_users & ~self.finished[:, None]
-        size = np.where(self.settled, EVERYONE, self.ladder.sizes(self.phase))
-        return np.where(playing, size[:, None], 0)
+    def odds(self) -> Floats:
+        """The same for every arm in play."""
+        playing = self.playable
+        return np.asarray(playing / np.maximum(playing.sum(axis=1), 1)[:, None])
 
-    def _decide(self, released: Bools) -> None:
+    def sizes(self, runs: Integers, arms: Integers) -> Integers:
+        """All arms of a phase get the same; the last arm in play gets everyone."""
+        return np.where(self.settled, EVERYONE, self.ladder.sizes(self.phase))[runs]
+
+    def learn(self, released: Bools) -> None:
+        """End the phase: remove every arm whose upper bound lies below another's lower bound."""
         compared = released & self.active
         complete = compared.any(axis=1) & ~self.finished
         self.phase = self.phase + complete
@@ -70,15 +75,17 @@ class Elimination(Policy):
         if self.radius is not None:
             radius = self.radius(self)
             return self.means - radius, self.means + radius
-        # Arms, phases and sides share p: Σ_b 6/(πb)² = 1.
-        level = np.log(2.0 * self.in_play * (np.pi * self.step) ** 2 / (6.0 * self.probability))
+        # Arms, phases and sides share p: Σ_b 6/(πb)² = 1. Which arms are left depends on the sums of all phases, so
+        # with those all arms count. A last batch is fresh: only the arms that have one count.
+        arms = self.arms if self.accumulate else self.in_play
+        level = np.log(2.0 * arms * (np.pi * self.step) ** 2 / (6.0 * self.probability))
         lower, upper = np.zeros_like(self.totals), np.ones_like(self.totals)
         playing = self.active
-        lower[playing], upper[playing] = bounds_by_batches(
+        lower[playing], upper[playing] = bounds(
             self.totals[playing],
             self.counts[playing],
-            self.batches[playing],
-            self.tables(),
+            self.noise[playing],
+            self.noises.tails,
             np.broadcast_to(level, playing.shape)[playing],
         )
         return lower, upper

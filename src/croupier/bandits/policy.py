@@ -2,6 +2,8 @@
 
 State is arrays with the runs on the first axis and the arms on the second, so that one piece of code serves a live
 experiment (one run) and a sweep (thousands). A policy never sees a reward: it is told decoded numbers of whole batches.
+
+A new policy is a class that says its `odds`; where that is not enough also its `sizes`, and what to `learn` from sums.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.chernoff import Floats, bounds_by_batches
+from croupier.bandits.chernoff import Floats, Tails, bounds
+from croupier.bandits.noise_sums import NoiseSums
 from croupier.checks import InvalidParameter, between, integer
 
 Integers = NDArray[np.int64]
@@ -37,10 +40,11 @@ class Policy(ABC):
         self.pulls: Integers = np.zeros((runs, arms), dtype=np.int64)
         self.counts: Integers = np.zeros((runs, arms), dtype=np.int64)
         self.totals: Floats = np.zeros((runs, arms))
+        self.noise: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self.noises = NoiseSums(self.batch_noise)
         self.active: Bools = np.ones((runs, arms), dtype=bool)
         self.open_to_users: Bools = np.ones(arms, dtype=bool)
         self.stopped: Bools = np.zeros(runs, dtype=bool)
-        self._tables: tuple[Floats, Floats] | None = None
 
     @property
     def finished(self) -> Bools:
@@ -62,12 +66,39 @@ class Policy(ABC):
         return np.exp2(np.ceil(np.log2(np.maximum(self.users + 1, FIRST_HORIZON))))
 
     @abstractmethod
+    def odds(self) -> Floats:
+        """With what odds a user who comes now gets each arm: a row a run, that adds up to one, or zeros for nobody.
+
+        The arms with odds above zero are open together, and each gets a batch. Only `playable` arms have odds. Asking
+        changes nothing, and the same state gives the same odds: a policy that wants chance draws it from a seed that
+        its configuration names.
+        """
+
+    def sizes(self, runs: Integers, arms: Integers) -> Integers:
+        """How many users the next batches of these arms in these runs want: at least one each.
+
+        Each arm climbs the ladder of batch sizes by itself, unless a policy says otherwise. Where sums accumulate, the
+        size of an arm's j-th batch must not depend on that arm's sums: `intervals` would not hold.
+        """
+        return self.ladder.sizes(self.batches[runs, arms])
+
+    def learn(self, released: Bools) -> None:  # noqa: B027 - most policies have nothing to add
+        """Take new sums into account: estimates are renewed already, in the arms and runs where `released` is true.
+
+        For policies that remember more than estimates. What they learn depends on the state and `released` alone.
+        """
+
     def wanted(self) -> Integers:
         """Users that each arm wants for its next batch, now: zero for none. Asking changes nothing."""
+        wanted = np.zeros((self.runs, self.arms), dtype=np.int64)
+        runs, arms = np.nonzero(self.odds())
+        wanted[runs, arms] = self.sizes(runs, arms)
+        return wanted
 
-    @abstractmethod
-    def _decide(self, released: Bools) -> None:
-        """Take what the new sums say into account."""
+    @property
+    def playable(self) -> Bools:
+        """The arms that may have odds: in play, not paused, and in runs that are not finished."""
+        return self.active & self.open_to_users & ~self.finished[:, None]
 
     def assign(self, wanted: Integers, limit: int | None = None) -> tuple[Integers, Bools]:
         """What is really assigned, arms in order up to the horizon, and which batches are released.
@@ -86,14 +117,15 @@ class Policy(ABC):
         """Be told the estimated reward sums of the released batches (in units of a reward) and all assignments."""
         self.users = self.users + assigned.sum(axis=1)
         self.pulls = self.pulls + assigned
-        if self.accumulate:
-            self.totals = np.where(released, self.totals + sums, self.totals)
-            self.counts = np.where(released, self.counts + assigned, self.counts)
-        else:
-            self.totals = np.where(released, sums, self.totals)
-            self.counts = np.where(released, assigned, self.counts)
+        told = np.nonzero(released)
+        if not self.accumulate:
+            for table in (self.totals, self.counts, self.noise):
+                table[told] = 0
+        self.totals[told] += sums[told]
+        self.counts[told] += assigned[told]
+        self.noise[told] = self.noises.added(self.noise[told], assigned[told])
         self.batches = self.batches + released
-        self._decide(released)
+        self.learn(released)
 
     @property
     def means(self) -> Floats:
@@ -106,24 +138,24 @@ class Policy(ABC):
         return np.asarray(np.argmax(np.where(self.active & self.open_to_users, self.means, -np.inf), axis=1))
 
     def intervals(self, failure: float = 0.05) -> tuple[Floats, Floats]:
-        """Bounds on every arm's mean that all hold at all times, except with this probability.
+        """Bounds on every arm's mean that all hold while there are so many arms, except with this probability.
 
         The j-th batch of an arm gets the share 6/(πj)² of its part of the failure probability, so that looking as
-        often as one likes costs nothing.
+        often as one likes costs nothing. The chance that a modular sum has wrapped around is set aside first.
         """
         failure = float(between("failure", failure, 0, 1))
-        j = np.maximum(self.batches, 1)
-        level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * failure))
-        return bounds_by_batches(self.totals, self.counts, self.batches, self.tables(), level)
+        rows, j = self.noises.tails, np.maximum(self.batches, 1)
+        spare = np.maximum(failure - rows.wrap[self.noise].sum(axis=1, keepdims=True), 0.0)
+        with np.errstate(divide="ignore"):
+            level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * spare))
+        return bounds(self.totals, self.counts, self.noise, rows, level)
 
-    def tables(self) -> tuple[Floats, Floats]:
-        """K(-l) and K(l) of the noise in estimates made of 0, 1, 2, ... batches."""
-        most = int(self.batches.max(initial=0))
-        # Built when first needed: published radii never ask for them. A share ahead, so that many batches cost no more
-        # than their number.
-        if self._tables is None or most >= len(self._tables[0]):
-            self._tables = self.ladder.tables(max(most + most // 8 + 2, 8), accumulate=self.accumulate)
-        return self._tables
+    def batch_noise(self, users: int) -> Tails:
+        """What is known of the noise in the sum of a batch of so many users, in units of a reward.
+
+        For policies that add a noise of their own to override; all others have their protocol's.
+        """
+        return self.ladder.noise(users)
 
     def pause(self, arm: int) -> None:
         """Offer an arm to nobody for now."""
@@ -141,7 +173,7 @@ class Policy(ABC):
 
     def add_arm(self) -> int:
         """Add a fresh arm and return its number."""
-        for name in ("batches", "pulls", "counts", "totals"):
+        for name in ("batches", "pulls", "counts", "totals", "noise"):
             table = getattr(self, name)
             setattr(self, name, np.concatenate((table, np.zeros((self.runs, 1), dtype=table.dtype)), axis=1))
         self.active = np.concatenate((self.active, np.ones((self.runs, 1), dtype=bool)), axis=1)

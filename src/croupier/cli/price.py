@@ -10,9 +10,8 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import add_target, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
-from croupier.messages.wire import shape
 from croupier.noise.serial import noise_to_dict
-from croupier.protocols import ROWS, Mechanism, Numbers, histogram, selection
+from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
 from croupier.protocols.histograms.target import PURE
 
 NAME = "price"
@@ -39,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def priced(mechanism: Mechanism, epsilon: float) -> dict[str, Any]:
+def priced(mechanism: SumMechanism, epsilon: float) -> dict[str, Any]:
     """A mechanism's price as plain data; variance and radius are of the sum, in the values' own units."""
     certificate = mechanism.certificate()
     return {
@@ -64,10 +63,10 @@ def priced(mechanism: Mechanism, epsilon: float) -> dict[str, Any]:
         "omission_bias": mechanism.omission_bias,
         "messages_per_user": mechanism.messages_per_user,
         "bits_per_user": mechanism.bits_per_user,
-    } | ({"front_messages": shape(mechanism).front} if mechanism.front_shares else {})
+    } | ({"front_messages": mechanism.shape.front} if mechanism.front_shares else {})
 
 
-def _describe(mechanism: Mechanism, epsilon: float) -> None:
+def _describe(mechanism: SumMechanism, epsilon: float) -> None:
     price = priced(mechanism, epsilon)
     radius = price["radius_95"]
     spread = f"{mechanism.values.low:g} to {mechanism.values.high:g}"
@@ -117,11 +116,9 @@ def _compare(options: argparse.Namespace) -> int:
     with progress("protocols", len(cases)) as advance:
         for name, constants in cases:
             pure = ROWS[name].notion == "pure"
-            shuffled = ROWS[name].trust == "shuffler"
-            changes = {"delta": None if pure else options.delta, "front_noise": options.front_noise and shuffled}
-            own = argparse.Namespace(**vars(options) | changes)
+            own = argparse.Namespace(**vars(options) | {"delta": None if pure else options.delta})
             try:
-                mechanism = protocol_from(own, name, constants).plan(options.users)
+                mechanism = protocol_from(own, name, constants, all_read=False).plan(options.users)
                 found.append(priced(mechanism, options.epsilon))
             except CroupierError as error:
                 refused.append({"protocol": name, "constants": constants, "refused": str(error)})
@@ -150,7 +147,7 @@ def _compare(options: argparse.Namespace) -> int:
         rows,
         right={4, 5, 6, 7, 8},
         title=f"The price of privacy: the sum of {options.users:,} values in "
-        f"[{options.low:g}, {options.high:g}], asked for ε = {options.epsilon:g}",
+        f"[{options.low or 0:g}, {1 if options.high is None else options.high:g}], asked for ε = {options.epsilon:g}",
     )
     print("Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages and bits: per user.")
     print("Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was")
@@ -246,14 +243,14 @@ def _priced_histogram(
         "honest_fraction": options.honest_fraction,
         "minimise": minimise,
     }
-    front = options.front_noise and model == "shuffle" and side != "both"
+    front = bool(options.front_noise) and model == "shuffle" and side != "both"
     mechanism = histogram(universe=Numbers(options.items), **target, front_noise=front).plan(options.users)
     winner = selection(size=options.items, **target).plan(options.users)
     certificate = mechanism.certificate()
     return {
         "protocol": HISTOGRAM,
         "model": model,
-        "trusts": mechanism.ballot.trusted.removeprefix("the ").split(",")[0],
+        "trusts": mechanism.trust,
         "side": side,
         "constants": constants,
         "minimise": minimise,
@@ -263,7 +260,7 @@ def _priced_histogram(
         "delta": mechanism.guarantee.delta,
         "exact_epsilon": certificate.epsilon,
         "exact_delta": certificate.delta,
-        "standard_deviation": mechanism.tally.std,
+        "standard_deviation": mechanism.oracle.std,
         "radius_95": mechanism.radius(0.05),
         "winner_error_95": winner.error(0.05),
         "messages_per_user": mechanism.messages_per_user,

@@ -80,7 +80,7 @@ def require_service() -> None:
     """Say what to install when the service's own dependencies are missing."""
     missing = [name for name in ("httptools", "httpx", "sqlalchemy", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise CroupierError(f"{', '.join(missing)} is missing: pip install 'croupier[service]'")
+        raise CroupierError(f"{', '.join(missing)} is missing: install croupier[service]")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -96,7 +96,7 @@ def needed() -> Any:
     try:
         import httpx
     except ImportError:
-        raise CroupierError("the client needs httpx: pip install 'croupier[client]'") from None
+        raise CroupierError("the client needs httpx: install croupier[client]") from None
     return httpx
 
 

@@ -105,10 +105,10 @@ def shuffler_tree(users: int, shufflers: int, low: int | None = None) -> Tree:
 
 @dataclass(frozen=True)
 class Weights:
-    """How much of a finished node's estimate is its own sum; the rest is its children's (Honaker's combination).
+    """How much of a finished node's estimate is its own sum; the rest is its children's [Hon15].
 
     A node's children are finished when it is, and have seen the same users with other noise. The best unbiased
-    combination weighs by inverse variance. Weight one is the plain tree of the paper.
+    combination weighs by inverse variance. Weight one is the plain tree of [TKMS23].
     """
 
     own: tuple[float, ...]

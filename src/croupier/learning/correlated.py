@@ -1,9 +1,9 @@
 """Correlated sampling: users with similar distributions and one shared seed mostly draw the same thing.
 
-Every candidate ω has an exponential time E_ω that follows from the seed alone, and a user with distribution P draws the
-candidate that is first in the race E_ω/P(ω). Each user's draw has law P; two users with laws p, q draw the same with
-probability Σ_i 1/Σ_j max(p_j/p_i, q_j/q_i) >= (1 - TV)/(1 + TV), so they differ with at most 2·TV/(1 + TV), which is
-less than the 2·TV of [GKM21] Theorem 8.
+Every candidate ω has an exponential time E_ω that follows from the seed alone. A user with distribution P draws the
+candidate that is first in the race E_ω/P(ω). Each user's draw has law P. Two users with laws p, q draw the same with
+probability Σ_i 1/Σ_j max(p_j/p_i, q_j/q_i) >= (1 - TV)/(1 + TV) [MJ18]. So they differ with probability at most
+2·TV/(1 + TV), which is less than the 2·TV of [GKM21] Theorem 8.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from croupier.learning.seeds import Seed
 from croupier.noise import Source
 from croupier.privacy import Guarantee
 from croupier.protocols import Certificate, SelectionMechanism, selection
+from croupier.search import least_passing_integer, least_passing_ratio
 
 LARGEST_LIST = 2**20
 """Longer lists are voted on bit by bit, unless selection from the list is asked for."""
@@ -137,23 +138,12 @@ class Voting:
         seed = Seed.of(0)
 
         def enough(users: int) -> bool:
+            if users > MOST_USERS:
+                raise CroupierError(f"no number of users up to {MOST_USERS:,} suffices at this privacy and agreement")
             # Whole numbers make the bound jag by one user; two in a row are past that.
             return all(self.plan(ballot, n, seed).elects(agreement, failure) for n in (users, users + 1))
 
-        return _least(enough, least)
-
-
-def _least(enough: Callable[[int], bool], least: int) -> int:
-    """The first number that is enough, found by doubling and halving."""
-    low, high = least - 1, least
-    while not enough(high):
-        low, high = high, 2 * high
-        if high > MOST_USERS:
-            raise CroupierError(f"no number of users up to {MOST_USERS:,} suffices at this privacy and agreement")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+        return least_passing_integer(enough, least - 1, least)
 
 
 @dataclass(frozen=True)
@@ -286,10 +276,5 @@ def _elects(mechanism: SelectionMechanism, agreement: float, failure: float) -> 
 
 def _least_failure(elects: Callable[[float], bool]) -> float:
     """The least failure probability at which an election is sure, to one part in a thousand, or 1."""
-    low, high = LEAST_FAILURE, 1.0 - 1e-9
-    if not elects(high):
-        return 1.0
-    while high > 1.001 * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if elects(middle) else (middle, high)
-    return high
+    most = 1.0 - 1e-9
+    return least_passing_ratio(elects, LEAST_FAILURE, most, resolution=1e-3) if elects(most) else 1.0

@@ -1,4 +1,4 @@
-"""Decision lists learnt by statistical queries: rule after rule that is nearly pure on what is left (Kearns 1998)."""
+"""Decision lists learnt by statistical queries: rule after rule that is nearly pure on what is left [Kea98]."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Linear separators over {0, 1}^d learnt by statistical queries: one coordinate at a time, by its edge.
 
-A perceptron that asks for all coordinates of its update (Dunagan-Vempala 2008 and earlier) must have every one of them
-rounded alike. Here a round asks for all edges but keeps one decision, which coordinate to move and which way, so far
-fewer roundings have to agree.
+A perceptron that asks for all coordinates of its update ([DV08] and earlier) must have every one of them rounded alike.
+Here a round asks for all edges but keeps one decision: which coordinate to move, and which way. So far fewer roundings
+have to agree.
 """
 
 from __future__ import annotations

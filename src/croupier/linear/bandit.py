@@ -29,7 +29,7 @@ from croupier.linear.statistics import DIAMETER, SCALE, statistics_dimension
 from croupier.privacy import gaussian_scale
 
 SEQUENTIAL_POWER = 0.6
-"""Chowdhury and Zhou's batches of n^{3/5} users for one shuffler."""
+"""Batches of n^{3/5} users for one shuffler [CZ22]."""
 
 SEQUENTIAL_LEAST = 136
 """Fewer users would make batches too small for split-and-mix."""
@@ -123,7 +123,7 @@ def balanced_batch(users: int, dimension: int, shufflers: int | None, *, epsilon
 
 
 def sequential_linear_bandit(users: int, dimension: int, **options: Any) -> LinearPlan:
-    """One shuffler with batches of n^{3/5} users (Chowdhury and Zhou 2022), otherwise as `linear_bandit`."""
+    """One shuffler with batches of n^{3/5} users [CZ22], otherwise as `linear_bandit`."""
     batch = round(float(integer("users", users, SEQUENTIAL_LEAST)) ** SEQUENTIAL_POWER)
     return linear_bandit(users, dimension, 1, low=batch, **options)
 

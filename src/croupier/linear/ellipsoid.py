@@ -126,7 +126,7 @@ class Confidence:
         growth = np.log(values + lifted[:, None]).sum(axis=1)
         heard = np.sqrt((1.0 + lifted / least) * (2.0 * math.log(2.0 / self.failure) + np.maximum(growth, 0.0)))
         pushed = (self.noise.joint + ridges) / np.sqrt(least)
-        # A ridge above the noise allows the paper's own bound on that term too.
+        # A ridge above the noise allows the bound of [TKMS23] on that term too.
         spare = ridges - self.noise.matrix
         apart = np.sqrt(ridges + self.noise.matrix) + self.noise.vector / np.sqrt(np.maximum(spare, 1e-300))
         return np.asarray(self.reward_noise * heard + np.where(spare > 0, np.minimum(pushed, apart), pushed))

@@ -1,12 +1,17 @@
 """Integer noise with exact laws: pmf, cdf, quantiles, shares that add up, exact secure samples and seeded ones."""
 
-from croupier.noise.base import Noise, Window
-from croupier.noise.binomial import Binomial, SparseBits
+from croupier.noise.base import Noise
+from croupier.noise.binomial import Binomial
+from croupier.noise.bits import Bits
+from croupier.noise.bounded import BoundedLaplace
 from croupier.noise.gaussian import DiscreteGaussian, DiscreteGaussianSum
 from croupier.noise.laplace import DiscreteLaplace, PolyaDifference
 from croupier.noise.poisson import Poisson, Skellam
 from croupier.noise.polya import Polya
 from croupier.noise.source import SecureSource, SeededSource, Source, secure, seeded
+from croupier.noise.sparse import SparseBits
+from croupier.noise.table import Table
+from croupier.noise.window import Window
 
 FAMILIES: dict[str, type[Noise]] = {
     family.__name__: family
@@ -14,12 +19,14 @@ FAMILIES: dict[str, type[Noise]] = {
         Binomial,
         SparseBits,
         DiscreteLaplace,
+        BoundedLaplace,
         Polya,
         PolyaDifference,
         Poisson,
         Skellam,
         DiscreteGaussian,
         DiscreteGaussianSum,
+        Table,
     )
 }
 """Every family by name, for whoever reads a stored noise back."""
@@ -27,6 +34,8 @@ FAMILIES: dict[str, type[Noise]] = {
 __all__ = [
     "FAMILIES",
     "Binomial",
+    "Bits",
+    "BoundedLaplace",
     "DiscreteGaussian",
     "DiscreteGaussianSum",
     "DiscreteLaplace",
@@ -39,6 +48,7 @@ __all__ = [
     "Skellam",
     "Source",
     "SparseBits",
+    "Table",
     "Window",
     "secure",
     "seeded",

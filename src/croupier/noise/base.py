@@ -1,49 +1,25 @@
-"""What every noise offers: its exact law, its moments, its split into shares, and samples of it."""
+"""What every noise offers: its exact law, its split into shares, samples of it, and what it costs in privacy."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from flint import arb
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from croupier.checks import InvalidParameter, Number, integer
-from croupier.noise.inversion import inverter
-from croupier.noise.precision import precise
+from croupier.noise.bits import Bits
+from croupier.noise.likelihoods import Pair, directed_pair, renyi_divergence, shifted
 from croupier.noise.source import SeededSource, Source
-
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.int64]
-
-EPSILON = 2.0**-52
-"""Spacing of doubles at 1; one rounding errs by at most half of it."""
-
-SHALLOW, DEEP = 1e-40, 1e-290
-"""How small a probability a window still holds: enough for any delta in use, and all a double can hold."""
-
-LARGEST_WINDOW = 2**26
-
-
-@dataclass(frozen=True, eq=False)
-class Window:
-    """The law on a run of integers, as doubles with a proven relative error, and bounds on what lies outside."""
-
-    start: int
-    pmf: Floats
-    below: float
-    above: float
-    error: float
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.pmf)
+from croupier.noise.target import Target
+from croupier.noise.window import DEEP, SHALLOW, Floats, Integers, Window
 
 
 def to_arb(value: Number) -> arb:
@@ -59,7 +35,13 @@ def show(value: object) -> str:
         return str(value.numerator)
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}" if value.denominator <= 10**9 else f"{float(value):.12g}"
+    if isinstance(value, tuple):
+        shown = [show(entry) for entry in value]
+        return "[" + ", ".join(shown if len(shown) <= 12 else [*shown[:5], "...", *shown[-5:]]) + "]"
     return repr(value)
+
+
+Family = TypeVar("Family", bound="Noise")
 
 
 class Noise(ABC):
@@ -100,10 +82,73 @@ class Noise(ABC):
         """Whether the law is its own mirror image about some centre: a shift up then tells as much as one down."""
         return self.symmetric
 
-    @property
-    def log_ratio_bound(self) -> Number:
-        """The supremum of |log P(x+1)/P(x)| over the integers, exactly; infinite for most families."""
+    def check_sensitivity(self, sensitivity: int) -> int:
+        """Return how far one user can move the number under this noise, or refuse it."""
+        return integer("sensitivity", sensitivity, 1)
+
+    def decisive_shifts(self, sensitivity: int) -> tuple[int, ...]:
+        """Shifts of which one tells at least as much as any other up to `sensitivity`.
+
+        For a law with one peak that is the largest: max(0, P(x) - e^ε P(x - shift)) never falls as the shift grows.
+        """
+        return (sensitivity,)
+
+    def log_ratio(self, shift: int) -> Number:
+        """The supremum of |log P(x + shift)/P(x)| over the integers, exactly: pure ε; infinite for most families."""
         return math.inf
+
+    def pair(self, shift: int, floor: float = SHALLOW) -> Pair:
+        """The log-likelihood ratios of X against X + shift, down to probabilities of `floor`."""
+        return shifted(self, self.window(floor), shift)
+
+    def divergence(self, shift: int, order: float) -> float:
+        """An upper bound on the Rényi divergence of X from X + shift."""
+        if self.support != (None, None):
+            return math.inf  # the two have different supports
+        return min(renyi_divergence(directed_pair(self, shift), order), rounded_up(self.log_ratio(shift)))
+
+    def concentrated(self, shift: int) -> float:
+        """An upper bound on ρ of zero-concentrated DP: ½ε² for pure ε ([CZ23] Lemma 10), else infinite."""
+        pure = self.log_ratio(shift)
+        return 0.5 * float(pure) ** 2 if math.isfinite(pure) else math.inf
+
+    def vector_divergence(self, order: float, l2: float, l1: float) -> float:
+        """An upper bound on the divergence of a vector with this noise in each coordinate, by its sensitivities."""
+        raise InvalidParameter("noise", self, "one with a bound for vectors, such as Skellam noise")
+
+    def vector_concentrated(self, l2: float, l1: float) -> float:
+        """An upper bound on ρ of such a vector."""
+        raise InvalidParameter("noise", self, "one with a bound for vectors, such as Skellam noise")
+
+    purely_private: ClassVar[bool] = False
+    """Whether the family can meet a target with δ = 0."""
+
+    @classmethod
+    def calibrated(cls, target: Target) -> Self:
+        """The least noise of this family that meets a target, on the safe side of the root."""
+        raise InvalidParameter("family", cls.__name__, "one with a search for its least noise, such as DiscreteLaplace")
+
+    @property
+    def bits(self) -> Bits:
+        """How it is sent as bits; refused for noise that is not made of them."""
+        raise InvalidParameter("share", self, "noise that is sent as bits")
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is a number of messages without limit, whose draws for many labels are one draw, spread."""
+        return False
+
+    def spread(self, labels: int, lengths: Integers, source: Source) -> Integers:
+        """Labels of messages, party after party, with the law of a draw for each label, given every party's total.
+
+        This noise is the law of the totals.
+        """
+        raise InvalidParameter("share", self, "noise that is sent as counted messages")
+
+    @property
+    def cumulant_rises(self) -> bool:
+        """Whether cumulant(t)/t² never falls as t grows, so that a part of the noise is bounded by its share of it."""
+        return False
 
     @abstractmethod
     def cumulant(self, t: Floats) -> Floats:
@@ -215,32 +260,12 @@ class Noise(ABC):
         )
 
 
-class RatioNoise(Noise):
-    """A family given by one certified probability and the ratio of neighbouring ones: all else follows."""
-
-    @property
-    def mode(self) -> int:
-        """A most likely value."""
-        return 0
-
-    @abstractmethod
-    def _mass(self) -> arb:
-        """The probability of the mode, as a ball at the current precision."""
-
-    @abstractmethod
-    def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
-        """P(x+1)/P(x) for a whole number and balls (real=to_arb) or an array and doubles (real=float)."""
-
-    @property
-    def _growth_limit(self) -> float:
-        """The limit of P(x+1)/P(x) far above; ratios beyond a point lie between it and the ratio there."""
-        return 0.0
-
-    def window(self, floor: float = SHALLOW) -> Window:
-        return _ratio_window(self, floor)
-
-    def _draw(self, count: int, source: Source) -> Integers:
-        return inverter(self).sample(count, source)
+def rounded_up(value: Number) -> float:
+    """The least double that is no less than an exact number."""
+    nearest = float(value)
+    if math.isinf(nearest) or Fraction(nearest) >= value:
+        return nearest
+    return math.nextafter(nearest, math.inf)
 
 
 def split(name: str, value: Number, users: int) -> Fraction:
@@ -252,6 +277,13 @@ def multiply(value: Number, users: int) -> Number:
     """Multiply a parameter exactly, and keep whole results whole."""
     product = Fraction(value) * integer("users", users, 1)
     return int(product) if product.denominator == 1 else product
+
+
+def one_party(noise: Family, users: int) -> Family:
+    """Return the noise itself as the one share that it has."""
+    if integer("users", users, 1) != 1:
+        raise InvalidParameter("users", users, f"1: {type(noise).__name__} noise is drawn by one party")
+    return noise
 
 
 def open_probability(probability: float) -> float:
@@ -301,50 +333,3 @@ def _cumulative(noise: Noise, window: Window) -> tuple[Floats, Floats]:
     below = window.below + np.concatenate(([0.0], np.cumsum(window.pmf)))
     above = window.above + np.concatenate((np.cumsum(window.pmf[::-1])[::-1], [0.0]))
     return np.minimum(below, 1.0), np.minimum(above, 1.0)
-
-
-@lru_cache(maxsize=64)
-def _ratio_window(noise: RatioNoise, floor: float) -> Window:
-    """Multiply neighbouring ratios outward from the mode until the probability falls below `floor`."""
-    with precise(256):
-        peak = float(noise._mass())
-    low, high = noise.support
-    mode, limit = noise.mode, noise._growth_limit
-
-    up, above = _outward(
-        lambda i: noise._growth(mode + i, float), peak, floor, None if high is None else high - mode, limit
-    )
-    if noise.symmetric:
-        down, below = up, above
-    else:
-        down, below = _outward(
-            lambda i: 1.0 / noise._growth(mode - 1 - i, float), peak, floor, None if low is None else mode - low, 0.0
-        )
-    # Each step multiplies by a ratio of at most five roundings; one that is an exponential errs by its argument too,
-    # and those arguments add up to the logarithm of the last probability.
-    error = EPSILON * (4.0 * max(len(up), len(down), 1) - 2.0 * math.log(floor))
-    return Window(mode - len(down), np.concatenate((down[::-1], [peak], up)), below, above, error)
-
-
-def _outward(
-    ratios: Callable[[Floats], Floats], peak: float, floor: float, most: int | None, limit: float
-) -> tuple[Floats, float]:
-    """Probabilities at 1, 2, ... steps from the mode, and a geometric bound on all that lies further out."""
-    pieces: list[Floats] = []
-    done, last, block = 0, peak, 256
-    while most is None or done < most:
-        steps = block if most is None else min(block, most - done)
-        ratio = ratios(np.arange(done, done + steps, dtype=float))
-        values = last * np.cumprod(ratio)
-        small = np.flatnonzero(values < floor)
-        if small.size:
-            end = int(small[0])
-            pieces.append(values[: end + 1])
-            steepest = max(float(ratio[end]), limit)
-            outside = 0.0 if done + end + 1 == most else float(values[end]) * steepest / (1.0 - steepest)
-            return np.concatenate(pieces), outside * (1.0 + 1e-6)
-        pieces.append(values)
-        done, last, block = done + steps, float(values[-1]), 2 * block
-        if done > LARGEST_WINDOW:
-            raise MemoryError(f"a law this wide needs more than {LARGEST_WINDOW} points")
-    return (np.concatenate(pieces) if pieces else np.empty(0)), 0.0

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, integer
-from croupier.noise.base import (
-    DEEP,
-    EPSILON,
-    SHALLOW,
-    Floats,
-    Integers,
-    Noise,
-    RatioNoise,
-    Window,
-    open_probability,
-    settle,
-    to_arb,
-)
+from croupier.noise.base import open_probability, settle, to_arb
+from croupier.noise.bits import Bits
+from croupier.noise.likelihoods import Pair
+from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source
 from croupier.noise.tails import least_tail_quantile
+from croupier.noise.target import Target
+from croupier.noise.window import SHALLOW, Floats, Integers
+from croupier.search import least_passing_integer
 
 WIDE = 1e10
 """Above this variance the law is not tabulated."""
+
+WIDEST = 1.5e5
+"""The privacy loss of a Binomial law is tabulated up to this standard deviation."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,6 +85,46 @@ class Binomial(RatioNoise):
     def times(self, users: int) -> Binomial:
         return Binomial(self.trials * integer("users", users, 1), self.p)
 
+    @property
+    def bits(self) -> Bits:
+        """All are sent, and the ones among them count."""
+        return Bits(self.trials, self.trials, float(self.trials), 0, self._zeros_and_ones, self._seen)
+
+    def _zeros_and_ones(self, count: int, source: Source) -> tuple[Integers, Integers]:
+        ones = self.sample(count, source)
+        return self.trials - ones, ones
+
+    def _seen(self) -> Iterator[tuple[float, Floats]]:
+        yield 1.0, self.window().pmf
+
+    def pair(self, shift: int, floor: float = SHALLOW) -> Pair:
+        """Fewer trials are less private, so a law too wide to tabulate is bounded by a narrower one."""
+        if self.std > WIDEST:
+            return replace(super(Binomial, self.narrower(WIDEST)).pair(shift, floor), substitute=True)
+        return super().pair(shift, floor)
+
+    def narrower(self, std: float) -> Binomial:
+        """Fewer trials of the same bits, with about the given standard deviation."""
+        return Binomial(max(1, math.floor(self.trials * std**2 / self.variance)), self.p)
+
+    @classmethod
+    def calibrated(cls, target: Target) -> Binomial:
+        """Fair bits, as few as will do; with users the bits divide among them and their bias is chosen too."""
+        guess = math.ceil(4.0 * target.gaussian_variance)
+        fair = least_passing_integer(lambda trials: target.met(Binomial(trials, 0.5)), 0, guess)
+        if target.users is None:
+            return Binomial(fair, 0.5)
+        least_bits = max(1, math.ceil(fair / target.users))
+        candidates = []
+        for bits in range(least_bits, least_bits + 3):
+            trials = bits * target.users
+
+            def suffices(bias: float, trials: int = trials) -> bool:
+                return target.met(Binomial(trials, min(bias, 0.5)))
+
+            candidates.append(Binomial(trials, min(target.least(suffices, fair / trials / 2.0), 0.5)))
+        return min(candidates, key=lambda noise: (noise.variance, noise.trials))
+
     def quantile(self, probability: float) -> int:
         open_probability(probability)
         if self.variance <= WIDE or probability > 0.5:
@@ -113,119 +149,3 @@ class Binomial(RatioNoise):
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         return generator.binomial(self.trials, float(self.p), count)
-
-
-@dataclass(frozen=True, repr=False)
-class SparseBits(Noise):
-    """Ones minus zeros among `slots` slots, each of which holds a fair bit with probability `rate`, else nothing.
-
-    Twice the deviation of the ones from half of the bits sent. The number of bits sent is public and says nothing of
-    the data; a rate of 1 is the dense form, Binomial(slots, 1/2) recentred.
-
-    >>> SparseBits(slots=1000, rate=0.25).variance
-    250.0
-    """
-
-    slots: int
-    rate: Number = 1
-
-    def __post_init__(self) -> None:
-        settle(self, slots=integer("slots", self.slots, 1), rate=between("rate", self.rate, 0, 1, "(]"))
-
-    @property
-    def mean(self) -> float:
-        return 0.0
-
-    @property
-    def variance(self) -> float:
-        return float(self.slots * Fraction(self.rate))
-
-    @property
-    def affordable(self) -> bool:
-        # Below a rate of 1 the loss is added up over every number of bits sent: 256 entries times the variance.
-        return self.std <= (2.0**24 if self.rate == 1 else 2.0**8)
-
-    @property
-    def support(self) -> tuple[int | None, int | None]:
-        return (-self.slots, self.slots)
-
-    @property
-    def symmetric(self) -> bool:
-        return True
-
-    def sent(self) -> Noise | None:
-        """The law of the number of bits sent, or None when it is always `slots`."""
-        return None if self.rate == 1 else Binomial(self.slots, self.rate)
-
-    def cumulant(self, t: Floats) -> Floats:
-        return np.asarray(self.slots * np.log1p(2.0 * float(self.rate) * np.sinh(np.asarray(t) / 2.0) ** 2))
-
-    def share(self, users: int) -> SparseBits:
-        return SparseBits(Binomial(self.slots, 0.5).share(users).trials, self.rate)
-
-    def times(self, users: int) -> SparseBits:
-        return SparseBits(self.slots * integer("users", users, 1), self.rate)
-
-    def window(self, floor: float = SHALLOW) -> Window:
-        return _sparse_window(self, floor)
-
-    def tally(self, count: int, source: Source) -> tuple[Integers, Integers]:
-        """Draw the zeros and the ones that `count` users send."""
-        law = self.sent()
-        sent = np.full(count, self.slots, dtype=np.int64) if law is None else law.sample(count, source)
-        ones = np.zeros(count, dtype=np.int64)
-        for done in range(0, int(sent.max(initial=0)), 64):
-            left = np.clip(sent - done, 0, 64).astype(np.uint64)
-            # A shift by 64 is undefined, so an empty remainder is handled apart.
-            kept = np.where(
-                left > 0, source.words(count) >> (np.uint64(64) - np.maximum(left, np.uint64(1))), np.uint64(0)
-            )
-            ones += np.bitwise_count(kept).astype(np.int64)
-        return sent - ones, ones
-
-    def _draw(self, count: int, source: Source) -> Integers:
-        zeros, ones = self.tally(count, source)
-        return ones - zeros
-
-    def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
-        sent = generator.binomial(self.slots, float(self.rate), count)
-        return 2 * generator.binomial(sent, 0.5) - sent
-
-
-def fair_rows(first: int, stop: int, floor: float) -> Iterator[tuple[int, Floats]]:
-    """The laws of `first`, ..., `stop - 1` fair bits, each as its start and its probabilities above `floor`.
-
-    Pascal's rule takes one to the next with no cancellation, so relative errors only add up.
-    """
-    window = Binomial(first, 0.5).window(floor) if first else Window(0, np.ones(1), 0.0, 0.0, 0.0)
-    start, row = window.start, window.pmf
-    for _ in range(first, stop):
-        yield start, row
-        row = 0.5 * (np.append(row, 0.0) + np.append(0.0, row))
-        if row[0] < floor:
-            start, row = start + 1, row[1:]
-        if row[-1] < floor:
-            row = row[:-1]
-
-
-@lru_cache(maxsize=32)
-def _sparse_window(noise: SparseBits, floor: float) -> Window:
-    """Mix the laws of m fair bits over the number m sent."""
-    law = noise.sent()
-    # Rows and counts reach deeper than the mixture is kept, so that what they leave out is nothing beside its edge.
-    depth = max(floor * floor, DEEP)
-    counts = Window(noise.slots, np.ones(1), 0.0, 0.0, 0.0) if law is None else law.window(depth)
-    most = counts.stop - 1
-    mixed = np.zeros(2 * most + 1)
-    complete = True
-    rows = fair_rows(counts.start, counts.stop, depth)
-    for (start, row), bits, weight in zip(rows, range(counts.start, counts.stop), counts.pmf, strict=True):
-        mixed[2 * np.arange(start, start + len(row)) - bits + most] += weight * row
-        complete &= len(row) == bits + 1
-    held = np.flatnonzero(mixed >= floor)
-    first, stop = int(held[0]), int(held[-1]) + 1
-    left_out = counts.below + counts.above + (0.0 if complete else 4.0 * depth * most)
-    below, above = float(mixed[:first].sum()), float(mixed[stop:].sum())
-    error = counts.error + 4.0 * EPSILON * (len(counts.pmf) + len(held)) + 2.0 * left_out / floor
-    slack = 1.0 + 1e-6
-    return Window(first - most, mixed[first:stop], (below + left_out) * slack, (above + left_out) * slack, error)

@@ -13,11 +13,14 @@ import numpy as np
 from flint import arb, ctx
 
 from croupier.checks import InvalidParameter, Number, between, integer
-from croupier.noise.base import SHALLOW, Floats, Integers, Noise, RatioNoise, Window, multiply, settle, split, to_arb
+from croupier.noise.base import Noise, multiply, settle, split, to_arb
 from croupier.noise.inversion import run
 from croupier.noise.precision import precise
+from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source
 from croupier.noise.tails import CONVOLUTION_BITS, convolve
+from croupier.noise.target import Target
+from croupier.noise.window import SHALLOW, Floats, Integers, Window
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +59,18 @@ class DiscreteGaussian(RatioNoise):
     def cumulant(self, t: Floats) -> Floats:
         """At most σ²t²/2: the discrete Gaussian is sub-Gaussian."""
         return np.asarray(0.5 * float(self.sigma2) * np.asarray(t) ** 2)
+
+    def divergence(self, shift: int, order: float) -> float:
+        return order * shift**2 / (2.0 * float(self.sigma2)) * (1.0 + 1e-12)
+
+    def concentrated(self, shift: int) -> float:
+        return shift**2 / (2.0 * float(self.sigma2)) * (1.0 + 1e-12)
+
+    @classmethod
+    def calibrated(cls, target: Target) -> DiscreteGaussian:
+        return DiscreteGaussian(
+            target.least(lambda sigma2: target.met(DiscreteGaussian(sigma2)), target.gaussian_variance)
+        )
 
     def share(self, users: int) -> DiscreteGaussian:
         """Return what each of `users` users draws; their sum is `DiscreteGaussianSum`, close to this law."""
@@ -96,6 +111,12 @@ class DiscreteGaussianSum(Noise):
         rest = max(self.count - 10_001, 0) * math.exp(-rate * 10_000 / 10_001)
         return 10.0 * (total + rest) * (1.0 + 1e-9)
 
+    def divergence(self, shift: int, order: float) -> float:
+        return order * self.concentrated(shift)
+
+    def concentrated(self, shift: int) -> float:
+        return gaussian_sum_concentrated(self, abs(shift)) if self.sigma2 >= 0.25 else math.inf
+
     def cumulant(self, t: Floats) -> Floats:
         return self.count * self.part.cumulant(t)
 
@@ -118,6 +139,13 @@ class DiscreteGaussianSum(Noise):
         for done in range(0, self.count, rows):
             total += self.part._draw(min(rows, self.count - done) * count, source).reshape(-1, count).sum(axis=0)
         return total
+
+
+def gaussian_sum_concentrated(noise: DiscreteGaussianSum, sensitivity: float) -> float:
+    """ρ of a sum of discrete Gaussians ([CZ23] Lemma 4): ½ min{√(Δ²/nσ² + ξ/2), Δ/√nσ + ξ}², for σ >= 1/2."""
+    between("sigma2", noise.sigma2, 0.25, math.inf, "[)")
+    exact, xi = sensitivity / math.sqrt(noise.count * float(noise.sigma2)), noise.distance
+    return 0.5 * min(math.sqrt(exact**2 + 0.5 * xi), exact + xi) ** 2 * (1.0 + 1e-12)
 
 
 def theta(sigma2: arb) -> arb:

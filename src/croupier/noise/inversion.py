@@ -14,7 +14,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from flint import arb
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from croupier.noise.precision import precise
 
 if TYPE_CHECKING:
-    from croupier.noise.base import RatioNoise
     from croupier.noise.source import Source
 
 WORD = 64
@@ -34,38 +33,23 @@ BULK = 2048
 """From this many draws on, building the guide table pays."""
 
 
+class Enumerated(Protocol):
+    """A law that lists its values, likely ones first."""
+
+    def cells(self) -> Iterator[tuple[int, arb]]:
+        """Values and their probabilities as balls at the current precision."""
+
+
 @lru_cache(maxsize=512)
-def inverter(noise: RatioNoise) -> Inverter:
+def inverter(noise: Enumerated) -> Inverter:
     """Return the sampler of `noise`, with whatever part of its table was needed so far."""
     return Inverter(noise)
 
 
-def cells(noise: RatioNoise) -> Iterator[tuple[int, arb]]:
-    """Values and their probabilities as balls at the current precision, from the mode outward."""
-    from croupier.noise.base import to_arb
-
-    low, high = noise.support
-    up = down = noise.mode
-    above = below = noise._mass()
-    yield up, above
-    while True:
-        moved = False
-        if high is None or up < high:
-            above = above * noise._growth(up, to_arb)
-            up, moved = up + 1, True
-            yield up, above
-        if low is None or down > low:
-            below = below / noise._growth(down - 1, to_arb)
-            down, moved = down - 1, True
-            yield down, below
-        if not moved:
-            return
-
-
-def run(noise: RatioNoise, start: int, stop: int) -> list[arb]:
+def run(noise: Enumerated, start: int, stop: int) -> list[arb]:
     """The probabilities of start, ..., stop - 1 as balls at the current precision."""
     wanted, found = stop - start, {}
-    for value, mass in cells(noise):
+    for value, mass in noise.cells():
         if start <= value < stop:
             found[value] = mass
             if len(found) == wanted:
@@ -76,7 +60,7 @@ def run(noise: RatioNoise, start: int, stop: int) -> list[arb]:
 class Inverter:
     """The enumerated law of one noise as 64-bit thresholds, grown as far as it was asked for."""
 
-    def __init__(self, noise: RatioNoise) -> None:
+    def __init__(self, noise: Enumerated) -> None:
         self.noise = noise
         self._values: list[int] = []
         self._lower: list[int] = []
@@ -143,7 +127,7 @@ class Inverter:
     def _append(self, count: int) -> bool:
         """Compute the cells; publish them only if the cumulative ball certifies their thresholds."""
         if self._pending is None:
-            self._pending = cells(self.noise)
+            self._pending = self.noise.cells()
         fine, slack = 2 * WORD, 1 << 20
         values: list[int] = []
         thresholds: list[tuple[int, int]] = []
@@ -217,7 +201,7 @@ class Inverter:
         with precise(2 * bits):
             scale = arb(2) ** bits
             total = arb(0)
-            for value, mass in cells(self.noise):
+            for value, mass in self.noise.cells():
                 before, total = total, total + mass
                 end = total * scale
                 if end >= prefix + 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -14,23 +14,12 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from croupier.checks import Number, between, integer
-from croupier.noise.base import (
-    DEEP,
-    SHALLOW,
-    Floats,
-    Integers,
-    Noise,
-    RatioNoise,
-    Window,
-    multiply,
-    settle,
-    split,
-    to_arb,
-    whole,
-)
+from croupier.noise.base import Noise, multiply, settle, split, to_arb, whole
 from croupier.noise.inversion import run
+from croupier.noise.likelihoods import Pair, directed_pair
 from croupier.noise.polya import Polya
 from croupier.noise.precision import precise
+from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source
 from croupier.noise.tails import (
     CONVOLUTION_BITS,
@@ -40,6 +29,8 @@ from croupier.noise.tails import (
     fourier_tail,
     least_tail_quantile,
 )
+from croupier.noise.target import Target
+from croupier.noise.window import DEEP, SHALLOW, Floats, Integers, Window
 
 LEAST_SCALE = 1 / 512
 """Below this, e^{-1/scale} is no double: there is no noise to speak of."""
@@ -70,9 +61,16 @@ class DiscreteLaplace(RatioNoise):
         x = 1.0 / float(self.scale)
         return 2.0 * math.exp(-x) / math.expm1(-x) ** 2
 
-    @property
-    def log_ratio_bound(self) -> Number:
-        return 1 / Fraction(self.scale)
+    purely_private = True
+
+    def log_ratio(self, shift: int) -> Number:
+        return abs(shift) / Fraction(self.scale)
+
+    @classmethod
+    def calibrated(cls, target: Target) -> DiscreteLaplace:
+        """Pure DP needs scale sensitivity/ε and no more; δ buys next to nothing here."""
+        scale = Fraction(target.loss(DiscreteLaplace(1)).pure) / Fraction(target.epsilon)
+        return DiscreteLaplace(int(scale) if scale.denominator == 1 else scale)
 
     def _mass(self) -> arb:
         return (1 / to_arb(self.scale) / 2).tanh()
@@ -87,6 +85,10 @@ class DiscreteLaplace(RatioNoise):
     @property
     def _growth_limit(self) -> float:
         return math.nextafter(math.exp(-1.0 / float(self.scale)), 1.0)
+
+    @property
+    def cumulant_rises(self) -> bool:
+        return True
 
     def cumulant(self, t: Floats) -> Floats:
         return PolyaDifference(1, self.scale).cumulant(t)
@@ -142,10 +144,19 @@ class PolyaDifference(Noise):
     def affordable(self) -> bool:
         return self.part.odds <= 2.0**14 and self.std <= 2.0**24
 
-    @property
-    def log_ratio_bound(self) -> Number:
+    def log_ratio(self, shift: int) -> Number:
         # With r >= 1 the ratios are mixtures of those of discrete Laplace; below, the law peaks more sharply.
-        return 1 / Fraction(self.scale) if self.r >= 1 else math.inf
+        return abs(shift) / Fraction(self.scale) if self.r >= 1 else math.inf
+
+    def pair(self, shift: int, floor: float = SHALLOW) -> Pair:
+        """With r > 1 the noise is discrete Laplace plus more, and where it is too wide to tabulate that bounds it."""
+        if self.r > 1 and self.std > 200:
+            return replace(directed_pair(DiscreteLaplace(self.scale), shift, floor), substitute=True)
+        return super().pair(shift, floor)
+
+    @property
+    def cumulant_rises(self) -> bool:
+        return True
 
     def cumulant(self, t: Floats) -> Floats:
         odds = self.part.odds

@@ -12,7 +12,12 @@ import numpy as np
 from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, positive
-from croupier.noise.base import Floats, Integers, RatioNoise, multiply, settle, split, to_arb
+from croupier.noise.base import multiply, settle, split, to_arb
+from croupier.noise.chances import urn
+from croupier.noise.ratio import RatioNoise
+from croupier.noise.source import Source
+from croupier.noise.target import Target
+from croupier.noise.window import Floats, Integers
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,11 +100,32 @@ class Polya(RatioNoise):
             log = np.where(argument < 1.0, -np.log1p(-np.minimum(argument, 1.0)), np.inf)
         return float(self.r) * log - np.asarray(t) * self.mean
 
+    @classmethod
+    def calibrated(cls, target: Target) -> Polya:
+        """Over β, the least shape r that will do; of those the least error quantile, then the least mean."""
+
+        def shape(beta: float) -> Polya:
+            mean = target.gaussian_variance
+            return Polya(target.least(lambda r: target.met(Polya(r, beta)), mean * (1.0 - beta) / beta), beta)
+
+        largest = math.exp(-0.05 * target.epsilon)
+        # What counts is how far β is from one.
+        candidates = [shape(1.0 - gap) for gap in np.geomspace(0.999, 1.0 - largest, 24).tolist()]
+        return min(candidates, key=lambda noise: (noise.tail_quantile(target.failure), noise.mean))
+
     def share(self, users: int) -> Polya:
         return Polya(split("r", self.r, users), self.beta, self.scale)
 
     def times(self, users: int) -> Polya:
         return Polya(multiply(self.r, users), self.beta, self.scale)
+
+    @property
+    def counted(self) -> bool:
+        return True
+
+    def spread(self, labels: int, lengths: Integers, source: Source) -> Integers:
+        """By an urn: given their number, messages of negative binomial counts repeat each other's labels."""
+        return urn(labels, lengths, Fraction(self.r), source)
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         return generator.poisson(generator.gamma(float(self.r), self.odds, count))

@@ -7,7 +7,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from croupier.checks import InvalidParameter, Number
+from croupier.checks import InvalidParameter
 from croupier.noise import FAMILIES, Noise
 
 
@@ -20,10 +20,20 @@ def noise_to_dict(noise: Noise) -> dict[str, Any]:
     """
     parameters = {f.name: getattr(noise, f.name) for f in fields(noise) if f.init}  # type: ignore[arg-type]
     return {"family": type(noise).__name__} | {
-        name: str(value) if isinstance(value, Fraction) else value
-        for name, value in parameters.items()
-        if value is not None
+        name: _plain(value) for name, value in parameters.items() if value is not None
     }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_exact(entry) for entry in value)
+    return _fraction(value) if isinstance(value, str) else value
 
 
 def _fraction(text: str) -> Fraction:
@@ -40,9 +50,7 @@ def noise_from_dict(data: dict[str, Any]) -> Noise:
     if not isinstance(family, str) or family not in FAMILIES:
         raise InvalidParameter("family", family, "one of " + ", ".join(FAMILIES))
     try:
-        parameters: dict[str, Number] = {
-            name: _fraction(value) if isinstance(value, str) else value for name, value in body.items()
-        }
+        parameters = {name: _exact(value) for name, value in body.items()}
         return FAMILIES[family](**parameters)
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise InvalidParameter("noise", data, f"the parameters of {family}: {error}") from None

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from flint import arb, arb_poly
 
-from croupier.noise.base import EPSILON, Floats, Window
 from croupier.noise.precision import precise
+from croupier.noise.window import EPSILON, Floats, Window
+from croupier.search import least_passing_integer
 
 CONVOLUTION_BITS = 384
 NEGLIGIBLE = 1e-18
@@ -52,17 +53,8 @@ def fourier_correlate(pmf: Floats) -> Floats:
 
 
 def least_tail_quantile(tail: Callable[[int], float], probability: float, guess: int) -> int:
-    """The least x >= 0 with tail(x) <= probability, by doubling and halving."""
-    low, high = -1, max(guess, 1)
-    while tail(high) > probability:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if tail(middle) > probability:
-            low = middle
-        else:
-            high = middle
-    return high
+    """The least x >= 0 with tail(x) <= probability."""
+    return least_passing_integer(lambda x: tail(x) <= probability, -1, max(guess, 1))
 
 
 def convolve(

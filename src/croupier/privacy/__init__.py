@@ -1,7 +1,9 @@
 """What a release costs: exact losses, notions and conversions, composition, calibration, ledger and audit."""
 
+from croupier.noise.gaussian import gaussian_sum_concentrated
+from croupier.noise.poisson import skellam_divergence
 from croupier.privacy.audit import Finding, epsilon_lower_bound
-from croupier.privacy.calibration import calibrate
+from croupier.privacy.calibration import calibrate, gaussian_scale
 from croupier.privacy.guarantee import (
     Guarantee,
     advanced_composition,
@@ -11,8 +13,8 @@ from croupier.privacy.guarantee import (
     renyi_to_approximate,
 )
 from croupier.privacy.ledger import BudgetExceeded, Charge, Ledger
-from croupier.privacy.loss import Loss, Release, VectorRelease, privacy_loss, vector_loss
-from croupier.privacy.published import gaussian_scale, gaussian_sum_concentrated, skellam_divergence
+from croupier.privacy.loss import Loss, NoisyNumber, NoisyVector, privacy_loss, vector_loss
+from croupier.privacy.move import Move, move_loss
 
 __all__ = [
     "BudgetExceeded",
@@ -21,14 +23,16 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "Loss",
-    "Release",
-    "VectorRelease",
+    "Move",
+    "NoisyNumber",
+    "NoisyVector",
     "advanced_composition",
     "calibrate",
     "concentrated_to_approximate",
     "epsilon_lower_bound",
     "gaussian_scale",
     "gaussian_sum_concentrated",
+    "move_loss",
     "privacy_loss",
     "pure_to_concentrated",
     "pure_to_renyi",

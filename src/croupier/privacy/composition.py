@@ -23,8 +23,9 @@ from functools import cached_property
 
 import numpy as np
 
-from croupier.noise.base import EPSILON
-from croupier.privacy.likelihoods import Floats, Pair
+from croupier.noise.likelihoods import Floats, Pair
+from croupier.noise.window import EPSILON
+from croupier.search import minimiser
 
 TOLERANCE = 4e-3
 LARGEST_TABLE = 2**23
@@ -87,26 +88,13 @@ class Composed:
         return math.fsum(count * _log_sum_exp(pair, tilt) for pair, count in self.parts)
 
     def _saddle(self, objective: Callable[[float, float], float]) -> float:
-        """The tilt that minimises a Chernoff objective, by golden section on its logarithm."""
-        low, high = math.log(1e-3), -math.log(_step(self.count))
+        """The tilt that minimises a Chernoff objective, searched on its logarithm."""
 
         def value(log_tilt: float) -> float:
             tilt = math.exp(log_tilt)
             return objective(self._log_moment(tilt), tilt)
 
-        ratio = (math.sqrt(5.0) - 1.0) / 2.0
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        at_left, at_right = value(left), value(right)
-        while high - low > 0.1:
-            if at_left <= at_right:
-                high, right, at_right = right, left, at_left
-                left = high - ratio * (high - low)
-                at_left = value(left)
-            else:
-                low, left, at_left = left, right, at_right
-                right = low + ratio * (high - low)
-                at_right = value(right)
-        return math.exp(0.5 * (low + high))
+        return math.exp(minimiser(value, math.log(1e-3), -math.log(_step(self.count)), absolute=0.1))
 
     def _table(self, tilt: float) -> Table:
         if tilt not in self._tables:

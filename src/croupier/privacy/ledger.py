@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from croupier.checks import CroupierError, InvalidParameter, between, finite, one_of, positive
 from croupier.privacy.guarantee import concentrated_to_approximate
 from croupier.privacy.loss import Loss
+from croupier.search import bracket
 
 METHODS = ("basic", "concentrated", "renyi")
 VERSION = 1
@@ -140,11 +141,7 @@ class Ledger:
 
 def _largest_rho(epsilon: float, delta: float) -> float:
     """The largest ρ whose conversion stays within (epsilon, delta), rounded down."""
-    low, high = 0.0, epsilon
-    while high - low > 1e-12 * epsilon:
-        middle = 0.5 * (low + high)
-        if concentrated_to_approximate(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
+    _, kept = bracket(
+        lambda rho: concentrated_to_approximate(rho, delta) <= epsilon, epsilon, 0.0, absolute=1e-12 * epsilon
+    )
+    return kept

@@ -3,48 +3,85 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
-
-import numpy as np
+from functools import cached_property, lru_cache, reduce
+from typing import ClassVar
 
 from croupier.checks import InvalidParameter, Number, between, finite, integer, one_of, positive
-from croupier.noise import DiscreteGaussian, DiscreteGaussianSum, Noise, Skellam, SparseBits
-from croupier.noise.base import DEEP, SHALLOW
+from croupier.noise import Noise
+from croupier.noise.base import rounded_up
+from croupier.noise.likelihoods import Pair, directed_pair, upper_envelope, worst_pair
+from croupier.noise.window import DEEP, SHALLOW
 from croupier.privacy.composition import Composed, compose
-from croupier.privacy.guarantee import ORDERS, pure_to_concentrated, renyi_to_approximate
-from croupier.privacy.likelihoods import Pair, directed_pair, worst_pair
-from croupier.privacy.published import gaussian_sum_concentrated, skellam_divergence
+from croupier.privacy.guarantee import ORDERS, renyi_to_approximate
+from croupier.search import bracket, just_above_minimiser
 
-DIRECTIONS = ("both", "up", "down")
+DIRECTIONS = {"both": (1, -1), "up": (1,), "down": (-1,)}
+
+
+class Released(ABC):
+    """Something that was released about the users: what it tells about one of them."""
+
+    tabulated: ClassVar[bool]
+    """Whether every loss is known with its probability, and not the Rényi curve alone."""
+
+    noise: Noise
+
+    @property
+    @abstractmethod
+    def pure(self) -> Number:
+        """The ε of pure DP, as an exact number where it is finite."""
+
+    @abstractmethod
+    def divergence(self, order: float) -> float:
+        """An upper bound on the Rényi divergence between the views of two neighbouring inputs."""
+
+    @property
+    @abstractmethod
+    def concentrated(self) -> float:
+        """An upper bound on ρ of zero-concentrated DP."""
+
+    @abstractmethod
+    def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
+        """The pairs of laws that a change of one user's value can lead to, where they are tabulated."""
+
+    def pair(self) -> Pair:
+        """One pair that stands for all of them, for composition."""
+        return reduce(upper_envelope, self.pairs())
+
+    def towards(self, direction: str) -> Released:
+        """The same with every change a rise ("up") or a fall ("down"), where both can happen."""
+        return self
 
 
 @dataclass(frozen=True)
-class Release:
+class NoisyNumber(Released):
     """One noisy number: its noise, how far one user can move it, and which way."""
 
     noise: Noise
     sensitivity: int
     direction: str = "both"
+    tabulated: ClassVar[bool] = True
+
+    @property
+    def shifts(self) -> tuple[int, ...]:
+        """The changes that decide: every other one tells less."""
+        signs = DIRECTIONS[self.direction][: 1 if self.noise.balanced else None]
+        return tuple(sign * shift for sign in signs for shift in self.noise.decisive_shifts(self.sensitivity))
 
     def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
-        """The pairs of laws that a change of one user's value can lead to."""
-        signs = {"both": (1, -1), "up": (1,), "down": (-1,)}[self.direction]
-        if self.noise.balanced:
-            signs = signs[:1]
-        return tuple(directed_pair(self.noise, sign * self.sensitivity, floor) for sign in signs)
+        return tuple(directed_pair(self.noise, shift, floor) for shift in self.shifts)
 
     def pair(self) -> Pair:
-        """One pair that stands for all of them, for composition."""
-        return worst_pair(self.noise, self.sensitivity) if self.direction == "both" else self.pairs()[0]
+        return worst_pair(self.noise, self.shifts)
 
     @property
     def pure(self) -> Number:
-        """The ε of pure DP, as an exact number where it is finite."""
-        return self.sensitivity * self.noise.log_ratio_bound
+        return max(self.noise.log_ratio(shift) for shift in self.shifts)
 
     def divergence(self, order: float) -> float:
         return _divergence(self, order)
@@ -53,35 +90,38 @@ class Release:
     def concentrated(self) -> float:
         return _concentrated(self)
 
+    def towards(self, direction: str) -> NoisyNumber:
+        return replace(self, direction=direction) if self.direction == "both" else self
+
     def __str__(self) -> str:
         return f"{self.noise!r}, sensitivity {self.sensitivity}"
 
 
 @dataclass(frozen=True)
-class VectorRelease:
-    """A vector of whole numbers, each coordinate plus Skellam noise; known by its Rényi divergence ([CZ23] Lemma 3)."""
+class NoisyVector(Released):
+    """A vector of whole numbers, each coordinate plus noise; known by its Rényi divergence alone."""
 
-    noise: Skellam
+    noise: Noise
     l2: float
     l1: float
+    tabulated: ClassVar[bool] = False
 
     @property
     def pure(self) -> Number:
         return math.inf
 
     def divergence(self, order: float) -> float:
-        return skellam_divergence(self.noise.sigma2, order, self.l2, self.l1)
+        return self.noise.vector_divergence(order, self.l2, self.l1)
 
     @property
     def concentrated(self) -> float:
-        # Between whole orders a-1 and a the divergence is at most D_a, and D_a/(a-1) is largest at a = 2.
-        return self.divergence(2.0)
+        return self.noise.vector_concentrated(self.l2, self.l1)
+
+    def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
+        return ()
 
     def __str__(self) -> str:
         return f"{self.noise!r} per coordinate, L2 sensitivity {self.l2:.6g}"
-
-
-AnyRelease = Release | VectorRelease
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +132,7 @@ class Loss:
     carrier that is only statistically secure costs (1 + e^ε) times that in δ.
     """
 
-    releases: tuple[tuple[AnyRelease, int], ...]
+    releases: tuple[tuple[Released, int], ...]
     distance: Number = 0
 
     def __add__(self, other: Loss) -> Loss:
@@ -101,7 +141,7 @@ class Loss:
     @staticmethod
     def total(losses: Iterable[Loss]) -> Loss:
         """Compose many at once."""
-        counts: Counter[AnyRelease] = Counter()
+        counts: Counter[Released] = Counter()
         distance = Fraction(0)
         for loss in losses:
             distance += Fraction(loss.distance)
@@ -130,14 +170,14 @@ class Loss:
     __rmul__ = __mul__
 
     @property
-    def single(self) -> Release | None:
+    def single(self) -> Released | None:
         """The release, when there is only one and its loss is known exactly."""
         (first, count), *others = self.releases
-        return first if count == 1 and not others and isinstance(first, Release) else None
+        return first if count == 1 and not others and first.tabulated else None
 
     @property
     def _tabulated(self) -> bool:
-        return all(isinstance(release, Release) for release, _ in self.releases)
+        return all(release.tabulated for release, _ in self.releases)
 
     @property
     def pure(self) -> float:
@@ -148,9 +188,7 @@ class Loss:
     def _ideal_pure(self) -> float:
         if any(release.pure == math.inf for release, _ in self.releases):
             return math.inf
-        exact = sum((count * Fraction(release.pure) for release, count in self.releases), Fraction(0))
-        nearest = float(exact)
-        return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+        return rounded_up(sum((count * Fraction(release.pure) for release, count in self.releases), Fraction(0)))
 
     def delta(self, epsilon: float) -> float:
         """The least δ for which (ε, δ)-DP is proven: exact for one release, rounded up.
@@ -178,14 +216,8 @@ class Loss:
     @cached_property
     def _knee(self) -> float:
         """Where the noise's own δ plus the carrier's is least: as a function of e^ε the sum is convex."""
-        low, high = 0.0, self.ideal.epsilon(min(1e-6 * float(self.distance), 0.5))
-        while high - low > 1e-7 * (1.0 + high):
-            left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
-            if self._charged(left) <= self._charged(right):
-                high = right
-            else:
-                low = left
-        return high
+        most = self.ideal.epsilon(min(1e-6 * float(self.distance), 0.5))
+        return just_above_minimiser(self._charged, 0.0, most, resolution=1e-7)
 
     def _ideal_delta(self, epsilon: float) -> float:
         if epsilon >= self._ideal_pure:
@@ -241,22 +273,16 @@ class Loss:
         return min(lower, upper), upper
 
     def _one_way(self) -> tuple[Loss, ...]:
-        if all(r.noise.balanced or (isinstance(r, Release) and r.direction != "both") for r, _ in self.releases):
+        if all(release.noise.balanced or release.towards("up") == release for release, _ in self.releases):
             return (self,)
         return tuple(
-            Loss(
-                tuple(
-                    (replace(r, direction=way) if isinstance(r, Release) and r.direction == "both" else r, n)
-                    for r, n in self.releases
-                ),
-                self.distance,
-            )
+            replace(self, releases=tuple((release.towards(way), count) for release, count in self.releases))
             for way in ("up", "down")
         )
 
     @cached_property
     def _composed(self) -> Composed:
-        return compose(tuple((r.pair(), count) for r, count in self.releases if isinstance(r, Release)))
+        return compose(tuple((release.pair(), count) for release, count in self.releases))
 
     def _renyi_delta(self, epsilon: float) -> float:
         """δ at ε from the Rényi curve: [CZ23] Lemma 10 solved for δ."""
@@ -313,10 +339,8 @@ def privacy_loss(noise: Noise, sensitivity: int = 1, *, direction: str = "both")
     """
     if not isinstance(noise, Noise):
         raise InvalidParameter("noise", noise, "a noise of croupier.noise")
-    one_of("direction", direction, DIRECTIONS)
-    if isinstance(noise, SparseBits) and integer("sensitivity", sensitivity, 1) % 2:
-        raise InvalidParameter("sensitivity", sensitivity, "even: a flipped bit moves ones minus zeros by two")
-    return Loss(((Release(noise, integer("sensitivity", sensitivity, 1), direction), 1),))
+    one_of("direction", direction, tuple(DIRECTIONS))
+    return Loss(((NoisyNumber(noise, noise.check_sensitivity(sensitivity), direction), 1),))
 
 
 def carrier_delta(epsilon: float, distance: Number) -> float:
@@ -326,11 +350,11 @@ def carrier_delta(epsilon: float, distance: Number) -> float:
     return (1.0 + math.exp(epsilon)) * float(distance) * (1.0 + 1e-12)
 
 
-def vector_loss(noise: Skellam, *, l2: float, l1: float) -> Loss:
-    """The loss of releasing a vector of whole numbers plus Skellam noise in each coordinate."""
-    if not isinstance(noise, Skellam):
-        raise InvalidParameter("noise", noise, "Skellam noise")
-    return Loss(((VectorRelease(noise, float(positive("l2", l2)), float(positive("l1", l1))), 1),))
+def vector_loss(noise: Noise, *, l2: float, l1: float) -> Loss:
+    """The loss of releasing a vector of whole numbers plus noise in each coordinate; Skellam noise has a bound."""
+    release = NoisyVector(noise, float(positive("l2", l2)), float(positive("l1", l1)))
+    release.divergence(2.0)  # a noise that has no bound for vectors is refused here
+    return Loss(((release, 1),))
 
 
 def _least(delta_of: Callable[[float], float], delta: float, pure: float, *, up: bool = True) -> float:
@@ -342,57 +366,15 @@ def _least(delta_of: Callable[[float], float], delta: float, pure: float, *, up:
         high *= 2.0
         if high > 1e6 or math.isfinite(pure):
             return math.inf
-    low = 0.0
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        if delta_of(middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high if up else low
+    below, above = bracket(lambda epsilon: delta_of(epsilon) <= delta, 0.0, high, relative=1e-9)
+    return above if up else below
 
 
 @lru_cache(maxsize=4096)
-def _divergence(release: Release, order: float) -> float:
-    """max over directions of 1/(α-1) log Σ P^α Q^{1-α}, by summation where it converges in the table."""
-    noise, shift = release.noise, release.sensitivity
-    if isinstance(noise, DiscreteGaussian):
-        return order * shift**2 / (2.0 * float(noise.sigma2)) * (1.0 + 1e-12)
-    if isinstance(noise, DiscreteGaussianSum):
-        return order * gaussian_sum_concentrated(noise, shift) if noise.sigma2 >= 0.25 else math.inf
-    if noise.support != (None, None):
-        return math.inf  # the supports of the two views differ
-    found = 0.0
-    for pair in release.pairs(DEEP if isinstance(noise, Skellam) else SHALLOW):
-        exponents = np.log(pair.masses) + (order - 1.0) * pair.losses
-        if pair.cut > 0.0 and not _vanishes(pair, exponents):
-            return skellam_divergence(noise.sigma2, order, shift) if isinstance(noise, Skellam) else math.inf
-        peak = float(exponents.max())
-        total = peak + math.log(float(np.exp(exponents - peak).sum()))
-        found = max(found, total / (order - 1.0) + (1.0 + 2.0 * order / (order - 1.0)) * pair.error)
-    return min(found, float(release.pure))
-
-
-def _vanishes(pair: Pair, exponents: np.ndarray) -> bool:
-    """Whether the summands fall to nothing, and still fall, where the table ends on the side of large losses."""
-    return bool(exponents[-1] < exponents.max() - 60.0 and exponents[-1] < exponents[-2])
+def _divergence(release: NoisyNumber, order: float) -> float:
+    return max(release.noise.divergence(shift, order) for shift in release.shifts)
 
 
 @lru_cache(maxsize=256)
-def _concentrated(release: Release) -> float:
-    """sup over α > 1 of D_α/α. Between two orders a < b it is at most D_b/a, since D grows with the order."""
-    noise, shift = release.noise, release.sensitivity
-    if isinstance(noise, DiscreteGaussian):
-        return shift**2 / (2.0 * float(noise.sigma2)) * (1.0 + 1e-12)
-    if isinstance(noise, DiscreteGaussianSum):
-        return gaussian_sum_concentrated(noise, shift) if noise.sigma2 >= 0.25 else math.inf
-    if release.pure != math.inf:
-        return pure_to_concentrated(float(release.pure))
-    if not isinstance(noise, Skellam):
-        return math.inf
-    orders = [1.0 + 0.02 * 1.1**k for k in range(90)]
-    found = max(_divergence(release, high) / low for low, high in zip([1.0, *orders], orders, strict=False))
-    v = float(noise.sigma2)
-    # Beyond the last order Lemma 3's second branch takes over; a ceiling adds at most one to the order.
-    beyond = shift**2 / (2.0 * v) * (1.0 + 1.0 / orders[-1]) + 3.0 * shift / (2.0 * v * orders[-1])
-    return max(found, beyond)
+def _concentrated(release: NoisyNumber) -> float:
+    return max(release.noise.concentrated(shift) for shift in release.shifts)

@@ -12,7 +12,7 @@ import numpy as np
 
 from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
 from croupier.bandits.catalogue import Request
-from croupier.bandits.chernoff import Floats
+from croupier.bandits.chernoff import TILTS, Floats, Tails
 from croupier.bandits.elimination import EVERYONE
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import InvalidParameter, positive
@@ -37,18 +37,25 @@ class DPSE(ReferencePolicy):
         self.epsilon = float(positive("epsilon", epsilon))
         super().__init__(arms, horizon, Ladder(None, 1, 1.0), accumulate=False, radius=_dp_se_radius, **common)
 
-    def wanted(self) -> Integers:
+    def sizes(self, runs: Integers, arms: Integers) -> Integers:
+        """R_e, and everyone for the last arm in play."""
         gap = np.exp2(-(self.phase[:, None] + 1.0))
         log8, log4 = self.logs(self.phase[:, None] + 1.0)
         size = np.ceil(np.maximum(32.0 * log8 / gap**2, 8.0 * log4 / (self.epsilon * gap)) + 1.0)
         size = np.where(self.settled[:, None], EVERYONE, np.minimum(size, EVERYONE))
-        playing = self.active & self.open_to_users & ~self.finished[:, None]
-        return np.where(playing, size, 0.0).astype(np.int64)
+        return np.asarray(size[runs, 0], dtype=np.int64)
 
     def logs(self, phase: Floats) -> tuple[Floats, Floats]:
         """log(8|V|e²/p) and log(4|V|e²/p)."""
         union = self.in_play * phase**2 / self.probability
         return np.log(8.0 * union), np.log(4.0 * union)
+
+    def batch_noise(self, users: int) -> Tails:
+        """-log(1 - (l/ε)²): Laplace noise of scale 1/ε, whatever the size of the batch."""
+        ratio = np.minimum(TILTS / self.epsilon, 1.0)
+        with np.errstate(divide="ignore"):
+            either_side = -np.log1p(-(ratio**2))
+        return Tails(either_side, either_side)
 
     def disturb(self, sums: Floats, released: Bools, generator: np.random.Generator) -> Floats:
         return sums + np.where(released, generator.laplace(0.0, 1.0 / self.epsilon, sums.shape), 0.0)
@@ -76,9 +83,7 @@ class Reference(Entry):
         return "pure"
 
 
-REFERENCES: dict[str, Entry] = {
-    "dp-se": Reference("dp-se", "DP-SE", "the analyzer", None, "reference baseline", _dp_se)
-}
+REFERENCES: dict[str, Entry] = {"dp-se": Reference("dp-se", "DP-SE", "analyzer", None, "reference baseline", _dp_se)}
 
 ALL_POLICIES: dict[str, Entry] = POLICIES | REFERENCES
 """Everything that can be simulated."""

@@ -197,7 +197,7 @@ def _scikit_learn(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise CroupierError("reading LETOR files needs scikit-learn: pip install 'croupier[learning]'") from error
+        raise CroupierError("reading LETOR files needs scikit-learn: install croupier[learning]") from error
 
 
 def _letor_rows(path: Path, max_rows: int | None, told: _Told) -> tuple[Features, Floats, str]:

@@ -28,7 +28,7 @@ def needed(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError:
         name = module.partition(".")[0]
-        raise CroupierError(f"{name} is not installed: pip install 'croupier[{extra}]' brings it") from None
+        raise CroupierError(f"{name} is not installed: install croupier[{extra}]") from None
 
 
 def local(

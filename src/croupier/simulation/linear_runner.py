@@ -1,7 +1,8 @@
 """Run linear bandits on simulated users: everyone of an open batch chooses by the same rule, so all at once.
 
-`MODELS` lists them, ours and other authors'. The latter are references with continuous noise drawn in the simulation,
-never deployable: LinUCB without privacy, the central tree of Shariff and Sheffet, and the local model of Zheng et al.
+`MODELS` lists them, those of `croupier.linear` and other authors'. The latter are references: their noise is continuous
+and drawn in the simulation, so they are never deployable. They are LinUCB without privacy [APS11], the central tree
+[SS18], and the local model [ZCHLW20].
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ MODELS: dict[str, Model] = {
     "sequential": _sequential,
     "local": _local,
 }
-"""Without privacy; Shariff-Sheffet; [TKMS23] Alg. 4; Chowdhury-Zhou; Zheng et al."""
+"""Without privacy [APS11]; [SS18]; [TKMS23] Alg. 4; [CZ22]; [ZCHLW20]."""
 
 
 @dataclass(frozen=True, eq=False)

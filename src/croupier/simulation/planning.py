@@ -10,6 +10,7 @@ import numpy as np
 
 from croupier.bandits.policy import Policy
 from croupier.checks import InvalidParameter, between, integer
+from croupier.protocols import ROWS
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli
@@ -57,11 +58,18 @@ def users_needed(
     options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "protocol_name": protocol_name}
     if ALL_POLICIES.get(name) is not None and ALL_POLICIES[name].protocol is None:
         options = {"epsilon": epsilon} if name == "dp-se" else {}
-    horizon = _horizon(arms, lift, epsilon, local=protocol_name == "local-laplace" or name == "local-dp-se")
+    horizon = _horizon(arms, lift, epsilon, local=_trusts_nobody(name, protocol_name))
     policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)
     watch = _Recommended(policy, best=arms - 1, horizon=horizon)
     simulate(policy, Bernoulli(means), seed=seed, checkpoints=1, watch=watch)
     return Plan(name, protocol_name, epsilon, watch.users(confidence))
+
+
+def _trusts_nobody(name: str, protocol_name: str | None) -> bool:
+    """Whether every report of this policy must be private alone: then it needs far more of them."""
+    if protocol_name in ROWS:
+        return ROWS[protocol_name].trust == "nobody"
+    return name in ALL_POLICIES and ALL_POLICIES[name].model == "nobody"
 
 
 def _horizon(arms: int, lift: float, epsilon: float | None, *, local: bool) -> int:

@@ -60,7 +60,7 @@ class ReferenceSum(RunningSum):
 
 
 class CentralTree(ReferenceSum):
-    """The binary tree mechanism (Dwork et al., Chan et al. 2010): noise on every node, leaves included."""
+    """The binary tree mechanism ([DNPR10], [CSS11]): noise on every node, leaves included."""
 
     def __init__(self, users: int, source: SeededSource, *, epsilon: float, delta: float) -> None:
         self._tree = Tree(users, 1, 2, max(1, math.ceil(math.log2(max(users, 2)))))
@@ -83,7 +83,7 @@ class CentralTree(ReferenceSum):
 
 
 class SquareRoot(ReferenceSum):
-    """The square-root factorization (Henzinger, Upadhyay and others): noise_t = Σ_j f_j z_{t-j}.
+    """The square-root factorization ([FHU23], [HUU23]): noise_t = Σ_j f_j z_{t-j}.
 
     f_0 = 1, f_j = f_{j-1}(1 - 1/2j): the lower-triangular matrix of ones is F². With S_t = Σ_{j<t} f_j² a user moves
     the released vector by √S_n, so z has deviation √S_n σ and estimate t the variance S_n S_t σ².

@@ -233,7 +233,7 @@ class Sweep:
 
     def _cell(self, policy: str, epsilon: float | None, constants: str, horizon: int) -> Cell:
         entry, delta = ALL_POLICIES[policy], None
-        if entry.model == "no privacy":
+        if entry.model == "none":
             epsilon, constants = None, "tight"
         elif epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {policy} is private")

@@ -55,7 +55,7 @@ class _Choice(Trusted):
 
 @dataclass(frozen=True)
 class PermuteAndFlip(_Choice):
-    """Items in random order, each accepted by its coin; the first accepted wins (McKenna and Sheldon 2020)."""
+    """Items in random order, each accepted by its coin; the first accepted wins [MS20]."""
 
     kind: ClassVar[str] = "permute-and-flip"
 

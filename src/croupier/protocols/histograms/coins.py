@@ -19,28 +19,29 @@ import numpy as np
 
 from croupier.checks import InvalidParameter, between, integer
 from croupier.noise import Binomial, Source
+from croupier.noise.chances import chance
 from croupier.privacy import Loss, privacy_loss
-from croupier.privacy.calibration import least_integer
 from croupier.protocols.histograms.least_noise import LEAST_COMPOSED, move
 from croupier.protocols.histograms.oracles import (
     CHUNK,
     Floats,
+    FrequencyOracle,
     Integers,
     Progress,
     Reports,
-    Tally,
-    chance,
     check_batch,
     check_failure,
     least_error,
 )
+from croupier.protocols.mechanism import Residual
+from croupier.search import least_passing_integer
 
 HEADS = Fraction(3, 4)
 """Fairer coins are fewer messages; at 3/4 the certain under-count errs by little more than with Poisson noise."""
 
 
 @dataclass(frozen=True)
-class Coins(Tally):
+class Coins(FrequencyOracle):
     """Counts plus Binomial(coins, heads) noise.
 
     With dishonest users the guarantee rests on `sure_coins` of each bucket's coins being tossed: seats are dealt by
@@ -48,7 +49,7 @@ class Coins(Tally):
     """
 
     kind: ClassVar[str] = "coins"
-    trusted: ClassVar[str] = "the shuffler, and that seats are dealt by lot"
+    trust: ClassVar[str] = "shuffler"
     needs_seats: ClassVar[bool] = True
     size: int
     users: int
@@ -81,6 +82,11 @@ class Coins(Tally):
     def loss(self) -> Loss:
         loss = move(Binomial(self.sure_coins, self.heads))
         return Loss(loss.releases, 2 * shortfall(self.coins, self.sure_coins, self.counted_on, self.users))
+
+    @property
+    def residual(self) -> Residual:
+        """At most: seats are public, so whoever sees a report knows all the coins in it but for their sides."""
+        return Residual(math.inf, 1.0)
 
     @property
     def messages_per_user(self) -> float:
@@ -130,6 +136,10 @@ class Coins(Tally):
         value = decoded.astype(np.float64)
         return np.clip(value - high, 0.0, self.users), np.clip(value - low, 0.0, self.users)
 
+    def bounds_hold(self, share: str) -> str:
+        sure = f"with certainty no count is off by more than its {self.coins} coins"
+        return f"they hold with probability {share}; {sure}"
+
     def radius(self, failure: float) -> float:
         low, high = self._reach(check_failure(failure))
         return min(max(self.noise.mean - low, high - self.noise.mean), float(self.users))
@@ -169,9 +179,9 @@ def least_coins(epsilon: float, delta: float, heads: Fraction, honest: int, user
             return privacy_loss(noise).delta(epsilon / 2.0) <= spare / 2.0
         return move(noise).delta(epsilon) <= spare
 
-    sure = least_integer(met, 64)
+    sure = least_passing_integer(met, 0, 64)
     if honest == users:
         return sure, sure
     charge = 2.0 * (1.0 + math.exp(epsilon)) * (1.0 + 1e-9)
-    coins = least_integer(lambda n: charge * shortfall(max(n, sure), sure, honest, users) <= spare, sure)
+    coins = least_passing_integer(lambda n: charge * shortfall(max(n, sure), sure, honest, users) <= spare, 0, sure)
     return max(coins, sure), sure

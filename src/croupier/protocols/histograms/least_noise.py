@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from croupier.noise import Noise, Poisson, Polya
 from croupier.privacy import Loss, calibrate, privacy_loss
+from croupier.search import least_passing_positive, minimiser
 
 FAR = 1e-6
 """The failure probability at which the error of a one-sided count is made least."""
@@ -38,25 +39,12 @@ def tight_noise(epsilon: float, delta: float, least: str) -> Noise:
 
 
 def _best_gap(epsilon: float, delta: float, poisson: Noise) -> float:
-    """How far the best β is from one: golden section on the logarithm, with shapes known to a percent."""
-    ratio = (math.sqrt(5.0) - 1.0) / 2.0
-    low, high = math.log(0.05 * min(epsilon, 1.0)), math.log(0.99)
+    """How far the best β is from one: searched on the logarithm, with shapes known to a percent."""
 
     def error(log_gap: float) -> float:
         return _polya(math.exp(log_gap), epsilon, delta, poisson.mean, 0.003).tail_quantile(FAR)
 
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = error(left), error(right)
-    while high - low > 0.1:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = error(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = error(right)
-    return math.exp((low + high) / 2.0)
+    return math.exp(minimiser(error, math.log(0.05 * min(epsilon, 1.0)), math.log(0.99), absolute=0.1))
 
 
 def _polya(gap: float, epsilon: float, delta: float, most: float, resolution: float) -> Polya:
@@ -66,13 +54,4 @@ def _polya(gap: float, epsilon: float, delta: float, most: float, resolution: fl
     def met(r: float) -> bool:
         return move(Polya(r, beta)).delta(epsilon) <= delta
 
-    high = most * gap * gap / beta
-    while not met(high):
-        high *= 1.5
-    low = high / 1.5
-    while met(low):
-        low, high = low / 1.5, low
-    while high / low > 1.0 + resolution:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if met(middle) else (middle, high)
-    return Polya(high, beta)
+    return Polya(least_passing_positive(met, most * gap * gap / beta, resolution=resolution, factor=1.5), beta)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from croupier.protocols.histograms.oracles import Integers, Progress
 from croupier.protocols.histograms.planned import Planned
 from croupier.protocols.histograms.target import Target
 from croupier.protocols.histograms.universe import Numbers
+from croupier.search import least_passing_integer
 
 
 def selection(
@@ -61,6 +63,7 @@ class Selection:
         between("margin_fraction", margin_fraction, 0, 1, "(]")
 
         def enough(users: int) -> bool:
+            integer("users", users, 1, 2**40)
             try:
                 return self.plan(users).error(failure) < margin_fraction * users
             except InvalidParameter as refused:
@@ -68,29 +71,45 @@ class Selection:
                     return False
                 raise
 
-        low, high = 0, 1
-        while not enough(high):
-            low, high = high, 2 * high
-            integer("users", high, 1, 2**40)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return least_passing_integer(enough, 0, 1)
 
 
 @lru_cache(maxsize=1024)
 def _plan(selection: Selection, users: int) -> SelectionMechanism:
     target = selection.target
-    return SelectionMechanism(target.model, target.constants, target.ballot(selection.size, users), target.guarantee)
+    return SelectionMechanism(target.model, target.constants, target.selector(selection.size, users), target.guarantee)
 
 
 @dataclass(frozen=True)
 class SelectionMechanism(Planned):
     """A selection planned for one batch size: frozen, serializable, with its certificate."""
 
+    kind: ClassVar[str] = "SelectionMechanism"
+
+    @property
+    def possible(self) -> tuple[int, int]:
+        return 0, self.size - 1
+
+    @property
+    def outputs(self) -> int | None:
+        return None
+
+    @property
+    def extremes(self) -> tuple[Any, Any]:
+        return 0, self.size - 1
+
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        ballot = {key: self.oracle.to_dict().get(key) for key in ("kind", "side", "size")}
+        recipe = {"kind": self.kind, "model": self.model, "constants": self.constants}
+        return recipe | {"ballot": ballot, "front_noise": self.front_shares > 0}
+
+    def _told(self, decoded: Integers) -> int:
+        return int(np.argmax(decoded))
+
     def error(self, failure: float) -> float:
         """How far the winner's true count can be below the largest, except with this probability."""
-        return self.ballot.winner_error(failure)
+        return self.oracle.winner_error(failure)
 
     def randomize(self, vote: int, source: Source, *, seat: int | None = None) -> Integers:
         """A user's vote as labelled messages, on their device."""
@@ -98,7 +117,7 @@ class SelectionMechanism(Planned):
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> int:
         """The winner. In the central models the analyzer draws the noise, and needs `source`."""
-        return self.ballot.choose(np.asarray(view), source)
+        return self.oracle.choose(np.asarray(view), source)
 
     def run(self, votes: ArrayLike, source: Source, progress: Progress = lambda part: None) -> int:
         """The whole way of a batch: every device reports, the labels are counted, the winner is read."""
@@ -107,8 +126,3 @@ class SelectionMechanism(Planned):
     def simulate(self, counts: ArrayLike, source: Source) -> int:
         """The same law from the true counts of all items."""
         return self.analyze(self._in_law(counts, source), source)
-
-    @classmethod
-    def from_json(cls, text: str) -> SelectionMechanism:
-        """Read a mechanism back; anything unknown, missing, inconsistent or not private as claimed is refused."""
-        return cls(**cls._read(text))

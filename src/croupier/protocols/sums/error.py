@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from croupier.noise import Noise
+from croupier.search import bracket
 
 WIDEST = 20_000.0
 """Standard deviations beyond this are not worth the sum."""
@@ -32,15 +33,10 @@ def deviation_with_rounding(noise: Noise, rounding: int, failure: float) -> floa
     # What lies beyond the reach counts as failed, and so does the error of each point.
     spare = failure / 2.0 - failure * 1e-3 - 1e-14 * len(pmf)
 
-    def exceeds(d: float) -> bool:
+    def within(d: float) -> bool:
         gap = np.maximum(d - x, 0.0)
-        return float(np.dot(pmf, np.exp(-2.0 * gap * gap / rounding))) > spare
+        return float(np.dot(pmf, np.exp(-2.0 * gap * gap / rounding))) <= spare
 
-    low, high = 0.0, noise.deviation(failure / 2.0) + math.sqrt(rounding * math.log(4.0 / failure) / 2.0) + 1.0
-    while high - low > 1e-4 * high:
-        middle = 0.5 * (low + high)
-        if exceeds(middle):
-            low = middle
-        else:
-            high = middle
-    return high
+    most = noise.deviation(failure / 2.0) + math.sqrt(rounding * math.log(4.0 / failure) / 2.0) + 1.0
+    _, enough = bracket(within, 0.0, most, relative=1e-4)
+    return enough

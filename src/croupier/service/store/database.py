@@ -140,6 +140,8 @@ class Database:
         return True
 
     def close(self) -> None:
+        """Close every connection: those in use, in threads that nobody waits for any more, as they come back."""
+        event.listen(self.engine.pool, "checkin", lambda _, record: record.close())
         self.engine.dispose()
 
 

@@ -8,21 +8,19 @@ probabilities under P, which decide every guarantee.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import lru_cache, singledispatch
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.noise import Binomial, DiscreteLaplace, Noise, PolyaDifference, SparseBits, Window
-from croupier.noise.base import EPSILON, SHALLOW
-from croupier.noise.binomial import fair_rows
+from croupier.noise.window import EPSILON, SHALLOW, Window
+
+if TYPE_CHECKING:
+    from croupier.noise.base import Noise
 
 Floats = NDArray[np.floating[Any]]
-
-WIDEST = 1.5e5
-"""A Binomial law is tabulated up to this standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,67 +64,10 @@ class Pair:
 @lru_cache(maxsize=64)
 def directed_pair(noise: Noise, shift: int, floor: float = SHALLOW) -> Pair:
     """The loss of X against X + shift."""
-    return _pair(noise, shift, floor)
+    return noise.pair(shift, floor)
 
 
-@singledispatch
-def _pair(noise: Noise, shift: int, floor: float) -> Pair:
-    return _shifted(noise, noise.window(floor), shift)
-
-
-@_pair.register
-def _sparse(noise: SparseBits, shift: int, floor: float) -> Pair:
-    """The view shows the number m of noise bits beside the ones, so the loss is a mixture over m.
-
-    The noise counts ones minus zeros: moving a value bit from 0 to 1 moves it by two.
-    """
-    if shift % 2:
-        raise ValueError(f"shift = {shift} is not allowed: bits that flip move ones minus zeros by an even number")
-    law = noise.sent()
-    if law is None:
-        return directed_pair(Binomial(noise.slots, 0.5), shift // 2, floor)
-    floor = max(floor, 1e-30)
-    sent = law.window(floor)
-    losses, masses, step = [], [], abs(shift) // 2
-    impossible = edge = 0.0
-    for (start, row), weight in zip(fair_rows(sent.start, sent.stop, floor), sent.pmf, strict=True):
-        if len(row) > step:
-            losses.append(np.log(row[step:] / row[:-step]))
-            masses.append(weight * row[step:])
-        alone = float(weight * row[:step].sum())
-        if start == 0:
-            impossible += alone
-        else:
-            edge += alone
-    cut = edge + sent.below + sent.above + 4.0 * floor * (sent.stop - sent.start + 1) * sent.stop
-    error = sent.error + 4.0 * EPSILON * (sent.stop - sent.start) + 1e-12
-    empty = np.empty(0)
-    return _sorted(np.concatenate([empty, *losses]), np.concatenate([empty, *masses]), impossible, cut, error)
-
-
-@_pair.register
-def _binomial(noise: Binomial, shift: int, floor: float) -> Pair:
-    """Fewer trials are less private, so a law too wide to tabulate is bounded by a narrower one."""
-    if noise.std > WIDEST:
-        noise = narrower(noise, WIDEST)
-        return replace(_shifted(noise, noise.window(floor), shift), substitute=True)
-    return _shifted(noise, noise.window(floor), shift)
-
-
-def narrower(noise: Binomial, std: float) -> Binomial:
-    """Fewer trials of the same bits, with about the given standard deviation."""
-    return Binomial(max(1, math.floor(noise.trials * std**2 / noise.variance)), noise.p)
-
-
-@_pair.register
-def _polya_difference(noise: PolyaDifference, shift: int, floor: float) -> Pair:
-    """With r > 1 the noise is discrete Laplace plus more, and where it is too wide to tabulate that bounds it."""
-    if noise.r > 1 and noise.std > 200:
-        return replace(directed_pair(DiscreteLaplace(noise.scale), shift, floor), substitute=True)
-    return _shifted(noise, noise.window(floor), shift)
-
-
-def _shifted(noise: Noise, window: Window, shift: int) -> Pair:
+def shifted(noise: Noise, window: Window, shift: int) -> Pair:
     """Compare the tabulated law with itself moved by `shift`."""
     size, step = len(window.pmf), abs(shift)
     if step >= size:
@@ -136,7 +77,7 @@ def _shifted(noise: Noise, window: Window, shift: int) -> Pair:
     low, high = noise.support
     alone = math.fsum(window.pmf[:step] if shift > 0 else window.pmf[-step:])
     ends = window.start == low if shift > 0 else window.stop - 1 == high
-    bound = float(step * noise.log_ratio_bound)
+    bound = float(noise.log_ratio(step))
     # Points whose counterpart lies outside the table: impossible where the support ends, else merely not tabulated.
     impossible, cut, error = (alone if ends else 0.0), (0.0 if ends else alone), 2.0 * window.error + 700.0 * EPSILON
     outside = window.below + window.above
@@ -145,10 +86,10 @@ def _shifted(noise: Noise, window: Window, shift: int) -> Pair:
         losses = np.minimum(np.append(losses, bound), bound)
         masses = np.append(here, cut + outside)
         cut = outside = 0.0
-    return _sorted(losses, masses, impossible, cut + outside, error)
+    return in_order(losses, masses, impossible, cut + outside, error)
 
 
-def _sorted(losses: Floats, masses: Floats, impossible: float, cut: float, error: float) -> Pair:
+def in_order(losses: Floats, masses: Floats, impossible: float, cut: float, error: float) -> Pair:
     held = masses > 0.0
     losses, masses = losses[held], masses[held]
     order = np.argsort(losses, kind="stable")
@@ -156,16 +97,28 @@ def _sorted(losses: Floats, masses: Floats, impossible: float, cut: float, error
 
 
 @lru_cache(maxsize=64)
-def worst_pair(noise: Noise, sensitivity: int, floor: float = SHALLOW) -> Pair:
-    """One pair at least as revealing as the shift up and the shift down: the larger of their two profiles.
+def worst_pair(noise: Noise, shifts: tuple[int, ...], floor: float = SHALLOW) -> Pair:
+    """One pair at least as revealing as each of these shifts: the largest of their profiles.
 
     A user's value may rise in one release and fall in another, so composing either direction alone is not sound
     unless the noise is balanced.
     """
-    up = directed_pair(noise, sensitivity, floor)
-    if noise.balanced:
-        return up
-    return upper_envelope(up, directed_pair(noise, -sensitivity, floor))
+    return reduce(upper_envelope, (directed_pair(noise, shift, floor) for shift in shifts))
+
+
+def renyi_divergence(pair: Pair, order: float) -> float:
+    """1/(α-1) log Σ P^α Q^{1-α}, rounded up; infinite unless the summands vanish before the table ends."""
+    exponents = np.log(pair.masses) + (order - 1.0) * pair.losses
+    if pair.impossible > 0.0 or (pair.cut > 0.0 and not _vanish(exponents)):
+        return math.inf
+    peak = float(exponents.max())
+    total = peak + math.log(float(np.exp(exponents - peak).sum()))
+    return max(total / (order - 1.0) + (1.0 + 2.0 * order / (order - 1.0)) * pair.error, 0.0)
+
+
+def _vanish(exponents: Floats) -> bool:
+    """Whether the summands fall to nothing, and still fall, where the table ends on the side of large losses."""
+    return bool(exponents[-1] < exponents.max() - 60.0 and exponents[-1] < exponents[-2])
 
 
 def upper_envelope(first: Pair, second: Pair) -> Pair:

@@ -1,0 +1,115 @@
+"""Families given by the ratio of neighbouring probabilities: their windows and their exact samples follow."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from croupier.checks import Number
+from croupier.noise.base import Noise, to_arb
+from croupier.noise.inversion import inverter
+from croupier.noise.precision import precise
+from croupier.noise.source import Source
+from croupier.noise.window import EPSILON, SHALLOW, Floats, Integers, Window
+
+LARGEST_WINDOW = 2**26
+
+
+class RatioNoise(Noise):
+    """A family given by one certified probability and the ratio of neighbouring ones: all else follows."""
+
+    @property
+    def mode(self) -> int:
+        """A most likely value."""
+        return 0
+
+    @abstractmethod
+    def _mass(self) -> arb:
+        """The probability of the mode, as a ball at the current precision."""
+
+    @abstractmethod
+    def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
+        """P(x+1)/P(x) for a whole number and balls (real=to_arb) or an array and doubles (real=float)."""
+
+    @property
+    def _growth_limit(self) -> float:
+        """The limit of P(x+1)/P(x) far above; ratios beyond a point lie between it and the ratio there."""
+        return 0.0
+
+    def window(self, floor: float = SHALLOW) -> Window:
+        return _ratio_window(self, floor)
+
+    def cells(self) -> Iterator[tuple[int, arb]]:
+        """Values and their probabilities as balls at the current precision, from the mode outward."""
+        low, high = self.support
+        up = down = self.mode
+        above = below = self._mass()
+        yield up, above
+        while True:
+            moved = False
+            if high is None or up < high:
+                above = above * self._growth(up, to_arb)
+                up, moved = up + 1, True
+                yield up, above
+            if low is None or down > low:
+                below = below / self._growth(down - 1, to_arb)
+                down, moved = down - 1, True
+                yield down, below
+            if not moved:
+                return
+
+    def _draw(self, count: int, source: Source) -> Integers:
+        return inverter(self).sample(count, source)
+
+
+@lru_cache(maxsize=64)
+def _ratio_window(noise: RatioNoise, floor: float) -> Window:
+    """Multiply neighbouring ratios outward from the mode until the probability falls below `floor`."""
+    with precise(256):
+        peak = float(noise._mass())
+    low, high = noise.support
+    mode, limit = noise.mode, noise._growth_limit
+
+    up, above = _outward(
+        lambda i: noise._growth(mode + i, float), peak, floor, None if high is None else high - mode, limit
+    )
+    if noise.symmetric:
+        down, below = up, above
+    else:
+        down, below = _outward(
+            lambda i: 1.0 / noise._growth(mode - 1 - i, float), peak, floor, None if low is None else mode - low, 0.0
+        )
+    # Each step multiplies by a ratio of at most five roundings; one that is an exponential errs by its argument too,
+    # and those arguments add up to the logarithm of the last probability.
+    error = EPSILON * (4.0 * max(len(up), len(down), 1) - 2.0 * math.log(floor))
+    return Window(mode - len(down), np.concatenate((down[::-1], [peak], up)), below, above, error)
+
+
+def _outward(
+    ratios: Callable[[Floats], Floats], peak: float, floor: float, most: int | None, limit: float
+) -> tuple[Floats, float]:
+    """Probabilities at 1, 2, ... steps from the mode, and a geometric bound on all that lies further out."""
+    pieces: list[Floats] = []
+    done, last, block = 0, peak, 256
+    while most is None or done < most:
+        steps = block if most is None else min(block, most - done)
+        ratio = ratios(np.arange(done, done + steps, dtype=float))
+        values = last * np.cumprod(ratio)
+        small = np.flatnonzero(values < floor)
+        if small.size:
+            end = int(small[0])
+            pieces.append(values[: end + 1])
+            steepest = max(float(ratio[end]), limit)
+            outside = 0.0 if done + end + 1 == most else float(values[end]) * steepest / (1.0 - steepest)
+            return np.concatenate(pieces), outside * (1.0 + 1e-6)
+        pieces.append(values)
+        done, last, block = done + steps, float(values[-1]), 2 * block
+        if done > LARGEST_WINDOW:
+            raise MemoryError(f"a law this wide needs more than {LARGEST_WINDOW} points")
+    return (np.concatenate(pieces) if pieces else np.empty(0)), 0.0

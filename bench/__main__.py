@@ -1,6 +1,6 @@
 """Run every benchmark and print its lines."""
 
-from bench import bandits, calibration, composition, continual, histograms, learning, linear, sampling, service
+from bench import bandits, calibration, composition, continual, histograms, learning, linear, sampling, service, timing
 
-for module in (sampling, calibration, composition, bandits, continual, linear, histograms, learning, service):
+for module in (sampling, timing, calibration, composition, bandits, continual, linear, histograms, learning, service):
     module.main()

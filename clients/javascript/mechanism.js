@@ -89,8 +89,9 @@ function checkValues(values) {
 }
 
 function checkGuarantee(guarantee) {
-  checkKeys("a guarantee", guarantee, "notion epsilon delta rho? order? divergence?");
-  const { epsilon, delta } = guarantee;
+  checkKeys("a guarantee", guarantee, "notion epsilon delta neighbours unit rho? order? divergence?");
+  const { epsilon, delta, neighbours, unit } = guarantee;
+  demand(neighbours === "replace" && ["report", "user"].includes(unit), "malformed", "whom a guarantee is for");
   demand(epsilon >= 0 && Number.isFinite(epsilon) && delta >= 0 && delta < 1, "malformed", "a guarantee");
 }
 

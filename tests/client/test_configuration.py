@@ -164,7 +164,13 @@ def test_vectors_are_refused_since_no_device_can_check_their_diameter():
                     "security": 40,
                 },
                 "side": "unbiased",
-                "guarantee": {"notion": "approximate", "epsilon": 1.0, "delta": 1e-6},
+                "guarantee": {
+                    "notion": "approximate",
+                    "epsilon": 1.0,
+                    "delta": 1e-6,
+                    "neighbours": "replace",
+                    "unit": "report",
+                },
             }
         )
     )

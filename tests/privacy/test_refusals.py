@@ -82,7 +82,25 @@ def test_a_loss_adds_to_losses_only():
 
 
 def test_guarantees_print_what_they_promise():
-    assert str(Guarantee("pure", 0.5)) == "0.5-DP"
-    assert str(Guarantee("approximate", 0.5, 1e-6)) == "(0.5, 1e-06)-DP"
-    assert str(Guarantee("concentrated", 0.5, 1e-6, rho=0.01)) == "0.01-zCDP, so (0.5, 1e-06)-DP"
-    assert str(Guarantee("renyi", 0.5, 1e-6, order=8, divergence=0.1)) == "(8, 0.1)-RDP, so (0.5, 1e-06)-DP"
+    whom = " when one report is replaced"
+    assert str(Guarantee("pure", 0.5)) == "0.5-DP" + whom
+    assert str(Guarantee("approximate", 0.5, 1e-6)) == "(0.5, 1e-06)-DP" + whom
+    assert str(Guarantee("concentrated", 0.5, 1e-6, rho=0.01)) == "0.01-zCDP, so (0.5, 1e-06)-DP" + whom
+    assert str(Guarantee("renyi", 0.5, 1e-6, order=8, divergence=0.1)) == "(8, 0.1)-RDP, so (0.5, 1e-06)-DP" + whom
+    assert str(Guarantee("pure", 0.5, unit="user")) == "0.5-DP when one user is replaced"
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [Guarantee("pure", 0.5), Guarantee("concentrated", 0.5, 1e-6, rho=0.01), Guarantee("pure", 2.0, unit="user")],
+    ids=str,
+)
+def test_a_stored_guarantee_says_whom_it_is_for_and_reads_back(claim):
+    data = claim.to_dict()
+    assert (data["neighbours"], data["unit"]) == ("replace", claim.unit)
+    assert Guarantee.from_dict(data) == claim
+    for name in ("neighbours", "unit"):
+        with pytest.raises(InvalidParameter, match=name):
+            Guarantee.from_dict({key: value for key, value in data.items() if key != name})
+        with pytest.raises(InvalidParameter, match=name):
+            Guarantee.from_dict(data | {name: "whatever"})

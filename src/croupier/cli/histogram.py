@@ -194,7 +194,7 @@ def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Na
         messages += ": more than a device would send, so this can only be simulated"
     demonstration = f"seed {options.seed}: a demonstration, not a release"
     return [
-        ("privacy", f"{mechanism.guarantee} for every user's item, recomputed: {exact}; the number of users is public"),
+        ("privacy", f"{mechanism.guarantee}, recomputed: {exact}; the number of users is public"),
         ("trusts", TRUST[mechanism.trust]),
         ("error", f"{counts} is within {number(body['radius'])} of the truth, all at once, with probability {share}"),
         ("bounds", mechanism.oracle.bounds_hold(share)),

@@ -80,7 +80,7 @@ class CounterPlan:
     @property
     def privacy(self) -> Guarantee:
         """What the user is promised; `loss` recomputes it."""
-        return Guarantee("approximate" if self.delta else "pure", self.epsilon, self.delta)
+        return Guarantee("approximate" if self.delta else "pure", self.epsilon, self.delta, unit="user")
 
     @property
     def messages_per_user(self) -> float:

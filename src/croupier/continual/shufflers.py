@@ -201,7 +201,7 @@ class ConcurrentShufflers:
     def privacy(self) -> Guarantee:
         """What every user is sure of: exact, or the budget itself where sums keep it."""
         epsilon = self.epsilon if self.account == "sums" else self.loss().epsilon(self.delta)
-        return Guarantee("approximate", epsilon, self.delta)
+        return Guarantee("approximate", epsilon, self.delta, unit="user")
 
     def transcript(self) -> str:
         """Everything needed to follow the run: the setting, each mechanism once, and a line an event."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
@@ -158,7 +158,8 @@ class ListElection:
 
     @property
     def privacy(self) -> Guarantee:
-        return self.mechanism.guarantee
+        """A user has one vote, which all their examples make: the vote's privacy is the user's."""
+        return replace(self.mechanism.guarantee, unit="user")
 
     def certificate(self) -> Certificate:
         """The privacy recomputed from the noise, beside the claim."""
@@ -213,7 +214,7 @@ class BitElection:
 
     @property
     def privacy(self) -> Guarantee:
-        return self.mechanism(0).guarantee
+        return replace(self.mechanism(0).guarantee, unit="user")
 
     def certificate(self) -> Certificate:
         """The weaker of the two that groups have: some have one user more."""

@@ -19,7 +19,7 @@ from croupier.noise.bits import Bits
 from croupier.noise.likelihoods import Pair, directed_pair, renyi_divergence, shifted
 from croupier.noise.source import SeededSource, Source
 from croupier.noise.target import Target
-from croupier.noise.window import DEEP, SHALLOW, Floats, Integers, Window
+from croupier.noise.window import DEEP, SHALLOW, Floats, Integers, Window, check_width
 
 
 def to_arb(value: Number) -> arb:
@@ -41,6 +41,9 @@ def show(value: object) -> str:
     return repr(value)
 
 
+LARGEST_DRAW = 2**61
+"""Noise beyond this does not fit 64 bits."""
+
 Family = TypeVar("Family", bound="Noise")
 
 
@@ -61,6 +64,11 @@ class Noise(ABC):
     def std(self) -> float:
         """The standard deviation."""
         return math.sqrt(self.variance)
+
+    def extent(self, floor: float) -> float:
+        """About how many values have a probability of at least `floor`, to refuse a table before it is made."""
+        depth = -math.log(floor)
+        return 2.0 * (self.std * math.sqrt(2.0 * depth) + depth)
 
     @property
     def affordable(self) -> bool:
@@ -119,6 +127,9 @@ class Noise(ABC):
     def vector_concentrated(self, l2: float, l1: float) -> float:
         """An upper bound on ρ of such a vector."""
         raise InvalidParameter("noise", self, "one with a bound for vectors, such as Skellam noise")
+
+    widest_search: ClassVar[float] = 2.0**17
+    """The largest standard deviation that a search tries: it tabulates some thirty noises within seconds."""
 
     purely_private: ClassVar[bool] = False
     """Whether the family can meet a target with δ = 0."""
@@ -235,6 +246,7 @@ class Noise(ABC):
         >>> DiscreteLaplace(scale=20).sample(1000, secure()).shape
         (1000,)
         """
+        check_width(self, self._largest, LARGEST_DRAW)
         shape = tuple(size) if isinstance(size, tuple | list) else (int(size),)
         count = math.prod(shape)
         if isinstance(source, SeededSource):
@@ -242,6 +254,14 @@ class Noise(ABC):
         else:
             drawn = self._draw(count, source)
         return drawn.reshape(shape)
+
+    @property
+    def _largest(self) -> float:
+        """About the largest value that is ever drawn, either way."""
+        low, high = self.support
+        if low is None or high is None:
+            return abs(self.mean) + self.extent(2.0**-64)
+        return float(max(abs(low), abs(high)))
 
     @abstractmethod
     def _draw(self, count: int, source: Source) -> Integers:

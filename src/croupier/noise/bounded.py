@@ -48,6 +48,9 @@ class BoundedLaplace(RatioNoise):
     def affordable(self) -> bool:
         return self.bound <= 2**24
 
+    def extent(self, floor: float) -> float:
+        return min(2.0 * self.bound, -2.0 * math.log(floor) * float(self.scale))
+
     @property
     def support(self) -> tuple[int | None, int | None]:
         return (-self.bound, self.bound)

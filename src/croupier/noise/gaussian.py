@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -22,6 +22,9 @@ from croupier.noise.tails import CONVOLUTION_BITS, convolve
 from croupier.noise.target import Target
 from croupier.noise.window import SHALLOW, Floats, Integers, Window
 
+LEAST_SIGMA2 = 1 / 1024
+"""Below this e^{-1/2σ²} is no double: there is no noise to speak of."""
+
 
 @dataclass(frozen=True, repr=False)
 class DiscreteGaussian(RatioNoise):
@@ -36,7 +39,7 @@ class DiscreteGaussian(RatioNoise):
     sigma2: Number
 
     def __post_init__(self) -> None:
-        settle(self, sigma2=between("sigma2", self.sigma2, 1 / 1024, math.inf, "[)"))
+        settle(self, sigma2=between("sigma2", self.sigma2, LEAST_SIGMA2, math.inf, "[)"))
 
     @property
     def mean(self) -> float:
@@ -56,6 +59,10 @@ class DiscreteGaussian(RatioNoise):
             return np.exp(-(2.0 * np.asarray(x) + 1.0) / (2.0 * float(self.sigma2)))
         return (-arb(2 * x + 1) / (2 * to_arb(self.sigma2))).exp()
 
+    def extent(self, floor: float) -> float:
+        # The variance itself is summed over the table.
+        return 2.0 * math.sqrt(-2.0 * float(self.sigma2) * math.log(floor))
+
     def cumulant(self, t: Floats) -> Floats:
         """At most σ²t²/2: the discrete Gaussian is sub-Gaussian."""
         return np.asarray(0.5 * float(self.sigma2) * np.asarray(t) ** 2)
@@ -69,8 +76,19 @@ class DiscreteGaussian(RatioNoise):
     @classmethod
     def calibrated(cls, target: Target) -> DiscreteGaussian:
         return DiscreteGaussian(
-            target.least(lambda sigma2: target.met(DiscreteGaussian(sigma2)), target.gaussian_variance)
+            target.least(lambda sigma2: target.met(DiscreteGaussian(sigma2)), target.gaussian_variance, LEAST_SIGMA2)
         )
+
+    def cells(self) -> Iterator[tuple[int, arb]]:
+        """Both sides at once, by ratios that fall by one factor: no exponential but the first."""
+        mass = self._mass()
+        yield 0, mass
+        ratio = (-1 / (2 * to_arb(self.sigma2))).exp()
+        fall, x = ratio * ratio, 0
+        while True:
+            mass, ratio, x = mass * ratio, ratio * fall, x + 1
+            yield x, mass
+            yield -x, mass
 
     def share(self, users: int) -> DiscreteGaussian:
         """Return what each of `users` users draws; their sum is `DiscreteGaussianSum`, close to this law."""
@@ -99,6 +117,9 @@ class DiscreteGaussianSum(Noise):
     @property
     def variance(self) -> float:
         return self.count * self.part.variance
+
+    def extent(self, floor: float) -> float:
+        return DiscreteGaussian(self.count * Fraction(self.sigma2)).extent(floor)
 
     @property
     def distance(self) -> float:

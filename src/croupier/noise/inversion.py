@@ -4,8 +4,8 @@ A uniform U is known by its first 64 bits. The cumulative probabilities are ball
 bits decide the value except when they name the very cell of a boundary; then, and only then, more bits are drawn and
 the boundary is computed to match. The value returned has exactly the noise's law: no rounding enters (the gap of
 Mironov 2012 cannot arise). One method serves every family, one draw at a time and in bulk, where a table over the
-leading 16 bits answers most draws by one look-up. Values are enumerated from the mode outward, so a single draw on a
-device needs only a few terms.
+leading 16 bits answers most draws by one look-up. The table is finished before the first draw, so that the time of a
+draw does not tell how far it reached.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from croupier.noise.precision import precise
+from croupier.noise.window import check_width
 
 if TYPE_CHECKING:
     from croupier.noise.source import Source
@@ -29,6 +30,9 @@ WORD = 64
 GUIDE_BITS = 16
 UNDECIDED = np.iinfo(np.int64).min
 MOST_BITS = 2**14
+LARGEST_INVERTED = 2**21
+"""Cells of a table to draw from; each takes microseconds to make."""
+
 BULK = 2048
 """From this many draws on, building the guide table pays."""
 
@@ -38,6 +42,9 @@ class Enumerated(Protocol):
 
     def cells(self) -> Iterator[tuple[int, arb]]:
         """Values and their probabilities as balls at the current precision."""
+
+    def extent(self, floor: float) -> float:
+        """About how many values have a probability of at least `floor`."""
 
 
 @lru_cache(maxsize=512)
@@ -73,6 +80,7 @@ class Inverter:
         self._guide: NDArray[np.int64] | None = None
 
     def sample(self, count: int, source: Source) -> NDArray[np.int64]:
+        check_width(self.noise, self.noise.extent(2.0**-WORD), LARGEST_INVERTED)
         words = source.words(count)
         if count < BULK:
             return np.fromiter((self._one(int(word), source) for word in words), dtype=np.int64, count=count)
@@ -100,9 +108,9 @@ class Inverter:
         return found
 
     def _one(self, word: int, source: Source) -> int:
-        """Find one word's value, growing the table only as far as it reaches."""
+        """Find one word's value in the finished table: the time that a draw takes does not tell how far it reached."""
         with self._lock:
-            while not self._complete and (not self._lower or self._lower[-1] <= word):
+            while not self._complete:
                 self._grow(max(32, len(self._values)))
             index = bisect_right(self._lower, word)
             if index < len(self._values) and (index == 0 or word > self._upper[index - 1]):
@@ -132,6 +140,7 @@ class Inverter:
         values: list[int] = []
         thresholds: list[tuple[int, int]] = []
         total, complete = self._total, False
+        check_width(self.noise, len(self._values), LARGEST_INVERTED)
         for _ in range(count):
             cell = next(self._pending, None)
             if cell is None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 from numpy.typing import ArrayLike
 
 from croupier.checks import Number, between, integer
 from croupier.noise.base import Noise, multiply, settle, split, to_arb, whole
-from croupier.noise.inversion import run
+from croupier.noise.inversion import inverter, run
 from croupier.noise.likelihoods import Pair, directed_pair
-from croupier.noise.polya import Polya
+from croupier.noise.polya import Polya, decay
 from croupier.noise.precision import precise
 from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source
@@ -30,10 +30,13 @@ from croupier.noise.tails import (
     least_tail_quantile,
 )
 from croupier.noise.target import Target
-from croupier.noise.window import DEEP, SHALLOW, Floats, Integers, Window
+from croupier.noise.window import DEEP, LARGEST_WINDOW, SHALLOW, Floats, Integers, Window, check_width
 
 LEAST_SCALE = 1 / 512
 """Below this, e^{-1/scale} is no double: there is no noise to speak of."""
+
+DIGITS = 256
+"""Above this scale noise is drawn digit by digit: a table would take long to make."""
 
 MANY = 16
 """From this shape on the characteristic function falls fast enough for Fourier inversion."""
@@ -72,6 +75,11 @@ class DiscreteLaplace(RatioNoise):
         scale = Fraction(target.loss(DiscreteLaplace(1)).pure) / Fraction(target.epsilon)
         return DiscreteLaplace(int(scale) if scale.denominator == 1 else scale)
 
+    widest_search = math.inf
+
+    def extent(self, floor: float) -> float:
+        return -2.0 * math.log(floor) * float(self.scale)
+
     def _mass(self) -> arb:
         return (1 / to_arb(self.scale) / 2).tanh()
 
@@ -79,7 +87,7 @@ class DiscreteLaplace(RatioNoise):
         if real is float:
             beta = math.exp(-1.0 / float(self.scale))
             return np.where(np.asarray(x) >= 0, beta, 1.0 / beta)
-        ball = (-1 / to_arb(self.scale)).exp()
+        ball = decay(self.scale, ctx.prec)
         return ball if x >= 0 else 1 / ball
 
     @property
@@ -99,6 +107,15 @@ class DiscreteLaplace(RatioNoise):
     def times(self, users: int) -> Noise:
         return self if integer("users", users, 1) == 1 else PolyaDifference(int(users), self.scale)
 
+    def tail(self, x: ArrayLike) -> Any:
+        """Where a table would not fit, the closed form of `tail_quantile`, rounded up."""
+        points = whole(x)
+        if self.extent(SHALLOW) <= LARGEST_WINDOW or np.any(points < 0):
+            return super().tail(x)
+        b = float(self.scale)
+        found = np.exp(-(points + 1.0) / b) / (1.0 + math.exp(-1.0 / b)) * (1.0 + 1e-12)
+        return found if points.ndim else float(found)
+
     def tail_quantile(self, probability: float) -> int:
         """P(X > x) = e^{-(x+1)/b}/(1 + e^{-1/b}) for x >= 0, so the quantile has a closed form."""
         if not 0.0 < probability < 0.4:
@@ -109,9 +126,44 @@ class DiscreteLaplace(RatioNoise):
             x += 1
         return x
 
+    def _draw(self, count: int, source: Source) -> Integers:
+        return self._by_digits(count, source) if self.scale > DIGITS else super()._draw(count, source)
+
+    def _by_digits(self, count: int, source: Source) -> Integers:
+        """The difference of two geometric variables, whose binary digits are independent: as many steps for any value.
+
+        P(x) ∝ β^x on x >= 0 is a product over the digits of x: digit j is one with odds β^{2^j}, and what lies above
+        the first k digits has the same law with β^{2^k}.
+        """
+        scale = Fraction(self.scale)
+        digits = max(0, math.floor(scale).bit_length() - DIGITS.bit_length())
+        rest = Polya(1, scale=scale / 2**digits)
+        total = (rest._draw(count, source) - rest._draw(count, source)) << digits
+        for j in range(digits):
+            digit = LogisticBit(2**j / scale)
+            total += (digit._draw(count, source) - digit._draw(count, source)) << j
+        return total
+
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         success = -math.expm1(-1.0 / float(self.scale))
         return generator.geometric(success, count) - generator.geometric(success, count)
+
+
+@dataclass(frozen=True)
+class LogisticBit:
+    """A bit that is one with probability 1/(1 + e^rate)."""
+
+    rate: Fraction
+
+    def cells(self) -> Iterator[tuple[int, arb]]:
+        one = 1 / (1 + to_arb(self.rate).exp())
+        return iter(((0, 1 - one), (1, one)))
+
+    def extent(self, floor: float) -> float:
+        return 2.0
+
+    def _draw(self, count: int, source: Source) -> Integers:
+        return inverter(self).sample(count, source)
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,6 +283,7 @@ class PolyaDifference(Noise):
 def _difference_window(noise: PolyaDifference, floor: float) -> Window:
     """Convolve the two parts in ball arithmetic; a deeper part keeps the difference accurate down to `floor`."""
     part = noise.part
+    check_width(noise, part.extent(floor), 2**20)
     held = part.window(max(floor * floor, 1e-300))
     with precise(CONVOLUTION_BITS):
         masses = run(part, held.start, held.stop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class Pair:
     cut: float
     error: float
     substitute: bool = False
+
+    @cached_property
+    def log_masses(self) -> Floats:
+        return np.asarray(np.log(self.masses))
 
     @property
     def infinite(self) -> float:
@@ -108,7 +112,7 @@ def worst_pair(noise: Noise, shifts: tuple[int, ...], floor: float = SHALLOW) ->
 
 def renyi_divergence(pair: Pair, order: float) -> float:
     """1/(α-1) log Σ P^α Q^{1-α}, rounded up; infinite unless the summands vanish before the table ends."""
-    exponents = np.log(pair.masses) + (order - 1.0) * pair.losses
+    exponents = pair.log_masses + (order - 1.0) * pair.losses
     if pair.impossible > 0.0 or (pair.cut > 0.0 and not _vanish(exponents)):
         return math.inf
     peak = float(exponents.max())

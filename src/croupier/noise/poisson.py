@@ -19,7 +19,7 @@ from croupier.noise.precision import precise
 from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source, residues
 from croupier.noise.target import Target
-from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Integers, Window
+from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Integers, Window, check_width
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,6 +151,10 @@ class Skellam(Noise):
     def calibrated(cls, target: Target) -> Skellam:
         return Skellam(target.least(lambda sigma2: target.met(Skellam(sigma2)), target.gaussian_variance))
 
+    @property
+    def _largest(self) -> float:
+        return self.part._largest
+
     def _draw(self, count: int, source: Source) -> Integers:
         return self.part._draw(count, source) - self.part._draw(count, source)
 
@@ -161,6 +165,7 @@ class Skellam(Noise):
 @lru_cache(maxsize=64)
 def _skellam_window(noise: Skellam, floor: float) -> Window:
     """Ratios I_{x+1}/I_x by the backward recurrence, which contracts its own errors, then products from I_0."""
+    check_width(noise, noise.extent(floor), 2**23)  # each point takes a step of Python
     z = float(noise.sigma2)
     depth = -math.log(floor)
     # Both a Gaussian and a Poisson tail end well before this.

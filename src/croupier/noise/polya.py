@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 
 from croupier.checks import InvalidParameter, Number, between, positive
 from croupier.noise.base import multiply, settle, split, to_arb
@@ -18,6 +19,12 @@ from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source
 from croupier.noise.target import Target
 from croupier.noise.window import Floats, Integers
+
+
+@lru_cache(maxsize=64)
+def decay(scale: Number, bits: int) -> arb:
+    """e^{-1/scale} as a ball, once for every precision: long tables ask for it at every cell."""
+    return (-1 / to_arb(scale)).exp()
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +57,7 @@ class Polya(RatioNoise):
         if self.beta is not None:
             return real(self.beta)
         assert self.scale is not None
-        return math.exp(-1.0 / float(self.scale)) if real is float else (-1 / to_arb(self.scale)).exp()
+        return math.exp(-1.0 / float(self.scale)) if real is float else decay(self.scale, ctx.prec)
 
     @property
     def odds(self) -> float:
@@ -80,6 +87,11 @@ class Polya(RatioNoise):
     @property
     def mode(self) -> int:
         return max(0, math.floor((float(self.r) - 1.0) * self.odds)) if self.r > 1 else 0
+
+    widest_search = 300.0  # for each of many β
+
+    def extent(self, floor: float) -> float:
+        return super().extent(floor) - math.log(floor) * self.odds
 
     def _mass(self) -> arb:
         r, k, beta = to_arb(self.r), self.mode, self._beta(to_arb)

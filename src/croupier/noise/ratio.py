@@ -16,9 +16,7 @@ from croupier.noise.base import Noise, to_arb
 from croupier.noise.inversion import inverter
 from croupier.noise.precision import precise
 from croupier.noise.source import Source
-from croupier.noise.window import EPSILON, SHALLOW, Floats, Integers, Window
-
-LARGEST_WINDOW = 2**26
+from croupier.noise.window import EPSILON, SHALLOW, Floats, Integers, Window, check_width
 
 
 class RatioNoise(Noise):
@@ -76,15 +74,12 @@ def _ratio_window(noise: RatioNoise, floor: float) -> Window:
     low, high = noise.support
     mode, limit = noise.mode, noise._growth_limit
 
-    up, above = _outward(
-        lambda i: noise._growth(mode + i, float), peak, floor, None if high is None else high - mode, limit
-    )
-    if noise.symmetric:
-        down, below = up, above
-    else:
-        down, below = _outward(
-            lambda i: 1.0 / noise._growth(mode - 1 - i, float), peak, floor, None if low is None else mode - low, 0.0
-        )
+    check_width(noise, noise.extent(floor))
+    steps_up, steps_down = (None if high is None else high - mode), (None if low is None else mode - low)
+    up, above = _outward(noise, lambda i: noise._growth(mode + i, float), peak, floor, steps_up, limit)
+    down, below = up, above
+    if not noise.symmetric:
+        down, below = _outward(noise, lambda i: 1.0 / noise._growth(mode - 1 - i, float), peak, floor, steps_down, 0.0)
     # Each step multiplies by a ratio of at most five roundings; one that is an exponential errs by its argument too,
     # and those arguments add up to the logarithm of the last probability.
     error = EPSILON * (4.0 * max(len(up), len(down), 1) - 2.0 * math.log(floor))
@@ -92,7 +87,7 @@ def _ratio_window(noise: RatioNoise, floor: float) -> Window:
 
 
 def _outward(
-    ratios: Callable[[Floats], Floats], peak: float, floor: float, most: int | None, limit: float
+    noise: Noise, ratios: Callable[[Floats], Floats], peak: float, floor: float, most: int | None, limit: float
 ) -> tuple[Floats, float]:
     """Probabilities at 1, 2, ... steps from the mode, and a geometric bound on all that lies further out."""
     pieces: list[Floats] = []
@@ -104,12 +99,14 @@ def _outward(
         small = np.flatnonzero(values < floor)
         if small.size:
             end = int(small[0])
+            if not values[end]:
+                # Too small for a double: no ratio could be formed with it, and all that is left weighs less than this.
+                return np.concatenate([*pieces, values[:end]]), 1e-300
             pieces.append(values[: end + 1])
             steepest = max(float(ratio[end]), limit)
             outside = 0.0 if done + end + 1 == most else float(values[end]) * steepest / (1.0 - steepest)
             return np.concatenate(pieces), outside * (1.0 + 1e-6)
         pieces.append(values)
         done, last, block = done + steps, float(values[-1]), 2 * block
-        if done > LARGEST_WINDOW:
-            raise MemoryError(f"a law this wide needs more than {LARGEST_WINDOW} points")
+        check_width(noise, done)
     return (np.concatenate(pieces) if pieces else np.empty(0)), 0.0

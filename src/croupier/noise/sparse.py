@@ -17,7 +17,7 @@ from croupier.noise.bits import Bits
 from croupier.noise.likelihoods import Pair, directed_pair, in_order
 from croupier.noise.source import Source
 from croupier.noise.target import RESOLUTION, Target
-from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Integers, Window
+from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Integers, Window, check_width
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,6 +114,7 @@ class SparseBits(Noise):
 
     def _zeros_and_ones(self, count: int, source: Source) -> tuple[Integers, Integers]:
         """Draw the zeros and the ones that `count` users send."""
+        check_width(self, self.slots * min(1.0, 2.0 * float(self.rate)), LARGEST_TALLY)
         law = self.sent()
         sent = np.full(count, self.slots, dtype=np.int64) if law is None else law.sample(count, source)
         ones = np.zeros(count, dtype=np.int64)
@@ -133,6 +134,13 @@ class SparseBits(Noise):
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         sent = generator.binomial(self.slots, float(self.rate), count)
         return 2 * generator.binomial(sent, 0.5) - sent
+
+
+LARGEST_TALLY = 2**24
+"""One user draws so many bits at most, one by one."""
+
+LARGEST_MIXTURE = 2**23
+"""Beyond so many bits the mixture over their number takes too long, and every slot holds a bit."""
 
 
 def fair_rows(first: int, stop: int, floor: float) -> Iterator[tuple[int, Floats]]:
@@ -198,6 +206,8 @@ def _least_rate(target: Target, users: int) -> SparseBits:
     step = SparseBits(1).check_sensitivity(target.sensitivity) // 2
     fair = Binomial.calibrated(target.at(step)).trials
     slots = max(1, math.ceil(fair / users)) * users
+    if fair > LARGEST_MIXTURE:
+        return SparseBits(slots, 1)
     low, high = max(1, math.floor(fair - 11.0 * math.sqrt(fair))), math.ceil(fair + 24.0 * math.sqrt(fair) + 200.0)
     rows = fair_rows(low, min(high, slots) + 1, 1e-30)
     deltas = np.asarray([_fair_delta(row, step, target.epsilon) for _, row in rows])

@@ -76,6 +76,9 @@ class Table(Noise):
     def _masses(self) -> Iterator[tuple[int, Fraction]]:
         return ((self.start + i, Fraction(mass)) for i, mass in enumerate(self.probabilities))
 
+    def extent(self, floor: float) -> float:
+        return float(len(self.probabilities))
+
     @property
     def support(self) -> tuple[int | None, int | None]:
         return (self.start, self.start + len(self.probabilities) - 1)

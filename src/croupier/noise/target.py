@@ -45,9 +45,9 @@ class Target:
     def met(self, noise: Noise) -> bool:
         return self.loss(noise).delta(self.epsilon) <= self.delta
 
-    def least(self, passes: Callable[[float], bool], guess: float) -> float:
-        """The least positive parameter that passes, rounded up by `RESOLUTION`."""
-        return least_passing_positive(passes, guess, resolution=RESOLUTION)
+    def least(self, passes: Callable[[float], bool], guess: float, floor: float = 1e-9) -> float:
+        """The least parameter above `floor` that passes, rounded up by `RESOLUTION`."""
+        return least_passing_positive(passes, guess, resolution=RESOLUTION, least=floor)
 
     def at(self, sensitivity: int) -> Target:
         """The same for one release at another sensitivity, whoever draws the noise."""

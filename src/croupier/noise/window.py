@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from croupier.checks import CroupierError
+
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 
@@ -16,6 +18,23 @@ EPSILON = 2.0**-52
 
 SHALLOW, DEEP = 1e-40, 1e-290
 """How small a probability a window still holds: enough for any delta in use, and all a double can hold."""
+
+
+LARGEST_WINDOW = 2**24
+"""So many points are tabulated at most."""
+
+
+class TooWide(CroupierError):
+    """A law with more values that matter than are tabulated."""
+
+    def __init__(self, law: object, points: float, most: int) -> None:
+        super().__init__(f"{law!r} is too wide: its table would have {points:.2g} values, and {most:,} is the most")
+
+
+def check_width(law: object, points: float, most: int = LARGEST_WINDOW) -> None:
+    """Refuse a table before it is made."""
+    if not points <= most:
+        raise TooWide(law, points, most)
 
 
 @dataclass(frozen=True, eq=False)

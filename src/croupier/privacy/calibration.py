@@ -45,6 +45,12 @@ def calibrate(
         integer("users", users, 1)
     if delta == 0.0 and not family.purely_private:
         raise InvalidParameter("delta", delta, f"a number in (0, 1): {family.__name__} noise is never purely private")
+    least = sensitivity * math.sqrt(-2.0 * math.log(delta)) / family.widest_search if delta else 0.0
+    if epsilon < least:
+        where = f"at delta = {delta:g} and sensitivity = {sensitivity}"
+        raise InvalidParameter(
+            "epsilon", epsilon, f"at least {least:.2g} {where}: less needs noise too wide to tabulate"
+        )
     of = loss or (lambda noise: privacy_loss(noise, sensitivity))
     return family.calibrated(Target(float(epsilon), float(delta), sensitivity, users, float(failure), of, privacy_loss))
 

@@ -163,7 +163,7 @@ class Table:
 
 
 def _log_sum_exp(pair: Pair, tilt: float) -> float:
-    exponents = tilt * pair.losses + np.log(pair.masses)
+    exponents = tilt * pair.losses + pair.log_masses
     peak = float(exponents.max())
     return peak + math.log(float(np.exp(exponents - peak).sum()))
 
@@ -190,8 +190,8 @@ class Law:
 
     def cut(self, negligible: float) -> Law:
         """Drop both ends, each with at most `negligible` mass."""
-        low = int(np.searchsorted(np.cumsum(self.weights), negligible))
-        high = len(self.weights) - int(np.searchsorted(np.cumsum(self.weights[::-1]), negligible))
+        low = _leading(self.weights, negligible)
+        high = len(self.weights) - _leading(self.weights[::-1], negligible)
         return Law(self.start + low, self.weights[low:high], self.error + 2.0 * negligible)
 
     def __mul__(self, times: int) -> Law:
@@ -208,6 +208,16 @@ class Law:
             base = base + base
 
 
+def _leading(weights: Floats, negligible: float) -> int:
+    """How many of the first weights add up to less than `negligible`; few, so the whole is seldom added up."""
+    block = 1 + len(weights) // 4
+    while True:
+        sums = np.cumsum(weights[:block])
+        if sums[-1] >= negligible or block >= len(weights):
+            return int(np.searchsorted(sums, negligible))
+        block *= 2
+
+
 def _on_grid(pair: Pair, step: float, tilt: float) -> tuple[Law, float]:
     """The pair's losses on the grid, tilted, and the logarithm of what normalised them.
 
@@ -221,10 +231,12 @@ def _on_grid(pair: Pair, step: float, tilt: float) -> tuple[Law, float]:
     index = below.astype(np.int64) - start
     size = int(index[-1]) + 2
     law = np.bincount(index, pair.masses - rising, size) + np.bincount(index + 1, rising, size)
-    with np.errstate(divide="ignore"):
-        logs = np.log(law) + tilt * step * (start + np.arange(size))
+    # Most of the grid is empty: a narrow step leaves gaps between the losses.
+    held = np.flatnonzero(law)
+    logs = np.log(law[held]) + tilt * step * (start + held)
     peak = float(logs.max())
-    weights = np.exp(logs - peak)
+    weights = np.zeros(size)
+    weights[held] = np.exp(logs - peak)
     total = float(weights.sum())
     return Law(start, weights / total, 8.0 * EPSILON).cut(NEGLIGIBLE), peak + math.log(total)
 
@@ -261,7 +273,7 @@ def _width(parts: tuple[tuple[Pair, int], ...], tilt: float) -> float:
     """How wide a table the tilted total needs, from its variance."""
     variance = widest = 0.0
     for pair, times in parts:
-        exponents = tilt * pair.losses + np.log(pair.masses)
+        exponents = tilt * pair.losses + pair.log_masses
         weights = np.exp(exponents - exponents.max())
         weights /= weights.sum()
         mean = float(np.dot(weights, pair.losses))

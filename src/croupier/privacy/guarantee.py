@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from croupier.checks import InvalidParameter, between, integer, one_of, positive
 
 NOTIONS = ("pure", "approximate", "renyi", "concentrated")
+NEIGHBOURS = ("replace",)
+UNITS = ("report", "user")
 
 ORDERS = tuple([1 + k / 10 for k in range(1, 10)] + list(range(2, 64)) + [2**k for k in range(6, 15)])
 """Orders at which Rényi divergence is evaluated; more orders could only lower the result of a conversion."""
@@ -16,15 +19,16 @@ ORDERS = tuple([1 + k / 10 for k in range(1, 10)] + list(range(2, 64)) + [2**k f
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is promised for one user's change: a notion with its numbers.
+    """What is promised, and between which inputs: a notion with its numbers, the neighbouring relation and its unit.
 
     `epsilon` and `delta` mean (ε, δ)-DP, exact or rounded up, whatever the notion; `rho` is set for concentrated
-    privacy, and `order`, `divergence` for one point of a Rényi curve.
+    privacy, and `order`, `divergence` for one point of a Rényi curve. Two inputs are neighbours when one unit has
+    another value ("replace"; how many there are is public): one "report", or all that one "user" gave.
 
     >>> print(Guarantee("pure", 0.5))
-    0.5-DP
-    >>> print(Guarantee("approximate", 0.5, 1e-6))
-    (0.5, 1e-06)-DP
+    0.5-DP when one report is replaced
+    >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user"))
+    (0.5, 1e-06)-DP when one user is replaced
     """
 
     notion: str
@@ -33,11 +37,31 @@ class Guarantee:
     rho: float | None = None
     order: float | None = None
     divergence: float | None = None
+    neighbours: str = "replace"
+    unit: str = "report"
 
     def __post_init__(self) -> None:
         one_of("notion", self.notion, NOTIONS)
+        one_of("neighbours", self.neighbours, NEIGHBOURS)
+        one_of("unit", self.unit, UNITS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The guarantee as plain data, without what its notion does not have."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Guarantee:
+        """Read a guarantee back; one that does not say between which inputs it holds is refused."""
+        missing = [name for name in ("notion", "epsilon", "delta", "neighbours", "unit") if name not in data]
+        if missing:
+            raise InvalidParameter("guarantee", data, "one with " + ", ".join(missing))
+        return cls(**data)
 
     def __str__(self) -> str:
+        return f"{self._amount} when one {self.unit} is replaced"
+
+    @property
+    def _amount(self) -> str:
         approximate = f"({self.epsilon:.6g}, {self.delta:.3g})-DP"
         if self.notion == "pure":
             return f"{self.epsilon:.6g}-DP"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -164,7 +164,7 @@ class Planned(Mechanism):
             "model": self.model,
             "constants": self.constants,
             "ballot": self.oracle.to_dict(),
-            "guarantee": {name: value for name, value in asdict(self.guarantee).items() if value is not None},
+            "guarantee": self.guarantee.to_dict(),
         }
 
     @classmethod
@@ -172,7 +172,7 @@ class Planned(Mechanism):
         """Whatever a mechanism claims must be what its noise proves."""
         one_of("model", body["model"], MODELS)
         one_of("constants", body["constants"], CONSTANTS)
-        oracle, claim = oracle_from_dict(body.pop("ballot")), Guarantee(**body["guarantee"])
+        oracle, claim = oracle_from_dict(body.pop("ballot")), Guarantee.from_dict(body["guarantee"])
         if affordable and not oracle.affordable:
             raise InvalidParameter("share", oracle, f"noise that {oracle.users} devices can compute with")
         certificate = certificate_of(oracle, claim)

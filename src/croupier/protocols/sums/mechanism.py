@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Number
 from typing import Any, ClassVar, Self
@@ -385,7 +385,7 @@ class SumMechanism(Mechanism):
             "precision": self.precision,
             "share": noise_to_dict(self.share),
             "carrier": self.carrier.to_dict(),
-            "guarantee": {k: v for k, v in asdict(self.guarantee).items() if v is not None},
+            "guarantee": self.guarantee.to_dict(),
             "noise_from": self.noise_from,
             "side": self.side,
         } | ({"front_shares": self.front_shares} if self.front_shares else {})
@@ -399,7 +399,7 @@ class SumMechanism(Mechanism):
             "values": values_from_dict(body["values"]),
             "share": share,
             "carrier": CARRIERS[carrier.pop("kind")](**carrier),
-            "guarantee": Guarantee(**body["guarantee"]),
+            "guarantee": Guarantee.from_dict(body["guarantee"]),
         }
         return cls(**body | parts)
 

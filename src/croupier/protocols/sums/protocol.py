@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
 from croupier.noise import Noise
+from croupier.noise.window import TooWide
 from croupier.privacy import Guarantee
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.values import Ball, Values
@@ -188,7 +189,11 @@ class Protocol:
         smallest = self.smallest
         if isinstance(users, bool) or not isinstance(users, int) or users < smallest:
             raise InvalidParameter("users", users, f"a whole number >= {smallest}, the smallest batch of {self.name}")
-        return _plan(self, users)
+        try:
+            return _plan(self, users)
+        except (TooWide, ArithmeticError, MemoryError) as error:
+            given = f"users = {users}, epsilon = {self.epsilon:g}"
+            raise CroupierError(f"no plan of {self.name} can be computed for {given}: {error}") from None
 
     def wrap_slack(self, noise: Noise, published: float) -> int:
         """τ: how far beyond the largest sum the modular range reaches, at the allowed failure probability."""

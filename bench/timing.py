@@ -1,0 +1,37 @@
+"""Whether the time of one draw tells its size: rank correlation of time and |value| over many draws."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from scipy import stats
+
+from bench.measure import heading, line
+from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Poisson, PolyaDifference, Skellam, secure
+
+DRAWS = 20_000
+ALARM = 1e-6
+"""Without any dependence a correlation passes the limit with this probability."""
+
+
+def correlation(noise: Noise) -> float:
+    """Spearman's, between the time of a draw and how far it fell from the mean, after the table is made."""
+    noise.sample(1, secure())
+    times, values = np.zeros(DRAWS), np.zeros(DRAWS)
+    for i in range(DRAWS):
+        start = time.perf_counter_ns()
+        drawn = noise.sample(1, secure())
+        times[i], values[i] = time.perf_counter_ns() - start, abs(float(drawn[0]) - noise.mean)
+    return float(stats.spearmanr(times, values)[0])
+
+
+def main() -> None:
+    """Print the lines."""
+    limit = float(stats.norm.isf(ALARM / 2)) / math.sqrt(DRAWS - 1)
+    heading(f"Time of a draw against its size: correlation over {DRAWS:,} draws (beyond ±{limit:.3f} it tells)")
+    for noise in (DiscreteLaplace(20), DiscreteLaplace(10**6), PolyaDifference(0.01, 20), Poisson(50), Skellam(400),
+                  DiscreteGaussian(100)):  # fmt: skip
+        found = correlation(noise)
+        line(repr(noise), f"{found:+.4f}", "tells" if abs(found) > limit else "tells nothing")

@@ -15,6 +15,7 @@ from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
+from croupier.registry import Registry, instances
 
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
@@ -95,10 +96,8 @@ def policy(
     >>> flagship.wanted().tolist()
     [[32, 0, 0]]
     """
-    if name not in POLICIES:
-        raise InvalidParameter("policy", name, "one of " + ", ".join(POLICIES))
+    entry = POLICIES.find(name)
     one_of("constants", constants, CONSTANTS)
-    entry = POLICIES[name]
     kind = protocol_name or entry.protocol
     if constants == "published" and not entry.tight_only and entry.protocol not in (None, kind):
         whose = f"{entry.protocol} with published constants: {entry.paper} states no radius for another noise"
@@ -214,7 +213,7 @@ def _kl_ucb(request: Request) -> Policy:
     return KLUCB(request.arms, request.horizon, ladder, exploration=request.exploration or 1.0, **request.common())
 
 
-POLICIES: dict[str, Entry] = {
+_OWN: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry("dp-klucb", "DP-KLUCB, distributed", "secure aggregation", "laplace", "[AWHOIB25]", _index(KLUCB), True),
@@ -240,4 +239,6 @@ POLICIES: dict[str, Entry] = {
         Entry("kl-ucb", "KL-UCB", "no privacy", None, "yardstick", _kl_ucb),
     )
 }
+
+POLICIES: Registry[Entry] = Registry("policy", "croupier.policies", _OWN, instances(Entry, "an Entry"))
 """Every policy by name. DP-SE, a baseline with continuous noise, is in `croupier.simulation`."""

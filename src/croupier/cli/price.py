@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.cli.options import add_target, print_json, protocol_from
+from croupier.cli.options import add_target, positive_epsilon, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.messages.wire import shape
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         return _compare(options)
     mechanism = protocol_from(options, options.protocol, options.constants or "tight").plan(options.users)
     if options.json:
-        print_json(priced(mechanism, options.epsilon))
+        print_json([priced(mechanism, options.epsilon)])
         return 0
     _describe(mechanism, options.epsilon)
     return 0
@@ -107,17 +107,17 @@ def _compare(options: argparse.Namespace) -> int:
     """All protocols for one batch, published constants against tight ones."""
     found: list[dict[str, Any]] = []
     refused: list[dict[str, Any]] = []
-    if not options.epsilon > 0:
-        raise InvalidParameter("epsilon", options.epsilon, "a finite number > 0")
+    positive_epsilon(options)
+    rows_by_name = ROWS.usable()
     cases = [
         (name, constants)
-        for name in ROWS
+        for name in rows_by_name
         for constants in ((options.constants,) if options.constants else ("published", "tight"))
     ]
     with progress("protocols", len(cases)) as advance:
         for name, constants in cases:
-            pure = ROWS[name].notion == "pure"
-            shuffled = ROWS[name].trust == "shuffler"
+            pure = rows_by_name[name].notion == "pure"
+            shuffled = rows_by_name[name].trust == "shuffler"
             changes = {"delta": None if pure else options.delta, "front_noise": options.front_noise and shuffled}
             own = argparse.Namespace(**vars(options) | changes)
             try:
@@ -134,30 +134,31 @@ def _compare(options: argparse.Namespace) -> int:
     rows = [
         [
             price["protocol"],
-            ROWS[price["protocol"]].trust,
             price["constants"],
-            _short(price),
+            number(price["claimed_epsilon"], 3),
+            number(price["delta"], 2),
             number(price["exact_epsilon"], 3),
             number(price["standard_deviation"], 3),
             number(price["radius_95"], 3),
             number(price["messages_per_user"], 3),
-            number(price["bits_per_user"], 3),
         ]
         for price in found
     ]
     table(
-        ["protocol", "trusts", "constants", "promise", "exact ε", "std of sum", "95 % radius", "messages", "bits"],
+        ["protocol", "constants", "ε", "δ", "exact ε", "std of sum", "95 % radius", "messages"],
         rows,
-        right={4, 5, 6, 7, 8},
+        right={2, 3, 4, 5, 6, 7},
         title=f"The price of privacy: the sum of {options.users:,} values in "
         f"[{options.low:g}, {options.high:g}], asked for ε = {options.epsilon:g}",
+        notes=[
+            "ε and δ are the promise. Exact ε is recomputed from the noise itself, at the promised δ. Where it lies "
+            "below the promise, noise was paid for and not needed; tight constants spend what was promised.",
+            "Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages: per user.",
+            "croupier protocols says whom each one trusts; croupier price --items K prices histograms.",
+            *(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}" for refusal in refused),
+            *ROWS.refused(),
+        ],
     )
-    print("Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages and bits: per user.")
-    print("Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was")
-    print("paid for and not needed; tight constants spend what was promised.")
-    print("croupier price --items K prices histograms.")
-    for refusal in refused:
-        print(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}")
     return 0
 
 
@@ -204,11 +205,10 @@ def _histograms(options: argparse.Namespace) -> int:
         print_json(found + refused)
         return 0
     table(
-        ["model", "trusts", "counts", "constants", "exact ε", "std", "95 % error", "of the winner", "messages", "bits"],
+        ["model", "counts", "constants", "exact ε", "std", "95 % error", "of the winner", "messages", "bits"],
         [
             [
                 price["model"],
-                price["trusts"],
                 ERRS[price["side"]],
                 price["constants"] + (", few messages" if price["minimise"] == "messages" else ""),
                 number(price["exact_epsilon"], 3),
@@ -220,18 +220,24 @@ def _histograms(options: argparse.Namespace) -> int:
             ]
             for price in found
         ],
-        right={4, 5, 6, 7, 8, 9},
+        right={3, 4, 5, 6, 7, 8},
         title=f"The price of privacy: {options.users:,} users, {options.items:,} items, ε = {options.epsilon:g}",
+        notes=_histogram_notes(found, refused),
     )
-    print("95 % error: of the worst count of all items, negative ones taken as 0. Of the winner: how far a selection's")
-    print("winner may be below the best item. Messages and bits: per user; in the shuffle model they grow with the")
-    print("universe, since noise is sent for every item.")
-    if any(price["simulation_only"] for price in found):
-        print("* More than a device would send: simulation only. To count under, a user sends every item not held.")
-    for refusal in refused:
-        where = " ".join(word for word in (refusal["model"], refusal["side"]) if word)
-        print(f"{where} ({refusal['constants']}): {refusal['refused']}")
     return 0
+
+
+def _histogram_notes(found: list[dict[str, Any]], refused: list[dict[str, Any]]) -> list[str]:
+    trusted = {price["model"]: price["trusts"] for price in found}
+    limited = "* More than a device would send: simulation only. To count under, a user sends every item not held."
+    return [
+        "Whom a model trusts: " + ", ".join(f"{model}: {whom}" for model, whom in trusted.items()) + ".",
+        "95 % error: of the worst count of all items, negative ones taken as 0. Of the winner: how far a selection's "
+        "winner may be below the best item. Messages and bits: per user; in the shuffle model they grow with the "
+        "universe, since noise is sent for every item.",
+        *([limited] if any(price["simulation_only"] for price in found) else []),
+        *(f"{case['model']} {case['side'] or ''} ({case['constants']}): {case['refused']}" for case in refused),
+    ]
 
 
 def _priced_histogram(
@@ -270,9 +276,3 @@ def _priced_histogram(
         "bits_per_user": mechanism.bits_per_user,
         "simulation_only": mechanism.simulation_only,
     }
-
-
-def _short(price: dict[str, Any]) -> str:
-    if price["notion"] == "pure":
-        return f"ε = {number(price['claimed_epsilon'], 3)}"
-    return f"ε = {number(price['claimed_epsilon'], 3)}, δ = {price['delta']:.1e}"

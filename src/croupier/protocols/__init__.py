@@ -21,8 +21,9 @@ from croupier.protocols.sums.protocol import DEFAULT_DELTA, Protocol, Row
 from croupier.protocols.sums.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
 from croupier.protocols.sums.split_and_mix import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
 from croupier.protocols.sums.values import Ball, Values
+from croupier.registry import Registry, instances
 
-ROWS: dict[str, Row] = {
+_OWN: dict[str, Row] = {
     row.name: row
     for row in (
         SHUFFLED_BITS,
@@ -37,6 +38,8 @@ ROWS: dict[str, Row] = {
         SHUFFLED_VECTORS,
     )
 }
+
+ROWS: Registry[Row] = Registry("protocol", "croupier.protocols", _OWN, instances(Row, "a Row"))
 """Every protocol by name."""
 
 SECURITY = 40
@@ -61,9 +64,7 @@ def protocol(
     >>> protocol("laplace", epsilon=1.0).plan(users=100).certificate().holds
     True
     """
-    if name not in ROWS:
-        raise InvalidParameter("protocol", name, "one of " + ", ".join(ROWS))
-    row = ROWS[name]
+    row = ROWS.find(name)
     values: Values | Ball
     if row.vectors:
         values = Ball(integer("dimension", dimension, 1), clip=clip, diameter=diameter)

@@ -34,15 +34,19 @@ class Run:
 
     @property
     def best_arm_rate(self) -> float:
-        """How often the recommended arm is truly a best one."""
-        gaps = self.world.gaps(self.policy.runs)
+        """How often the recommended arm is truly a best one, where the world changes: at the end."""
+        gaps = self._last_gaps
         return float(np.mean(gaps[np.arange(self.policy.runs), self.policy.best_arm] <= 1e-12))
 
     @property
     def lost_best_rate(self) -> float:
         """How often every best arm was eliminated."""
-        best = self.world.gaps(self.policy.runs) <= 1e-12
+        best = self._last_gaps <= 1e-12
         return float(np.mean(~(best & self.policy.active).any(axis=1)))
+
+    @property
+    def _last_gaps(self) -> Floats:
+        return self.world.gaps(self.policy.runs, int(self.policy.users.max()) - 1)
 
     def summary(self) -> dict[str, Any]:
         """The numbers that a table shows."""
@@ -85,7 +89,7 @@ def simulate(
     if limit is None:
         raise InvalidParameter("users", users, "given when the policy knows no horizon")
     source = seeded(seed)
-    trace = _Trace(world.gaps(policy.runs), limit, integer("checkpoints", checkpoints, 1))
+    trace = _Trace(world, policy.runs, limit, integer("checkpoints", checkpoints, 1))
     told = 0.0
     while not (policy.finished | (policy.users >= limit)).all():
         wanted = policy.wanted()
@@ -104,56 +108,61 @@ def simulate(
 def _sums(policy: Policy, world: World, assigned: Integers, released: Bools, source: SeededSource, mode: str) -> Floats:
     """Estimated reward sums of the released batches, in units of a reward."""
     sums = np.zeros(assigned.shape)
+    starts = policy.users[:, None] + np.cumsum(assigned, axis=1) - assigned
     if policy.ladder.protocol is None:
         runs, arms = np.nonzero(released)
-        sums[runs, arms] = world.sums(runs, arms, assigned[runs, arms], source.generator)
+        sums[runs, arms] = world.at(starts[runs, arms]).sums(runs, arms, assigned[runs, arms], source.generator)
         return policy.disturb(sums, released, source.generator) if isinstance(policy, ReferencePolicy) else sums
     for size in np.unique(assigned[released]).tolist():
         mechanism = policy.ladder.mechanism(size)
         assert mechanism is not None
         runs, arms = np.nonzero(released & (assigned == size))
         if mode == "law":
-            encoded = world.encoded_sums(runs, arms, size, mechanism.precision, source.generator)
+            now = world.at(starts[runs, arms])
+            encoded = now.encoded_sums(runs, arms, size, mechanism.precision, source.generator)
             decoded = mechanism.noisy(encoded, source)
         else:
-            decoded = _one_by_one(mechanism, world, runs, arms, source)
+            decoded = _one_by_one(mechanism, world, runs, arms, starts[runs, arms], source)
         sums[runs, arms] = mechanism.unit_sums(decoded)
     return sums
 
 
-def _one_by_one(mechanism: Mechanism, world: World, runs: Integers, arms: Integers, source: SeededSource) -> Integers:
+def _one_by_one(
+    mechanism: Mechanism, world: World, runs: Integers, arms: Integers, starts: Integers, source: SeededSource
+) -> Integers:
     """The way of every single user."""
     span, low = mechanism.values.span, mechanism.values.low
     decoded = []
-    for run, arm in zip(runs.tolist(), arms.tolist(), strict=True):
-        rewards = world.rewards(run, arm, mechanism.users, source.generator)
+    for run, arm, start in zip(runs.tolist(), arms.tolist(), starts, strict=True):
+        rewards = world.at(np.asarray([start])).rewards(run, arm, mechanism.users, source.generator)
         reports = mechanism.randomize(low + span * rewards, source)
         decoded.append(mechanism.analyze_many(mechanism.collect(reports), source))
     return np.asarray(decoded)
 
 
 class _Trace:
-    """Pseudo-regret at checkpoints: arms are played in order, each at its own slope."""
+    """Pseudo-regret at checkpoints, against the best arm at each time: a phase plays its arms in order."""
 
-    def __init__(self, gaps: Floats, limit: int, checkpoints: int) -> None:
-        self.gaps = gaps
+    def __init__(self, world: World, runs: int, limit: int, checkpoints: int) -> None:
+        self.world = world
         even = np.linspace(limit / checkpoints, limit, checkpoints)
         early = np.geomspace(min(10.0, limit), limit, checkpoints)
         self.checkpoints = np.unique(np.concatenate((even, early)).astype(np.int64))
-        self.curve = np.zeros((len(gaps), len(self.checkpoints)))
-        self.regret = np.zeros(len(gaps))
+        self.curve = np.zeros((runs, len(self.checkpoints)))
+        self.regret = np.zeros(runs)
 
     def add(self, start: Integers, assigned: Integers) -> None:
         now = start.astype(float)
         for arm in np.flatnonzero(assigned.any(axis=0)).tolist():
-            users, gap = assigned[:, arm], self.gaps[:, arm]
+            users = assigned[:, arm]
             end = now + users
             first = int(np.searchsorted(self.checkpoints, now[users > 0].min(), side="right"))
             last = int(np.searchsorted(self.checkpoints, end.max(), side="right"))
             if first < last:
                 points = self.checkpoints[None, first:last]
                 inside = (points > now[:, None]) & (points <= end[:, None])
-                value = self.regret[:, None] + gap[:, None] * (points - now[:, None])
+                reached = np.clip(points, now[:, None], end[:, None])
+                value = self.regret[:, None] + self.world.regret(arm, now, reached)
                 self.curve[:, first:last] = np.where(inside, value, self.curve[:, first:last])
-            self.regret = self.regret + gap * users
+            self.regret = self.regret + self.world.regret(arm, now, end[:, None])[:, 0]
             now = end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from croupier.bandits.batch_sizes import SMALLEST, Ladder
@@ -30,7 +30,7 @@ class Entry:
     model: str
     protocol: str | None
     paper: str
-    build: Callable[[Request], Policy]
+    build: Callable[[Request], Policy] = field(repr=False)
     tight_only: bool = False
     """Whether there are no published constants: nobody has published the policy over these sums."""
 

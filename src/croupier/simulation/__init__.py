@@ -2,6 +2,7 @@
 
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.data import ratings, ratings_from_letor, ratings_from_open_bandit
+from croupier.simulation.prices import price, prices
 from croupier.simulation.runner import Run, simulate
 from croupier.simulation.worlds import (
     WORLDS,
@@ -27,6 +28,8 @@ __all__ = [
     "Ratings",
     "Run",
     "World",
+    "price",
+    "prices",
     "ratings",
     "ratings_from_letor",
     "ratings_from_open_bandit",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import InvalidParameter, integer, one_of
+from croupier.frames import Rows, Tabular
 from croupier.noise import SeededSource, seeded
 from croupier.protocols import Mechanism
 from croupier.simulation.baselines import ReferencePolicy
@@ -22,7 +23,7 @@ MODES = ("law", "users")
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Tabular):
     """What came of it: regret at checkpoints and at the end, and what the policy recommends."""
 
     policy: Policy
@@ -47,6 +48,42 @@ class Run:
     @property
     def _last_gaps(self) -> Floats:
         return self.world.gaps(self.policy.runs, int(self.policy.users.max()) - 1)
+
+    @property
+    def rows(self) -> Rows:
+        """One row a run: its regret, and the arm that it recommends."""
+        found = self._last_gaps[np.arange(self.policy.runs), self.policy.best_arm] <= 1e-12
+        return Rows(
+            {
+                "policy": self.policy.name,
+                "seed": self.seed,
+                "run": run,
+                "users": int(self.policy.users[run]),
+                "regret": float(self.regret[run]),
+                "best_arm": int(self.policy.best_arm[run]),
+                "best_arm_found": bool(found[run]),
+            }
+            for run in range(self.policy.runs)
+        )
+
+    def curve_frame(self) -> Any:
+        """Regret over time as a pandas DataFrame, one column a run, by the number of users."""
+        frame = Rows(
+            {"users": users} | {f"run {run}": value for run, value in enumerate(regrets)}
+            for users, regrets in zip(self.checkpoints.tolist(), self.curve.T.tolist(), strict=True)
+        ).frame()
+        return frame.set_index("users")
+
+    def __repr__(self) -> str:
+        found = self.summary()
+        return (
+            f"{found['policy']} in {self.world!r}: regret {found['regret_mean']:.4g} ± {found['regret_sem']:.2g} "
+            f"(one standard error, {found['runs']:,} runs of {found['horizon']:,} users), "
+            f"best arm found in {100 * found['best_arm_rate']:.0f} %"
+        )
+
+    def _repr_html_(self) -> str:
+        return Rows([self.summary()])._repr_html_()
 
     def summary(self) -> dict[str, Any]:
         """The numbers that a table shows."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from croupier import __version__
 from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter, between, did_you_mean, integer, one_of, positive
+from croupier.frames import Rows
 from croupier.protocols import ROWS, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.registry import Registry
@@ -386,7 +387,7 @@ def read_sweep(path: str | Path) -> tuple[Sweep, Any]:
     return Sweep.of(json.loads(about["croupier.sweep"])), table
 
 
-def summaries(sweep: Sweep, table: Any) -> list[Row]:
+def summaries(sweep: Sweep, table: Any) -> Rows:
     """Every cell's regret: mean, standard error, median, worst; and how often the best arm was found.
 
     Runs in one world are alike, so with several worlds the standard error is that of the worlds' means.
@@ -394,7 +395,7 @@ def summaries(sweep: Sweep, table: Any) -> list[Row]:
     shape = (len(sweep.cells), sweep.instances, sweep.runs)
     regrets = table["regret"].to_numpy().reshape(shape)
     found = table["best_arm_found"].to_numpy().reshape(shape)
-    rows = []
+    rows = Rows()
     for cell, regret, best in zip(sweep.cells, regrets, found, strict=True):
         units = regret.mean(axis=1) if sweep.instances > 1 else regret[0]
         rows.append(

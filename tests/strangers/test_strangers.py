@@ -1,0 +1,106 @@
+"""What docs/write-your-own.md shows works from outside the package, by `module:name`, wherever names are taken."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from croupier.bandits import POLICIES, Released, Session
+from croupier.cli import main
+from croupier.service.experiment import read_plan
+from croupier.simulation import WORLDS, Bernoulli, simulate, simulated_policy, world
+
+HERE = Path(__file__).parent
+DOCUMENT = HERE.parent.parent / "docs" / "write-your-own.md"
+OWN = sorted(path for path in HERE.glob("*.py") if not path.name.startswith("test_"))
+
+
+@pytest.fixture(autouse=True)
+def _as_somebody_in_this_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Modules are found on the path, as they would be in the folder of somebody who wrote them."""
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.chdir(tmp_path)
+    for registry, name in ((POLICIES, "thompson:ENTRY"), (WORLDS, "seasons:Seasons")):
+        monkeypatch.setattr(registry, "_added", {})
+        registry.admit(name)
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main([*arguments, "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_each_is_short_and_uses_no_private_hook(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 80
+    own = set(re.findall(r"def (_[a-z]\w*)", text))
+    assert set(re.findall(r"(?:self|super\(\))\.(_[a-z]\w*)", text)) <= own
+
+
+def test_the_document_shows_the_files_as_they_are() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for path in OWN:
+        assert path.read_text(encoding="utf-8") in text, path.name
+
+
+def test_the_policy_finds_the_best_arm(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--means", ".2,.5,.8", "--horizon", "20000", "--runs", "20", "--epsilon", "1")
+    [mine] = rows(capsys, "simulate", "--policy", "thompson:ENTRY", *common)
+    assert mine["best_arm_rate"] == 1.0
+    assert mine["regret_mean"] < 0.1 * 20_000 * 0.3
+    [over] = rows(capsys, "simulate", "--policy", "thompson:ENTRY", "--protocol", "skellam", *common)
+    assert (over["notion"], over["best_arm_rate"]) == ("renyi", 1.0)
+
+
+def test_the_policy_replays_from_its_transcript(tmp_path: Path) -> None:
+    """It draws, and yet the same events open the same batches."""
+    live = Session({"name": "thompson:ENTRY", "arms": 3, "horizon": 3000, "epsilon": 1.0, "binary": True})
+    rng = np.random.default_rng(1)
+    while not live.finished:
+        batch = live.open_batches[0]
+        live.observe(Released(batch.batch, int(rng.binomial(batch.users, [0.2, 0.5, 0.8][batch.arm]))))
+    assert Session.replay(live.transcript()).log == live.log
+
+
+def test_the_policy_carries_an_experiment(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\narms = ["a", "b"]\n[program]\nhorizon = 1000\npolicy = "thompson:ENTRY"\n')
+    assert read_plan(str(path)).program().wanted[0].batches[0][1].users == 32
+
+
+def test_the_world_changes_and_regret_follows_it() -> None:
+    seasons = world("seasons:Seasons", [0.4, 0.5])
+    assert seasons.gaps(1, 0).argmin() != seasons.gaps(1, 2_500).argmin()
+    played = simulated_policy("kl-ucb", arms=2, horizon=20_000, runs=5)
+    still = simulated_policy("kl-ucb", arms=2, horizon=20_000, runs=5)
+    assert simulate(played, seasons, seed=1).regret.min() > simulate(still, Bernoulli([0.4, 0.5]), seed=1).regret.max()
+
+
+def test_workers_of_a_sweep_know_strangers(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--policy", "thompson:ENTRY", "--policy", "kl-ucb", "--world", "seasons:Seasons", "--epsilon", "1")
+    sizes = ("--arms", "2", "--horizon", "500", "--instances", "2", "--runs", "2", "--jobs", "2")
+    found = rows(capsys, "sweep", *options, *sizes, "--out", "mine.parquet")
+    assert [row["policy"] for row in found] == ["kl-ucb", "thompson:ENTRY"]
+
+
+def test_plan_takes_strangers(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--means", ".3,.7", "--epsilon", "1", "--runs", "20")
+    assert rows(capsys, "plan", "--policy", "thompson:ENTRY", *common)[1]["policy"] == "thompson:ENTRY"
+
+
+def test_a_fresh_command_finds_modules_in_its_folder() -> None:
+    """As installed: the folder where the command runs is not on the path by itself."""
+    command = "import sys; from croupier.cli import main; sys.path = [p for p in sys.path if p]; sys.exit(main())"
+    arguments = ("simulate", "--world", "seasons:Seasons", "--means", ".3,.6", "--horizon", "300", "--runs", "2")
+    done = subprocess.run(
+        [sys.executable, "-c", command, *arguments], cwd=HERE, capture_output=True, text=True, env=os.environ
+    )
+    assert (done.returncode, done.stderr) == (0, "")

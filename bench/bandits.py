@@ -80,13 +80,9 @@ def main() -> None:
         user_by_user(name, 200_000, **rounds)  # calibrate once
         against_peers(f"{name} over {over}, every user's report", user_by_user(name, 200_000, **rounds))
     heading("Rounds per second by the law of a batch, 1,000 runs at once (aim: 10⁴ × UCB1 of peers)")
-    print(
-        "Not the same work: nobody is simulated one by one. A policy sees the sum of a batch alone, so the sum is drawn"
-    )
-    print(
-        "once, from its exact law (a binomial for coins), and so is the batch's total noise. The results have the same"
-    )
-    print("law as those above (tests/bandits/test_policies.py). A round is a user of a batch; a run has 10⁷ of them.")
+    print("Not the same work: nobody is simulated one by one. A policy sees the sum of a batch alone, so the sum is")
+    print("drawn once, from its exact law (a binomial for coins), and so is the batch's total noise. The results have")
+    print("the same law as those above (tests/bandits/test_policies.py). A round is one of the 10⁷ users of a run.")
     for name in ("dist-dp-se", "dp-klucb"):
         against_peers(name, 1000 * 10**7 / seconds(lambda n=name: one(n, 10**7, 1000), 2))
     heading("Growth with the horizon: log T, not T (100 runs)")

@@ -55,15 +55,20 @@ def test_regret_is_against_the_best_arm_at_each_time(monkeypatch: pytest.MonkeyP
 
 
 def test_a_batch_is_drawn_at_its_own_time() -> None:
-    """1,000 batches of 40, half before the change: means 4 + 20 and 36 + ..., each within 6 standard errors."""
+    """1,000 batches of 40 users, ten before the change: their mean is within 6 standard errors (2e-9) of the truth."""
     switch, generator = Switch(20), np.random.default_rng(1)
-    runs, arms, starts = np.zeros(1000, dtype=np.int64), np.zeros(1000, dtype=np.int64), np.full(1000, 10)
-    found = switch.at(starts).encoded_sums(runs, arms, 40, 3, generator) / 3
+    runs, arms = np.arange(1000), np.zeros(1000, dtype=np.int64)
+    now = switch.at(np.full(1000, 10), np.tile([40, 7], (1000, 1)))
+    found = now.encoded_sums(runs, arms, 40, 3, generator) / 3
     expected, variance = 10 * 0.1 + 30 * 0.9, 40 * 0.09
     assert abs(found.mean() - expected) < 6 * np.sqrt(variance / 1000)
     assert found.var() == pytest.approx(variance, rel=0.3)
-    one_by_one = [switch.at(starts[:1]).rewards(0, 0, 40, generator).sum() for _ in range(1000)]
+    one_by_one = [now.rewards(0, 0, 40, generator).sum() for _ in range(1000)]
     assert abs(np.mean(one_by_one) - expected) < 6 * np.sqrt(variance / 1000)
+    # The second arm's batch begins when the first one's is full, and at the beginning everything is as it was.
+    assert now.sums(runs, arms + 1, np.full(1000, 7), generator).mean() < 7 * 0.2
+    assert switch.encoded_sums(runs, arms, 20, 1, generator).mean() < 20 * 0.2
+    assert switch.rewards(0, 1, 20, generator).mean() > 0.5
 
 
 @pytest.mark.parametrize("mode", ["law", "users"])

@@ -132,7 +132,8 @@ def simulate(
         wanted = policy.wanted()
         assigned, released = policy.assign(wanted, limit)
         trace.add(policy.users, assigned)
-        policy.observe(_sums(policy, world, assigned, released, source, mode), assigned, released)
+        now = world.at(policy.users, assigned)
+        policy.observe(_sums(policy, now, assigned, released, source, mode), assigned, released)
         if watch is not None:
             watch(policy)
         if progress is not None:
@@ -145,33 +146,29 @@ def simulate(
 def _sums(policy: Policy, world: World, assigned: Integers, released: Bools, source: SeededSource, mode: str) -> Floats:
     """Estimated reward sums of the released batches, in units of a reward."""
     sums = np.zeros(assigned.shape)
-    starts = policy.users[:, None] + np.cumsum(assigned, axis=1) - assigned
     if policy.ladder.protocol is None:
         runs, arms = np.nonzero(released)
-        sums[runs, arms] = world.at(starts[runs, arms]).sums(runs, arms, assigned[runs, arms], source.generator)
+        sums[runs, arms] = world.sums(runs, arms, assigned[runs, arms], source.generator)
         return policy.disturb(sums, released, source.generator) if isinstance(policy, ReferencePolicy) else sums
     for size in np.unique(assigned[released]).tolist():
         mechanism = policy.ladder.mechanism(size)
         assert mechanism is not None
         runs, arms = np.nonzero(released & (assigned == size))
         if mode == "law":
-            now = world.at(starts[runs, arms])
-            encoded = now.encoded_sums(runs, arms, size, mechanism.precision, source.generator)
+            encoded = world.encoded_sums(runs, arms, size, mechanism.precision, source.generator)
             decoded = mechanism.noisy(encoded, source)
         else:
-            decoded = _one_by_one(mechanism, world, runs, arms, starts[runs, arms], source)
+            decoded = _one_by_one(mechanism, world, runs, arms, source)
         sums[runs, arms] = mechanism.unit_sums(decoded)
     return sums
 
 
-def _one_by_one(
-    mechanism: Mechanism, world: World, runs: Integers, arms: Integers, starts: Integers, source: SeededSource
-) -> Integers:
+def _one_by_one(mechanism: Mechanism, world: World, runs: Integers, arms: Integers, source: SeededSource) -> Integers:
     """The way of every single user."""
     span, low = mechanism.values.span, mechanism.values.low
     decoded = []
-    for run, arm, start in zip(runs.tolist(), arms.tolist(), starts, strict=True):
-        rewards = world.at(np.asarray([start])).rewards(run, arm, mechanism.users, source.generator)
+    for run, arm in zip(runs.tolist(), arms.tolist(), strict=True):
+        rewards = world.rewards(run, arm, mechanism.users, source.generator)
         reports = mechanism.randomize(low + span * rewards, source)
         decoded.append(mechanism.analyze_many(mechanism.collect(reports), source))
     return np.asarray(decoded)

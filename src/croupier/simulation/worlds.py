@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,8 @@ class World(ABC):
         """Whether rewards are zero or one."""
         return False
 
-    def at(self, starts: Integers) -> World:
-        """The world as batches meet it that begin after so many users, one number for each batch."""
+    def at(self, users: Integers, assigned: Integers) -> World:
+        """The world as a phase meets it: after so many users in each run, who are assigned to the arms in order."""
         return self
 
     def gaps(self, runs: int, users: int = 0) -> Floats:
@@ -58,8 +58,11 @@ class World(ABC):
 
         `start` has one number for each run, `end` one or more, in rising order.
         """
-        gap = np.broadcast_to(self.means.max(axis=-1) - self.means[..., arm], len(start))
-        return np.asarray(gap[:, None] * (end - start[:, None]))
+        return np.asarray(self._gap[..., arm, None] * (end - start[:, None]))
+
+    @cached_property
+    def _gap(self) -> Floats:
+        return np.asarray(self.means.max(axis=-1, keepdims=True) - self.means)
 
     @abstractmethod
     def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
@@ -141,8 +144,8 @@ class Changing(World):
     def binary(self) -> bool:
         return True
 
-    def at(self, starts: Integers) -> World:
-        return _Moment(self, starts)
+    def at(self, users: Integers, assigned: Integers) -> World:
+        return _Moment(self, users[:, None] + np.cumsum(assigned, axis=1) - assigned)
 
     def gaps(self, runs: int, users: int = 0) -> Floats:
         means = np.stack([self.means_at(run, np.asarray([users]))[0] for run in range(runs)])
@@ -158,22 +161,25 @@ class Changing(World):
         return found
 
     def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
-        return self.at(np.zeros(1, dtype=np.int64)).rewards(run, arm, users, generator)
+        return self._beginning(run).rewards(run, arm, users, generator)
 
     def encoded_sums(
         self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
     ) -> Integers:
-        return self.at(np.zeros_like(runs)).encoded_sums(runs, arms, users, precision, generator)
+        return self._beginning(int(runs.max(initial=0))).encoded_sums(runs, arms, users, precision, generator)
+
+    def _beginning(self, last_run: int) -> World:
+        return _Moment(self, np.zeros((last_run + 1, self.arms), dtype=np.int64))
 
 
 class _Moment(World):
-    """A changing world at the times when its batches begin."""
+    """A changing world at the times when its batches begin, one for each run and arm."""
 
     def __init__(self, world: Changing, starts: Integers) -> None:
         self.world, self.starts, self.means = world, starts, world.means
 
     def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
-        return self._tosses(run, arm, users, int(self.starts[0]), generator)
+        return self._tosses(run, arm, users, generator)
 
     def encoded_sums(
         self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
@@ -182,10 +188,11 @@ class _Moment(World):
         return precision * sums.astype(np.int64)
 
     def sums(self, runs: Integers, arms: Integers, users: Integers, generator: np.random.Generator) -> Floats:
-        batches = zip(runs.tolist(), arms.tolist(), users.tolist(), self.starts.tolist(), strict=True)
+        batches = zip(runs.tolist(), arms.tolist(), users.tolist(), strict=True)
         return np.asarray([self._tosses(*batch, generator).sum() for batch in batches])
 
-    def _tosses(self, run: int, arm: int, users: int, start: int, generator: np.random.Generator) -> Floats:
+    def _tosses(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
+        start = int(self.starts[run, arm])
         pieces = [self.world.means_at(run, times)[:, arm] for times in _pieces(start, start + users)]
         chances = np.concatenate(pieces) if pieces else np.zeros(0)
         return (generator.random(users) < chances).astype(float)

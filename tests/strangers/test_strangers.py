@@ -5,20 +5,39 @@ import os
 import re
 import subprocess
 import sys
+from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from croupier.bandits import POLICIES, Released, Session
 from croupier.cli import main
+from croupier.noise import FAMILIES, DiscreteLaplace, seeded
+from croupier.noise.serial import noise_from_dict, noise_to_dict
+from croupier.privacy import privacy_loss
 from croupier.service.experiment import read_plan
 from croupier.simulation import WORLDS, Bernoulli, simulate, simulated_policy, world
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parent.parent / "docs" / "write-your-own.md"
 OWN = sorted(path for path in HERE.glob("*.py") if not path.name.startswith("test_"))
+
+
+class Words:
+    """A source of repeatable words, which are compared with exact probabilities as secret ones are."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = np.random.default_rng(seed)
+
+    def words(self, count: int) -> np.ndarray:
+        return self.generator.integers(0, 2**64, count, dtype=np.uint64)
+
+    def renew(self) -> None:
+        """Nothing to renew."""
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +101,43 @@ def test_the_world_changes_and_regret_follows_it() -> None:
     played = simulated_policy("kl-ucb", arms=2, horizon=20_000, runs=5)
     still = simulated_policy("kl-ucb", arms=2, horizon=20_000, runs=5)
     assert simulate(played, seasons, seed=1).regret.min() > simulate(still, Bernoulli([0.4, 0.5]), seed=1).regret.max()
+
+
+@pytest.mark.parametrize(("epsilon", "width"), [(1.0, 10), (0.3, 1), (3.0, 7)])
+def test_the_noise_keeps_its_promise_exactly(epsilon: float, width: int) -> None:
+    """Privacy by direct summation, against what the noise answers; and less noise than Laplace's for wide steps."""
+    noise = import_module("staircase").Staircase(epsilon, width)
+    window = noise.window()
+    assert window.pmf.sum() + window.below + window.above == pytest.approx(1.0, abs=1e-12)
+    ratios = [np.abs(np.log(window.pmf[shift:] / window.pmf[:-shift])).max() for shift in range(1, width + 1)]
+    assert max(ratios) == pytest.approx(epsilon, rel=1e-9)
+    loss = privacy_loss(noise, width)
+    assert (loss.pure, loss.delta(epsilon)) == (epsilon, 0.0)
+    near = 0.5 * epsilon
+    summed = np.maximum(window.pmf[width:] - np.exp(near) * window.pmf[:-width], 0.0).sum()
+    assert loss.delta(near) == pytest.approx(summed, rel=1e-9)
+    assert noise.variance <= DiscreteLaplace(Fraction(width) / Fraction(epsilon)).variance * (1 + 1e-9)
+
+
+def test_the_noise_is_sampled_exactly_and_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chi-square over the middle values and the rest, with a false-alarm rate of 1e-9; both sources."""
+    kind = import_module("staircase").Staircase
+    monkeypatch.setattr(FAMILIES, "_added", {})
+    FAMILIES.add("Staircase", kind)
+    noise, count = kind(1.0, 5), 20_000
+    assert noise_from_dict(noise_to_dict(noise)) == noise
+    values = np.arange(-20, 21)
+    law = np.append(noise.pmf(values), 1.0 - noise.pmf(values).sum()) * count
+    for source in (Words(1), seeded(1)):
+        drawn = noise.sample(count, source)
+        seen = np.append([(drawn == value).sum() for value in values], (np.abs(drawn) > 20).sum())
+        assert ((seen - law) ** 2 / law).sum() < chi2.isf(1e-9, len(law) - 1)
+    tilt = np.array([-0.1, 0.0, 0.15])
+    deep = noise.window(1e-290)
+    points = np.arange(deep.start, deep.stop)
+    summed = [np.log((deep.pmf * np.exp(t * points)).sum()) for t in tilt]
+    assert noise.cumulant(tilt) == pytest.approx(summed, abs=1e-9)
+    assert noise.cumulant(np.array([0.21])) == [np.inf]
 
 
 def test_workers_of_a_sweep_know_strangers(capsys: pytest.CaptureFixture[str]) -> None:

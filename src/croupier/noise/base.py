@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +15,7 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from croupier.checks import InvalidParameter, Number, integer
+from croupier.noise.inversion import inverter
 from croupier.noise.likelihoods import Pair, directed_pair, renyi_divergence, shifted
 from croupier.noise.source import SeededSource, Source
 from croupier.noise.target import Target
@@ -220,9 +221,16 @@ class Noise(ABC):
             drawn = self._draw(count, source)
         return drawn.reshape(shape)
 
-    @abstractmethod
+    def cells(self) -> Iterator[tuple[int, arb]]:
+        """Values and their probabilities as balls at the current precision, likely ones first.
+
+        Exact samples are drawn by them. A family that can draw in another way need not list them.
+        """
+        raise InvalidParameter("noise", self, "one that lists its values (`cells`), which exact samples need")
+
     def _draw(self, count: int, source: Source) -> Integers:
         """Draw exactly from any source of words."""
+        return inverter(self).sample(count, source)
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         window = self.window()

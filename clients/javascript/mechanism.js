@@ -1,6 +1,6 @@
 // Mechanisms (docs/format.md) as a client reads them: checked to the last key, with the shape of their reports.
 
-import { checkNoise, law, meanOf } from "./noise.js";
+import { checkNoise, law, meanOf, mostBits, sentAs } from "./noise.js";
 import { ONE, fixedToDouble } from "./numbers.js";
 import { counted } from "./privacy.js";
 import { Refused, demand } from "./problems.js";
@@ -107,7 +107,7 @@ export function leastPieces(modulus, honest, security) {
 function piecesPlan({ users, honest, precision, share, carrier, side, frontShares }) {
   checkKeys("split-and-mix", carrier, "kind modulus slack pieces security");
   const { modulus, slack, pieces, security } = carrier;
-  demand(share.family === "PolyaDifference", "unsupported", `${share.family} in pieces`);
+  demand(sentAs(share) === "number", "unsupported", `${share.family} in pieces`);
   demand(side === "unbiased", "malformed", `side ${side} of a modular sum`);
   demand(isWhole(slack, 0) && isWhole(security, 1, 4096) && isWhole(pieces, 1), "malformed", "split-and-mix");
   demand(isWhole(modulus, users * precision + 2 * slack + 1), "malformed", `modulus ${modulus}`);
@@ -117,21 +117,30 @@ function piecesPlan({ users, honest, precision, share, carrier, side, frontShare
   return { way: "pieces", slots: pieces, length: 8, ...uncapped, front: frontShares * pieces };
 }
 
+// Where no message carries a value, values are counted.
 function messagesPlan(plan) {
-  const { values, precision, share, carrier, side } = plan;
-  checkKeys("shuffled messages", carrier, "kind value_messages");
-  const counted = share.family === "Poisson" || share.family === "Polya";
-  demand(share.family !== "PolyaDifference", "malformed", "noise that cannot be sent as messages");
-  demand(carrier.value_messages === (counted ? 0 : precision), "malformed", `${carrier.value_messages} value messages`);
-  demand(counted ? side === "over" || side === "under" : side === "unbiased", "malformed", `side ${side}`);
-  if (counted) {
-    // The limit on the noise is kept by what a device knows of its own value.
-    demand(precision === 1 && values.binary, "unsupported", "counts of more than zero and one");
-    return { way: "counts", length: 1, ...capped(plan, 1, 1) };
-  }
-  const noise = share.slots ?? share.trials;
+  checkKeys("shuffled messages", plan.carrier, "kind value_messages");
+  return plan.carrier.value_messages === 0 ? countsPlan(plan) : bitsPlan(plan);
+}
+
+// A value in unary among noise bits.
+function bitsPlan({ precision, share, carrier, side, frontShares }) {
+  demand(sentAs(share) === "bits", "malformed", `${share.family} as bits`);
+  demand(carrier.value_messages === precision, "malformed", `${carrier.value_messages} value messages`);
+  demand(side === "unbiased", "malformed", `side ${side} of a sum of bits`);
+  const noise = mostBits(share);
   demand(precision + noise <= MOST_SLOTS, "too-many-messages", `${precision + noise} messages`);
-  return { way: "bits", slots: precision + noise, length: 1, ...uncapped, front: plan.frontShares * noise };
+  return { way: "bits", slots: precision + noise, length: 1, ...uncapped, front: frontShares * noise };
+}
+
+// Every one is a message, and so is every unit of noise.
+function countsPlan(plan) {
+  const { values, precision, share, side } = plan;
+  demand(sentAs(share) === "counts", "malformed", `${share.family} as counted messages`);
+  demand(side === "over" || side === "under", "malformed", `side ${side} of counted messages`);
+  // The limit on the noise is kept by what a device knows of its own value.
+  demand(precision === 1 && values.binary, "unsupported", "counts of more than zero and one");
+  return { way: "counts", length: 1, ...capped(plan, 1, 1) };
 }
 
 const uncapped = { cap: null, excess: 0, frontExcess: 0 };
@@ -205,7 +214,7 @@ function readHistogram(mechanism) {
   checkUsers(users, honest, frontShares);
   demand(side === "over" || side === "under", "malformed", `side ${side}`);
   checkNoise(share);
-  demand(share.family === "Poisson" || share.family === "Polya", "malformed", `${share.family} as labelled messages`);
+  demand(sentAs(share) === "counts", "malformed", `${share.family} as labelled messages`);
   checkGuarantee(guarantee);
   const length = Math.max(1, Math.ceil((size - 1).toString(2).length / 8));
   const plan = { mechanism, way: "labels", users, honest, share, side, size, universe, length, frontShares };

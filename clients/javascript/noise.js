@@ -67,6 +67,14 @@ const LAWS = {
   PolyaDifference: (share, parties) => LAWS.Polya(share, parties),
 };
 
+// How a share is sent: as a whole number added to the value, as bits, or as counted messages.
+const SENT = { PolyaDifference: "number", SparseBits: "bits", Binomial: "bits", Poisson: "counts", Polya: "counts" };
+
+export const sentAs = ({ family }) => SENT[family];
+
+// The most bits that a share is.
+export const mostBits = ({ slots, trials }) => slots ?? trials;
+
 export const law = (share, parties = 1) => LAWS[share.family](share, parties);
 
 // The mean of one share of counted noise: rounded, for what only has to be about right.

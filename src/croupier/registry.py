@@ -35,7 +35,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     >>> from croupier.bandits import POLICIES
     >>> POLICIES.find("dp-klucb").model
-    'secure aggregation'
+    'devices'
     >>> POLICIES.find("dp-klcub")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     croupier.checks.InvalidParameter: policy = 'dp-klcub' is not allowed: it must be one of ...; did you mean dp-klucb?

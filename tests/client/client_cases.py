@@ -11,12 +11,11 @@ from croupier.client.account import Account
 from croupier.client.device import Device, Joined, Turn
 from croupier.client.limits import Limits
 from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
-from croupier.messages.offer import Batch, Offer, recipe_of
+from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement
-from croupier.messages.wire import Reporting
 from croupier.noise import secure
-from croupier.protocols import shuffled_laplace
+from croupier.protocols import Mechanism, shuffled_laplace
 
 SUITE = "x25519-aes128gcm"
 OURS = {"honest_fraction": 0.9, "front_noise": True}
@@ -40,7 +39,7 @@ class Server:
         return ServerKeys(SUITES[self.suite].public_of(self.seal), self.sign.public_key().public_bytes_raw())
 
 
-def configuration(analyzer: Server, front: Server, mechanism: Reporting = MECHANISM, **changes: Any) -> Configuration:
+def configuration(analyzer: Server, front: Server, mechanism: Mechanism = MECHANISM, **changes: Any) -> Configuration:
     """A bandit's configuration with two arms, around one mechanism."""
     claim = mechanism.guarantee
     found = Configuration(
@@ -49,7 +48,7 @@ def configuration(analyzer: Server, front: Server, mechanism: Reporting = MECHAN
         title="Which colour?",
         arms=("red", "green"),
         program={"kind": "bandit"},
-        recipe=recipe_of(mechanism) | {"smallest": mechanism.users},
+        recipe=mechanism.recipe | {"smallest": mechanism.users},
         privacy=Privacy(claim.epsilon, claim.delta, 0.9, "a device", 86_400),
         admission=EVERYBODY,
         suite=analyzer.suite,
@@ -63,7 +62,7 @@ def both_signed(statement: Statement, analyzer: Server, front: Server) -> Statem
     return statement.signed("analyzer", analyzer.sign).signed("front", front.sign)
 
 
-def offer(signed: Statement, *mechanisms: Reporting, number: int = 0, arm: int | None = 0) -> Offer:
+def offer(signed: Statement, *mechanisms: Mechanism, number: int = 0, arm: int | None = 0) -> Offer:
     """An offer under a configuration, with one batch for each mechanism."""
     batches = tuple(Batch.of(10 + i, signed.hash, mechanism) for i, mechanism in enumerate(mechanisms or (MECHANISM,)))
     return Offer(Configuration.from_text(signed.text).experiment, signed.hash, number, arm, batches)

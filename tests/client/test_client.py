@@ -27,7 +27,7 @@ from croupier.client.account import Account
 from croupier.client.device import ATTEMPTS, REPORT_TYPE, Device, Lost, Pause, Request, Response
 from croupier.messages.sealing import unseal
 from croupier.messages.signing import Statement, to_text
-from croupier.messages.wire import Envelope, Report, message_info, read_slot, report_info
+from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise import secure
 from croupier.privacy import BudgetExceeded
 from croupier.protocols import shuffled_laplace
@@ -96,7 +96,7 @@ def test_the_upload_opens_at_the_front_and_its_messages_at_the_analyzer_only():
         unseal(ANALYZER.suite, ANALYZER.seal, message, message_info("colours", SIGNED.hash, batch.hash))
         for message in report.parts[0].messages
     ]
-    residues = [int.from_bytes(read_slot(MECHANISM, slot), "big") for slot in opened]
+    residues = [int.from_bytes(MECHANISM.shape.message(slot), "big") for slot in opened]
     total = sum(residues) % MECHANISM.carrier.modulus
     # One user's share is 0 with probability about 0.97; 1 + a few it always is.
     assert min(abs(total - 1), MECHANISM.carrier.modulus - abs(total - 1)) < 30

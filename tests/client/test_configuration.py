@@ -8,12 +8,10 @@ from client_cases import MECHANISM, OURS, Server, both_signed, configuration, of
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Configuration, NotCovered, Offer, Privacy, Statement
-from croupier.messages.offer import recipe_of
 from croupier.messages.signing import from_text, to_text
-from croupier.messages.wire import shape
 from croupier.noise import DiscreteLaplace
 from croupier.protocols import Mechanism, central_laplace, counted_messages, histogram, shuffled_bits, shuffled_laplace
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols.mechanism import canonical
 
 ANALYZER, FRONT = Server.make(), Server.make()
 FOUND = configuration(ANALYZER, FRONT)
@@ -119,7 +117,7 @@ def test_a_mechanism_without_the_devices_own_noise_is_refused_whoever_signed_it(
     alone = central_laplace(epsilon=1.0, binary=True).plan(users=40)
     trusting = replace(alone, carrier=split.carrier)
     whole = replace(FOUND.privacy, honest_fraction=1.0)
-    signed = configuration(ANALYZER, FRONT, recipe=recipe_of(trusting) | {"smallest": 40}, privacy=whole)
+    signed = configuration(ANALYZER, FRONT, recipe=trusting.recipe | {"smallest": 40}, privacy=whole)
     with pytest.raises(CroupierError, match="has its noise from the analyzer"):
         signed.check(offer(signed.statement(), trusting))
 
@@ -179,7 +177,7 @@ def test_counted_messages_of_values_that_are_not_binary_are_refused():
     body = json.loads(counted_messages(epsilon=1.0).plan(40).to_json())
     body["values"]["binary"] = False
     with pytest.raises(CroupierError, match="binary"):
-        shape(Mechanism.from_json(json.dumps(body)))
+        _ = Mechanism.from_json(json.dumps(body)).shape
 
 
 def test_an_arm_is_refused_where_there_are_none():

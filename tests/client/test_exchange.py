@@ -14,7 +14,7 @@ from croupier.client import AsyncClient, Client, Unreachable, device, exchange
 from croupier.client.device import Lost, Request, Response
 from croupier.client.exchange import LONGEST_ANSWER, AsyncExchange, Exchange
 from croupier.messages.signing import LONGEST
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols.mechanism import canonical
 from croupier.service import lean_http
 from croupier.service.lean_http import LeanHTTP
 

@@ -8,22 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from croupier.checks import CroupierError
-from croupier.messages.wire import (
-    CAP_SHARE,
-    Envelope,
-    Malformed,
-    Part,
-    Report,
-    capped_loss,
-    message_info,
-    read_slot,
-    report_info,
-    shape,
-    slots,
-    upload_bytes,
-)
+from croupier.messages.wire import Envelope, Malformed, Part, Report, message_info, report_info, upload_bytes
 from croupier.noise import seeded
 from croupier.protocols import (
+    TamperedMessage,
     counted_messages,
     histogram,
     laplace,
@@ -32,8 +20,7 @@ from croupier.protocols import (
     shuffled_laplace,
     shuffled_levels,
 )
-from croupier.protocols.sums.carriers import TamperedMessage
-from croupier.service.decoding import decode
+from croupier.protocols.padding import CAP_SHARE
 
 ITEMS = ("red", "green", "blue")
 CARRIED = {
@@ -56,11 +43,11 @@ def carried(request):
 
 def test_every_report_has_the_same_number_of_slots_of_the_same_length(carried):
     mechanism, values = carried
-    form = shape(mechanism)
+    form = mechanism.shape
     source = seeded(1)
     for value in values:
         for _ in range(50):
-            report = slots(mechanism, value, source)
+            report = mechanism.slots(value, source)
             assert len(report) == form.slots
             assert {len(slot) for slot in report} == {form.length}
 
@@ -69,7 +56,7 @@ def test_a_batch_of_reports_decodes_to_the_sum_plus_noise(carried):
     mechanism, values = carried
     source = seeded(2)
     held = [values[user % len(values)] for user in range(mechanism.users)]
-    found = decode(mechanism, [slot for value in held for slot in slots(mechanism, value, source)])
+    found = mechanism.read([slot for value in held for slot in mechanism.slots(value, source)])
     assert found.damaged == 0
     if isinstance(found.decoded, tuple):
         truth = np.array([held.count(item) for item in ITEMS])
@@ -81,27 +68,27 @@ def test_a_batch_of_reports_decodes_to_the_sum_plus_noise(carried):
 
 def test_dummies_and_messages_are_told_apart_after_opening_only(carried):
     mechanism, values = carried
-    opened = [read_slot(mechanism, slot) for value in values for slot in slots(mechanism, value, seeded(3))]
+    opened = [mechanism.shape.message(slot) for value in values for slot in mechanism.slots(value, seeded(3))]
     assert any(message is not None for message in opened)
-    assert {len(message) for message in opened if message is not None} == {shape(mechanism).length - 1}
+    assert {len(message) for message in opened if message is not None} == {mechanism.shape.length - 1}
     with pytest.raises(TamperedMessage):
-        read_slot(mechanism, b"\x02" + bytes(shape(mechanism).length - 1))
+        mechanism.shape.message(b"\x02" + bytes(mechanism.shape.length - 1))
     with pytest.raises(TamperedMessage):
-        read_slot(mechanism, b"\x00" + b"\x01" * (shape(mechanism).length - 1))
+        mechanism.shape.message(b"\x00" + b"\x01" * (mechanism.shape.length - 1))
     with pytest.raises(TamperedMessage):
-        read_slot(mechanism, bytes(shape(mechanism).length + 1))
+        mechanism.shape.message(bytes(mechanism.shape.length + 1))
 
 
 @pytest.mark.parametrize("name", ["counted", "counted-under", "histogram", "histogram-under"])
 def test_the_limit_on_noise_is_paid_for_within_its_share_of_delta(name):
     mechanism, _ = CARRIED[name]
-    form, claim = shape(mechanism), mechanism.guarantee
-    share = mechanism.share if name.startswith("counted") else mechanism.tally.share.times(3)
+    form, claim = mechanism.shape, mechanism.guarantee
+    share = mechanism.share if name.startswith("counted") else mechanism.oracle.share.times(3)
     # n·P(Z > cap), summed directly.
     beyond = 1.0 - math.fsum(float(share.pmf(x)) for x in range(form.cap + 1))
     assert form.distance >= mechanism.users * max(beyond, 0.0) * 0.999
     assert form.distance * (1.0 + math.exp(claim.epsilon)) <= CAP_SHARE * claim.delta * (1 + 1e-6)
-    assert capped_loss(mechanism).delta(claim.epsilon) <= claim.delta * (1.0 + CAP_SHARE)
+    assert mechanism.sent_loss.delta(claim.epsilon) <= claim.delta * (1.0 + CAP_SHARE)
     # One less would cost more than its share.
     assert mechanism.users * float(share.tail(form.cap - 1)) * (1 + math.exp(claim.epsilon)) > CAP_SHARE * claim.delta
 
@@ -122,16 +109,16 @@ class _Script:
 def test_noise_beyond_the_limit_is_drawn_again_and_the_value_stays():
     mechanism, _ = CARRIED["counted"]
     for value in (0.0, 1.0):
-        report = slots(mechanism, value, _Script(1))
-        ones = sum(read_slot(mechanism, slot) is not None for slot in report)
-        assert len(report) == shape(mechanism).slots
-        assert ones <= shape(mechanism).cap + value
+        report = mechanism.slots(value, _Script(1))
+        ones = sum(mechanism.shape.message(slot) is not None for slot in report)
+        assert len(report) == mechanism.shape.slots
+        assert ones <= mechanism.shape.cap + value
 
 
 @pytest.mark.parametrize("mechanism", [laplace(epsilon=1.0).plan(users=40), local_laplace(epsilon=1.0).plan(users=40)])
 def test_what_no_front_carries_is_refused(mechanism):
     with pytest.raises(CroupierError, match="does not go through a front"):
-        shape(mechanism)
+        _ = mechanism.shape
 
 
 messages = st.integers(1, 40).flatmap(
@@ -178,7 +165,7 @@ def test_a_cut_or_longer_report_is_refused(report, data):
 
 def test_an_upload_is_as_long_as_announced():
     mechanism, _ = CARRIED["laplace"]
-    form = shape(mechanism)
+    form = mechanism.shape
     inner = Part(1, tuple(bytes(form.length + 48) for _ in range(form.slots)))
     bundle = Report(bytes(16), bytes(56), 1, (inner, inner)).to_bytes()
     assert len(Envelope(1, bytes(8), bytes(32), bundle + bytes(48)).to_bytes()) == upload_bytes(

@@ -5,7 +5,6 @@ import math
 
 import pytest
 
-from croupier.client import residual
 from croupier.protocols import counted_messages, histogram, shuffled_bits, shuffled_laplace
 
 
@@ -33,7 +32,7 @@ def test_a_modular_report_has_a_finite_local_epsilon(users, epsilon):
             law[(value + x) % modulus] += float(share.pmf(x))
         laws.append(law)
     epsilon_found, advantage = ratio_bound(*laws)
-    found = residual(mechanism)
+    found = mechanism.residual
     # Wrapping around the modulus can only hide more, and here only by a hair.
     assert epsilon_found <= found.epsilon <= epsilon_found + 0.05
     assert math.isclose(found.advantage, advantage, rel_tol=1e-6)
@@ -53,7 +52,7 @@ def test_a_report_of_sparse_bits_may_hide_nothing():
             law[seen] = law.get(seen, 0.0) + chance
         laws.append(law)
     epsilon, advantage = ratio_bound(*laws)
-    found = residual(mechanism)
+    found = mechanism.residual
     assert epsilon == found.epsilon == math.inf
     assert math.isclose(found.advantage, advantage, rel_tol=1e-9)
 
@@ -62,14 +61,14 @@ def test_a_counted_report_may_hide_nothing():
     mechanism = counted_messages(epsilon=1.0).plan(users=40)
     laws = [{value + x: float(mechanism.share.pmf(x)) for x in range(60)} for value in (0, 1)]
     epsilon, advantage = ratio_bound(*laws)
-    found = residual(mechanism)
+    found = mechanism.residual
     assert epsilon == found.epsilon == math.inf
     assert math.isclose(found.advantage, advantage, rel_tol=1e-9)
 
 
 def test_a_histograms_report_may_hide_nothing():
     mechanism = histogram(epsilon=1.0, delta=1e-6, universe=("a", "b", "c")).plan(users=40)
-    share = mechanism.tally.share
+    share = mechanism.oracle.share
     one = [float(share.pmf(x)) for x in range(40)]
     laws = []
     for item in (0, 1):
@@ -78,11 +77,11 @@ def test_a_histograms_report_may_hide_nothing():
             law[i + (item == 0), j + (item == 1)] = one[i] * one[j]
         laws.append(law)
     epsilon, advantage = ratio_bound(*laws)
-    found = residual(mechanism)
+    found = mechanism.residual
     assert epsilon == found.epsilon == math.inf
     assert advantage <= found.advantage <= advantage + 0.01
 
 
 def test_more_users_leave_less_noise_to_each():
-    local = [residual(shuffled_laplace(epsilon=1.0, binary=True).plan(users=n)).epsilon for n in (32, 320, 3200)]
+    local = [shuffled_laplace(epsilon=1.0, binary=True).plan(users=n).residual.epsilon for n in (32, 320, 3200)]
     assert local == sorted(local)

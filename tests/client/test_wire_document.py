@@ -15,7 +15,7 @@ from croupier.messages import signing, wire
 from croupier.messages.sealing import SUITES
 from croupier.noise import FAMILIES
 from croupier.privacy.composition import _step
-from croupier.protocols import histogram, shuffled_laplace
+from croupier.protocols import histogram, padding, shuffled_laplace
 from croupier.protocols.histograms.universe import UNIVERSES
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.service import front_app, openapi
@@ -70,12 +70,12 @@ def test_every_refusal_that_a_client_can_meet_is_in_the_table():
 @pytest.mark.parametrize(
     ("phrase", "value"),
     [
-        ("more than {} slots", wire.MOST_SLOTS),
+        ("more than {} slots", padding.MOST_SLOTS),
         ("at most 2^{} bytes", round(math.log2(wire.LONGEST_UPLOAD))),
         ("longer than 2^{} characters", round(math.log2(signing.LONGEST))),
         ("{} seconds at most", f"{front_app.LONGEST_HOLD:g}"),
         ("h ≥ {} and", SplitAndMix.least_users),
-        ("P(Z > cap) ≤ {}·δ", wire.CAP_SHARE),
+        ("P(Z > cap) ≤ {}·δ", padding.CAP_SHARE),
         ("The reference tries {} times", device.ATTEMPTS),
         ("{} seconds apart at first", device.FIRST_PAUSE),
         ("never more than {}.", f"{device.LONGEST_PAUSE:g}"),

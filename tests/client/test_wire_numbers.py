@@ -12,9 +12,9 @@ import pytest
 from scipy import signal, stats
 
 from croupier.messages.offer import Batch, Offer
-from croupier.messages.wire import CAP_SHARE, shape
 from croupier.noise.serial import noise_from_dict
 from croupier.protocols import Values
+from croupier.protocols.padding import CAP_SHARE
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.protocols.sums.values import encode
 
@@ -89,7 +89,7 @@ def test_the_limit_on_the_noise_is_the_least_that_costs_a_hundredth_of_delta(vec
         assert vector["front"] == 0
     assert (above[cap + 1], above[cap]) == pytest.approx((vector["above"], vector["above_one_less"]), rel=1e-9)
     own = 1 if not ballot or ballot["side"] == "over" else ballot["size"] - 1
-    form = shape(Batch(0, bytes(32), vector["mechanism"]).mechanism)
+    form = Batch(0, bytes(32), vector["mechanism"]).shape
     assert (form.slots, form.cap, CAP_SHARE) == (vector["slots"], vector["cap"], 0.01) == (own + cap, cap, 0.01)
     assert form.distance == pytest.approx(users * vector["above"] + front_above, rel=1e-8)
 
@@ -141,7 +141,7 @@ def is_pure(bodies, epsilon):
 def distance_of(body):
     if body.get("carrier", {}).get("kind") == "split-and-mix":
         return 2.0 ** -body["carrier"]["security"]
-    form = shape(Batch(0, bytes(32), json.dumps(body)).mechanism)
+    form = Batch(0, bytes(32), json.dumps(body)).shape
     if form.cap is None:
         return 0.0
     ballot = body.get("ballot")

@@ -15,7 +15,7 @@ from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES, Unopenable, key_id, unseal
 from croupier.messages.signing import Statement, to_text
-from croupier.messages.wire import Envelope, Report, message_info, report_info, shape, slots, upload_bytes
+from croupier.messages.wire import Envelope, Report, message_info, report_info, upload_bytes
 from croupier.noise import seeded
 
 VECTORS = json.loads(making.PATH.read_text(encoding="utf-8"))
@@ -50,10 +50,10 @@ def test_the_shape_and_the_slots_are_made_again_bit_for_bit(vector):
     seed = (making.MECHANISMS | making.DRAWN).get(name.split(" ")[0], (None, None, 1))[2]
     offered = Offer.from_text(vector["offer"]["body"]).batches
     for batch, one in zip(offered, batches_of(vector), strict=True):
-        form = shape(batch.mechanism)
+        form = batch.mechanism.shape
         shown = (one["slots"], one["slot_length"], one["cap"], one["front"])
         assert (form.slots, form.length, form.cap, form.front) == shown
-        assert [slot.hex() for slot in slots(batch.mechanism, vector["value"], seeded(seed))] == one["opened"]
+        assert [slot.hex() for slot in batch.mechanism.slots(vector["value"], seeded(seed))] == one["opened"]
 
 
 def test_the_upload_opens_layer_by_layer(vector):

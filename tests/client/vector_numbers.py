@@ -15,12 +15,19 @@ from croupier.client.account import Account, Pending
 from croupier.client.limits import Limits
 from croupier.continual import counter
 from croupier.messages.offer import Batch, Offer
-from croupier.messages.wire import Reporting, shape
 from croupier.noise import Binomial, Poisson, Polya, PolyaDifference, SparseBits
 from croupier.noise.serial import noise_to_dict
 from croupier.noise.sparse import fair_rows
 from croupier.privacy import BudgetExceeded
-from croupier.protocols import Buckets, HistogramMechanism, Values, counted_messages, histogram, shuffled_bits
+from croupier.protocols import (
+    Buckets,
+    HistogramMechanism,
+    Mechanism,
+    Values,
+    counted_messages,
+    histogram,
+    shuffled_bits,
+)
 from croupier.protocols.sums.carriers import SplitAndMix
 
 LAWS = [
@@ -58,13 +65,13 @@ def caps() -> list[dict[str, Any]]:
     buckets = histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9), **OURS).plan(users=100)
     wide = histogram(epsilon=0.25, delta=1e-6, universe=Buckets(6), side="under", **OURS).plan(users=32)
     alone = counted_messages(epsilon=1.0, delta=1e-6).plan(users=100)
-    mechanisms = [one for one, _, _ in (MECHANISMS | DRAWN).values() if shape(one).cap is not None]
+    mechanisms = [one for one, _, _ in (MECHANISMS | DRAWN).values() if one.shape.cap is not None]
     mechanisms += [buckets, wide, alone]
     found = []
     for mechanism in mechanisms:
         histogrammed = isinstance(mechanism, HistogramMechanism)
-        noise = mechanism.tally.share.times(mechanism.size) if histogrammed else mechanism.share
-        form = shape(mechanism)
+        noise = mechanism.oracle.share.times(mechanism.size) if histogrammed else mechanism.share
+        form = mechanism.shape
         above = {"above": float(noise.tail(form.cap)), "above_one_less": float(noise.tail(form.cap - 1))}
         limits = {"cap": form.cap, "slots": form.slots, "front": form.front}
         if form.front:
@@ -79,14 +86,14 @@ NEGLIGIBLE = 1e-20
 """What several batches show together is added up without single probabilities below this."""
 
 
-def pairs(mechanism: Reporting) -> np.ndarray:
+def pairs(mechanism: Mechanism) -> np.ndarray:
     """Probabilities of everything that the view can show, under a value and under one that is larger by all of it."""
 
     def moved(pmf: np.ndarray, shift: int) -> np.ndarray:
         return np.stack((np.pad(pmf, (0, shift)), np.pad(pmf, (shift, 0))), axis=1)
 
     if isinstance(mechanism, HistogramMechanism):
-        one = moved(mechanism.tally.share.times(mechanism.honest).window().pmf, 1)
+        one = moved(mechanism.oracle.share.times(mechanism.honest).window().pmf, 1)
         both = one[:, None, :] * one[None, :, ::-1]
         return both.reshape(-1, 2)
     guard = mechanism.guard
@@ -98,7 +105,7 @@ def pairs(mechanism: Reporting) -> np.ndarray:
     return np.concatenate([w * moved(row, mechanism.precision) for w, (_, row) in zip(weights, rows, strict=True)])
 
 
-def noise_delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
+def noise_delta(mechanisms: tuple[Mechanism, ...], epsilon: float) -> float:
     """δ of the noise alone, by adding over everything that all views together can show: all rise, or all fall."""
     found = pairs(mechanisms[0])
     for mechanism in mechanisms[1:]:

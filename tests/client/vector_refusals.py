@@ -12,10 +12,9 @@ from vector_reports import COLOURS, OURS, SIGN, configuration_of, fixed, signed
 from croupier.client.limits import Limits
 from croupier.messages.configuration import Privacy
 from croupier.messages.signing import Statement, to_text
-from croupier.messages.wire import Reporting
 from croupier.noise import Poisson
 from croupier.noise.serial import noise_to_dict
-from croupier.protocols import counted_messages, histogram, shuffled_bits, shuffled_laplace
+from croupier.protocols import Mechanism, counted_messages, histogram, shuffled_bits, shuffled_laplace
 
 ALONE = {"epsilon": 1.0, "binary": True, "honest_fraction": 0.9}
 
@@ -49,7 +48,7 @@ class Cases:
         self.cases.append({"why": why, "refused": refused, "before": before, "configuration": name, "offer": offer})
 
 
-def changed(mechanism: Reporting, **changes: Any) -> dict[str, Any]:
+def changed(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
     """A mechanism as data, with some of it replaced, parts of parts as `carrier__pieces`."""
     body = mechanism.to_dict()
     for path, value in changes.items():
@@ -131,7 +130,7 @@ def refusals() -> dict[str, Any]:
     counting = configuration_of(names, arms=(), program={"kind": "histogram"})
     cases.configuration("histogram", signed(counting.statement()))
     cases.add("a histogram as promised", "histogram", names.to_json(), refused=None, arm=None)
-    thin = noise_to_dict(Poisson(names.tally.share.rate / 2))
+    thin = noise_to_dict(Poisson(names.oracle.share.rate / 2))
     cases.add("half of a histogram's noise", "histogram", changed(names, ballot__share=thin), arm=None)
     other = changed(names, universe__names=["red", "green", "grey"])
     cases.add("another universe", "histogram", other, arm=None)

@@ -14,14 +14,15 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from croupier.continual import counter
 from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
-from croupier.messages.offer import Batch, Offer, recipe_of
+from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.signing import Statement, to_text
-from croupier.messages.wire import Envelope, Part, Report, Reporting, message_info, report_info, shape, slots
+from croupier.messages.wire import Envelope, Part, Report, message_info, report_info
 from croupier.noise import seeded
 from croupier.protocols import (
     Buckets,
     HistogramMechanism,
+    Mechanism,
     counted_messages,
     histogram,
     shuffled_bits,
@@ -38,7 +39,7 @@ OURS = {"honest_fraction": 0.9, "front_noise": True}
 """What a service plans: nine of ten users are counted on, and the front adds a whole noise of its own."""
 LEVELS = counter(200, 2, epsilon=1.0, delta=1e-6, over="shuffled-bits", **OURS).mechanisms
 
-MECHANISMS: dict[str, tuple[Reporting, Any, int]] = {
+MECHANISMS: dict[str, tuple[Mechanism, Any, int]] = {
     "shuffled-laplace": (shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40), 1.0, 1),
     "shuffled-bits": (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=200), 1.0, 1),
     "counted-messages": (counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.0, 1),
@@ -46,7 +47,7 @@ MECHANISMS: dict[str, tuple[Reporting, Any, int]] = {
 }
 """What each report is made with: a mechanism, a value, and the seed of the draws."""
 
-DRAWN: dict[str, tuple[Reporting, Any, int]] = {
+DRAWN: dict[str, tuple[Mechanism, Any, int]] = {
     "shuffled-laplace-range": (shuffled_laplace(epsilon=1.0, low=-1, high=3, **OURS).plan(users=40), 0.3, 6),
     "shuffled-levels": (shuffled_levels(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.5, 1),
     "shuffled-bits-noisy": (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=32), 0.0, 2),
@@ -88,7 +89,7 @@ def private_seal(suite: str) -> dict[str, bytes]:
     return {server: fixed(f"{server} seal {suite}", 96 if "mlkem" in suite else 32) for server in SERVERS}
 
 
-def configuration_of(mechanism: Reporting, suite: str = SUITE, **changes: Any) -> Configuration:
+def configuration_of(mechanism: Mechanism, suite: str = SUITE, **changes: Any) -> Configuration:
     """A bandit's configuration with two arms, around one mechanism."""
     private = private_seal(suite)
     found = Configuration(
@@ -97,7 +98,7 @@ def configuration_of(mechanism: Reporting, suite: str = SUITE, **changes: Any) -
         "Which colour?",
         ("red", "green"),
         {"kind": "bandit"},
-        recipe_of(mechanism) | {"smallest": mechanism.users},
+        mechanism.recipe | {"smallest": mechanism.users},
         Privacy(1.0, 1.01e-6, 0.9, "a device", 86_400),
         EVERYBODY,
         suite,
@@ -144,7 +145,7 @@ def vector(name: str, suite: str) -> dict[str, Any]:
 
 
 def report_of(
-    name: str, suite: str, configuration: Configuration, mechanisms: tuple[Reporting, ...], value: Any, seed: int
+    name: str, suite: str, configuration: Configuration, mechanisms: tuple[Mechanism, ...], value: Any, seed: int
 ) -> dict[str, Any]:
     """One report the whole way, with what belongs to its only batch, or to each of them, beside it."""
     private, statement = private_seal(suite), signed(configuration.statement())
@@ -165,7 +166,7 @@ def report_of(
 
     batches, parts = [], []
     for batch, mechanism in zip(offer.batches, mechanisms, strict=True):
-        opened = slots(mechanism, value, seeded(seed))
+        opened = mechanism.slots(value, seeded(seed))
         inner = message_info("colours", statement.hash, batch.hash)
         keys = [fixed(f"{name} {batch.number} {i}", 32) for i in range(len(opened))]
         messages = tuple(sealed("analyzer", slot, inner, key) for slot, key in zip(opened, keys, strict=True))
@@ -173,10 +174,10 @@ def report_of(
         batches.append(
             {
                 "batch_hash": to_text(batch.hash),
-                "slots": shape(mechanism).slots,
-                "slot_length": shape(mechanism).length,
-                "cap": shape(mechanism).cap,
-                "front": shape(mechanism).front,
+                "slots": mechanism.shape.slots,
+                "slot_length": mechanism.shape.length,
+                "cap": mechanism.shape.cap,
+                "front": mechanism.shape.front,
                 "opened": [slot.hex() for slot in opened],
                 "message_info": inner.hex(),
                 "messages": [message.hex() for message in messages],
@@ -206,14 +207,14 @@ def report_of(
     }
 
 
-def drawn(mechanism: Reporting, value: Any, opened: tuple[bytes, ...], seed: int) -> dict[str, Any]:
+def drawn(mechanism: Mechanism, value: Any, opened: tuple[bytes, ...], seed: int) -> dict[str, Any]:
     """What chance decided in a report: the encoded value and the noise, from which the messages follow."""
     sent = [slot[1:] for slot in opened if slot[0]]
     if isinstance(mechanism, HistogramMechanism):
         (label,) = mechanism.universe.indices([value]).tolist()
         counts = np.bincount([int.from_bytes(message, "big") for message in sent], minlength=mechanism.size)
         own = np.arange(mechanism.size) == label
-        noise = counts - (own if mechanism.tally.side == "over" else ~own)
+        noise = counts - (own if mechanism.oracle.side == "over" else ~own)
         return {"label": label, "noise": {str(i): int(noise[i]) for i in np.flatnonzero(noise)}}
     # The encoding comes first of all draws, so that the same seed gives it again.
     found = int(encode(mechanism.values.unit(value), mechanism.precision, seeded(seed)))
@@ -276,8 +277,8 @@ def receipt() -> dict[str, Any]:
         "batch": 3,
         "batch_hash": to_text(batch.hash),
         "reports": mechanism.users,
-        "messages": mechanism.users * shape(mechanism).slots + shape(mechanism).front,
-        "length": shape(mechanism).length + SUITES[SUITE].overhead,
+        "messages": mechanism.users * mechanism.shape.slots + mechanism.shape.front,
+        "length": mechanism.shape.length + SUITES[SUITE].overhead,
         "parts": 1,
         "sha256": to_text(fixed("messages", 32)),
     }

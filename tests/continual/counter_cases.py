@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from croupier.continual import Counter, CounterPlan, Tree, Weights
-from croupier.protocols import Mechanism, laplace, shuffled_vectors
+from croupier.protocols import SumMechanism, laplace, shuffled_vectors
 
 TREES = [
     Tree(users=1, low=1, degree=2, levels=1),
@@ -61,12 +61,12 @@ def left_siblings(tree: Tree, t: int) -> set[Node]:
     return found
 
 
-def step_of(mechanism: Mechanism) -> Fraction:
+def step_of(mechanism: SumMechanism) -> Fraction:
     """How far the decoded number moves when the sum of values moves by one."""
     return 1 / Fraction(mechanism.unit)
 
 
-def noiseless(mechanism: Mechanism, total: float) -> int:
+def noiseless(mechanism: SumMechanism, total: float) -> int:
     """What a batch with this sum decodes to when the noise is exactly its mean."""
     decoded = mechanism.noise.mean + (total - mechanism.users * mechanism.values.low) / mechanism.unit
     assert decoded == int(decoded)
@@ -86,7 +86,7 @@ def bare_vector_plan(tree: Tree, dimension: int) -> CounterPlan:
     return CounterPlan(tree, mechanisms, Weights.plain(tree.levels), 10.0 * tree.levels, 1e-3, centred=True)
 
 
-def releases_due(counter: Counter) -> Iterator[tuple[Node, int, Mechanism]]:
+def releases_due(counter: Counter) -> Iterator[tuple[Node, int, SumMechanism]]:
     """Full batches as nodes of the tree, with their numbers."""
     for batch in counter.shufflers.full:
         size = batch.mechanism.users

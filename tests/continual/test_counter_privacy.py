@@ -13,7 +13,7 @@ from croupier.continual import CounterPlan, Weights, counter
 from croupier.continual.tree import Tree
 from croupier.noise import SparseBits, seeded
 from croupier.privacy import epsilon_lower_bound
-from croupier.protocols import Mechanism, laplace, shuffled_bits
+from croupier.protocols import SumMechanism, laplace, shuffled_bits
 
 Law = np.ndarray
 """P(zeros, ones) of one batch's view."""
@@ -34,7 +34,7 @@ def tiny(**options: object) -> CounterPlan:
     return counter(**options)  # type: ignore[arg-type]
 
 
-def report_law(mechanism: Mechanism, bit: int) -> Law:
+def report_law(mechanism: SumMechanism, bit: int) -> Law:
     """One user's messages: their bit, and in every slot nothing, a zero or a one."""
     share = mechanism.share
     assert isinstance(share, SparseBits)
@@ -47,7 +47,7 @@ def report_law(mechanism: Mechanism, bit: int) -> Law:
 
 
 @cache
-def view_law(mechanism: Mechanism, bits: tuple[int, ...]) -> Law:
+def view_law(mechanism: SumMechanism, bits: tuple[int, ...]) -> Law:
     """What the shuffler shows of a batch: the tallies of all its users' messages, added."""
     law = np.ones((1, 1))
     for bit in bits:
@@ -131,7 +131,7 @@ def test_published_levels_are_far_inside_their_claim() -> None:
     assert exact <= plan.loss.delta(0.9) < 0.4
 
 
-def residue_law(mechanism: Mechanism, bits: tuple[int, ...]) -> np.ndarray:
+def residue_law(mechanism: SumMechanism, bits: tuple[int, ...]) -> np.ndarray:
     """The sum modulo m of all users' bits and noise shares, by cyclic convolution user by user."""
     modulus = mechanism.carrier.modulus  # type: ignore[union-attr]
     window = mechanism.share.window(1e-30)
@@ -172,7 +172,7 @@ def test_published_pure_levels_never_cost_more_than_was_asked_either(shufflers: 
     assert plan.loss.pure <= 1.0
 
 
-def adaptive_views(stream: tuple[int, ...], levels: tuple[Mechanism, ...]) -> np.ndarray:
+def adaptive_views(stream: tuple[int, ...], levels: tuple[SumMechanism, ...]) -> np.ndarray:
     """All that an adaptive server sees of four users, as one joint law.
 
     Users 1 and 2 fill a first batch; by its answer the server chooses one of two mechanisms for users 3 and 4, while
@@ -221,7 +221,7 @@ BOLD = 1e-3
 TRIALS = 60_000
 
 
-def audited(mechanisms: tuple[Mechanism, ...], delta: float, failure: float, trials: int = TRIALS) -> float:
+def audited(mechanisms: tuple[SumMechanism, ...], delta: float, failure: float, trials: int = TRIALS) -> float:
     """A lower bound on ε from samples on two neighbouring streams, which share one coding of the views."""
     source = seeded(17)
     seen = []
@@ -251,7 +251,7 @@ def test_a_counter_with_one_silent_level_is_caught() -> None:
     plan = tiny(**AUDITED)
     for level in range(plan.shufflers):
         broken = list(plan.mechanisms)
-        silent = Mechanism.from_json(broken[level].to_json())
+        silent = SumMechanism.from_json(broken[level].to_json())
         object.__setattr__(silent, "share", SparseBits(broken[level].share.slots, 0.05))  # type: ignore[attr-defined]
         broken[level] = silent
         assert audited(tuple(broken), plan.delta, BOLD) > plan.epsilon
@@ -272,7 +272,7 @@ def test_a_pure_counter_passes_the_audit_and_a_doubled_one_does_not() -> None:
     right = tuple(laplace(epsilon=0.5, binary=True).plan(size) for size in tree.sizes)
     plan = CounterPlan(tree, right, Weights.plain(2), 1.0, 0.0, centred=False)
 
-    def views_of(mechanisms: tuple[Mechanism, ...]) -> float:
+    def views_of(mechanisms: tuple[SumMechanism, ...]) -> float:
         source, seen = seeded(5), []
         for first in (0.0, 1.0):
             columns = []

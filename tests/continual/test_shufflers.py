@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.continual import Abandoned, Activated, Arrived, ConcurrentShufflers, Released
 from croupier.privacy import BudgetExceeded
-from croupier.protocols import Mechanism, discrete_gaussian, laplace, shuffled_bits, shuffled_vectors
+from croupier.protocols import SumMechanism, discrete_gaussian, laplace, shuffled_bits, shuffled_vectors
 
 POOL = [
     laplace(epsilon=epsilon, binary=True).plan(users)
@@ -26,7 +26,7 @@ POOL = [
 @dataclass
 class NaiveBatch:
     number: int
-    mechanism: Mechanism
+    mechanism: SumMechanism
     users: list[int] = field(default_factory=list)
 
     @property
@@ -44,7 +44,7 @@ class ShufflersAgainstNaive(RuleBasedStateMachine):
         self.count = count
         self.shufflers = ConcurrentShufflers(count, epsilon=1.0, delta=0.0, account=self.account)
         self.busy: dict[int, NaiveBatch] = {}
-        self.histories: list[list[Mechanism]] = []
+        self.histories: list[list[SumMechanism]] = []
         self.batches = 0
 
     def waiting(self) -> bool:
@@ -67,12 +67,12 @@ class ShufflersAgainstNaive(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.busy) < self.count)
     @rule(choice=st.integers(0, 2), mechanism=st.sampled_from(POOL), some=st.integers(0, 5))
-    def activate_and_maybe_arrive(self, choice: int, mechanism: Mechanism, some: int) -> None:
+    def activate_and_maybe_arrive(self, choice: int, mechanism: SumMechanism, some: int) -> None:
         self.activate(choice, mechanism)
         if some and self.room() > 0:
             self.arrive(some)
 
-    def activate(self, choice: int, mechanism: Mechanism) -> None:
+    def activate(self, choice: int, mechanism: SumMechanism) -> None:
         idle = [shuffler for shuffler in range(self.count) if shuffler not in self.busy]
         shuffler = idle[choice % len(idle)]
         beside = [batch.mechanism for batch in self.busy.values()]
@@ -119,7 +119,7 @@ class ShufflersAgainstNaive(RuleBasedStateMachine):
         self.shufflers.abandon(self.busy.pop(shuffler).number)
 
     @rule(mechanism=st.sampled_from(POOL), extra=st.integers(1, 3))
-    def do_what_cannot_be_done(self, mechanism: Mechanism, extra: int) -> None:
+    def do_what_cannot_be_done(self, mechanism: SumMechanism, extra: int) -> None:
         wrong = [-1, self.count, *self.busy]
         for shuffler in wrong:
             self.refused(lambda shuffler=shuffler: self.shufflers.activate(shuffler, mechanism), InvalidParameter)
@@ -166,7 +166,7 @@ class ShufflersAgainstNaive(RuleBasedStateMachine):
         assert again.users == self.shufflers.users
 
 
-def cost(mechanisms: list[Mechanism]) -> float:
+def cost(mechanisms: list[SumMechanism]) -> float:
     return sum(mechanism.guarantee.epsilon for mechanism in mechanisms)
 
 
@@ -236,7 +236,7 @@ def test_what_is_stated_holds_at_the_budgets_delta_where_loss_curves_cross() -> 
     assert shufflers.privacy.epsilon == pure.loss.epsilon(delta)
 
 
-def bits_of_published(mechanism: Mechanism) -> int:
+def bits_of_published(mechanism: SumMechanism) -> int:
     return mechanism.noise.trials  # type: ignore[attr-defined, no-any-return]
 
 
@@ -250,7 +250,7 @@ def composed_delta(trials: list[int], epsilon: float) -> float:
     return float(np.maximum(here - math.exp(epsilon) * there, 0.0).sum())
 
 
-def small_bits(users: int, bits: int) -> Mechanism:
+def small_bits(users: int, bits: int) -> SumMechanism:
     """Fair bits, so many a user, whose stated guarantee is their exact one."""
     plan = shuffled_bits(epsilon=0.9, delta=0.5, constants="published").plan(users)
     share = type(plan.share)(bits, 0.5)  # type: ignore[call-arg]

@@ -7,7 +7,6 @@ import numpy as np
 from cases import SENDABLE, make
 
 from croupier.noise import seeded
-from croupier.protocols.sums.wire import pack
 
 
 def vector(name: str, constants: str) -> dict[str, object]:
@@ -23,7 +22,7 @@ def vector(name: str, constants: str) -> dict[str, object]:
         "name": f"{name} {constants}",
         "mechanism": mechanism.to_json(),
         "reports": reports.tolist(),
-        "messages": [[message.hex() for message in pack(mechanism, report)] for report in reports],
+        "messages": [[message.hex() for message in mechanism.pack(report)] for report in reports],
         "view": mechanism.collect(reports).tolist(),
         "release": release.to_json(),
         "sum": np.asarray(release.sum).tolist(),

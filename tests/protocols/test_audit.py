@@ -7,8 +7,7 @@ import pytest
 from cases import make
 
 from croupier.noise import DiscreteGaussian, Noise, Polya, PolyaDifference, Skellam, SparseBits, seeded
-from croupier.protocols import audit
-from croupier.protocols.sums.mechanism import Mechanism
+from croupier.protocols import Mechanism, audit
 
 TRIALS = 40_000
 # Each audit of a right mechanism may raise a false alarm with this probability; all of them stay below 1e-9.
@@ -86,9 +85,11 @@ def test_the_inverted_polya_parameter_is_caught(name: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["shuffled-bits", "laplace", "skellam", "discrete-gaussian", "counted-messages"])
 def test_one_draw_shared_by_all_users_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = make(name, "tight", epsilon=1.0).plan(50)
-    sample, tally = Noise.sample, SparseBits.tally
+    sample, drawn = Noise.sample, SparseBits._zeros_and_ones
     if isinstance(mechanism.share, SparseBits):
-        monkeypatch.setattr(SparseBits, "tally", lambda self, count, source: _repeat(tally(self, count // 50, source)))
+        monkeypatch.setattr(
+            SparseBits, "_zeros_and_ones", lambda self, count, source: _repeat(drawn(self, count // 50, source))
+        )
     else:
         monkeypatch.setattr(Noise, "sample", lambda self, size, source: _one_for_all(sample, self, size, source))
     assert not audit(mechanism, TRIALS, seeded(6), failure=BOLD).passed

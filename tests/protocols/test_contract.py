@@ -10,7 +10,7 @@ from croupier.checks import InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.privacy import privacy_loss
 from croupier.protocols import ROWS, Mechanism, Release, TamperedMessage
-from croupier.protocols.sums.carriers import ShuffledMessages, SplitAndMix
+from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.protocols.sums.values import Ball
 
 
@@ -126,7 +126,7 @@ def test_fewer_honest_users_cost_variance_and_never_privacy(name: str, constants
         # The guarantee rests on the honest users' noise alone.
         if not half.coordinates:
             guard = half.share.times(50)
-            assert half.loss.releases == privacy_loss(guard, half.precision * half.carrier.weight(half.share)).releases
+            assert half.loss.releases == privacy_loss(guard, half.precision * half.weight).releases
 
 
 @pytest.mark.parametrize(("name", "constants"), SENDABLE)
@@ -141,7 +141,7 @@ def test_wrong_batches_and_tampered_reports_are_refused(name: str, constants: st
         mechanism.collect(bent)
     with pytest.raises(TamperedMessage):
         mechanism.collect(reports.astype(float))
-    if not isinstance(mechanism.carrier, ShuffledMessages):
+    if hasattr(mechanism.carrier, "modulus"):
         bent.flat[0] = mechanism.carrier.modulus
         with pytest.raises(TamperedMessage):
             mechanism.collect(bent)

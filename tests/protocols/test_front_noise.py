@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import comb, exp, fsum, log2
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,12 +29,12 @@ from view_laws import (
     zeros_tell,
 )
 
-from croupier.messages.wire import REAL, front_slots, shape, slots
 from croupier.noise import Poisson, Polya, SparseBits
 from croupier.privacy import Guarantee
 from croupier.protocols import HistogramMechanism, histogram, protocol
 from croupier.protocols.histograms.labelled import LabelledMessages
-from croupier.protocols.sums.carriers import SplitAndMix
+from croupier.protocols.padding import REAL
+from croupier.protocols.sums.carriers import CountedMessages, ShuffledBits, SplitAndMix
 
 ALARM = 1e-12
 DRAWS = 1200
@@ -82,7 +83,7 @@ def items(size, share=None, side="over", users=3, delta=1e-2):
     names = [str(item) for item in range(size)]
     found = histogram(epsilon=1.0, delta=delta, universe=names, side=side, front_noise=True, honest_fraction=0.7)
     found = found.plan(users)
-    return found if share is None else replace(found, ballot=replace(found.ballot, share=share))
+    return found if share is None else replace(found, oracle=replace(found.oracle, share=share))
 
 
 SMALL = {
@@ -132,17 +133,17 @@ def misfit(law, seen):
 
 def check_front_law(mechanism, draws=DRAWS):
     """What the front sends has the law that is claimed."""
-    source, form = Seeded(), shape(mechanism)
-    sent = [front_slots(mechanism, source) for _ in range(draws)]
+    source, form = Seeded(), mechanism.shape
+    sent = [mechanism.front_slots(source) for _ in range(draws)]
     assert {len(one) for one in sent} == {form.front}
     assert misfit(front_law(mechanism), [tally(mechanism, one) for one in sent]) > ALARM
 
 
 def check_user_law(mechanism, value, draws=DRAWS):
     """What a device sends has the law that is claimed: its value, and noise whose limit does not depend on it."""
-    source, form = Seeded(2), shape(mechanism)
+    source, form = Seeded(2), mechanism.shape
     told = str(value) if isinstance(mechanism, HistogramMechanism) else value / mechanism.precision
-    sent = [slots(mechanism, told, source) for _ in range(draws)]
+    sent = [mechanism.slots(told, source) for _ in range(draws)]
     assert {len(one) for one in sent} == {form.slots}
     assert misfit(user_law(mechanism, value), [tally(mechanism, one) for one in sent]) > ALARM
 
@@ -171,13 +172,7 @@ LIMITED = [kind for kind in SMALL if kind.startswith(("counted", "items"))]
 @pytest.fixture
 def deep_limits(monkeypatch):
     """Limits that cost all of a δ near one: they cut deep into the noise."""
-    import croupier.messages.wire as wire
-
-    monkeypatch.setattr(wire, "CAP_SHARE", 1.0)
-    wire.shape.cache_clear()
-    yield
-    monkeypatch.undo()
-    wire.shape.cache_clear()
+    monkeypatch.setattr("croupier.protocols.padding.CAP_SHARE", 1.0)
 
 
 @pytest.mark.parametrize("kind", LIMITED)
@@ -189,31 +184,31 @@ def test_limits_that_cut_deep_leave_the_law_of_the_noise_below_them(kind, deep_l
 
 
 def test_a_limit_on_all_messages_instead_of_the_noise_is_noticed(monkeypatch, deep_limits):
-    import croupier.messages.wire as wire
-
     mechanism = tight_limits("counted-over")
-    form = wire.shape(mechanism)
-
-    def messages(mechanism, value, source, form):
-        report = mechanism.randomize(value, source)
-        while report[1] > form.cap:
-            report = mechanism.randomize(value, source)
-        return wire.pack(mechanism, report)
-
-    monkeypatch.setattr(wire, "_messages", messages)
-    assert form.cap is not None
+    assert mechanism.shape.cap is not None
+    monkeypatch.setattr(CountedMessages, "fits", lambda self, plan, report, value: report[1] <= plan.shape.cap)
     with pytest.raises(AssertionError):
         check_user_law(mechanism, 1, 4 * DRAWS)
 
 
+class Half:
+    """A plan whose front adds half of what it should."""
+
+    def __init__(self, plan):
+        self.plan, self.front_shares = plan, plan.front_shares // 2
+
+    def __getattr__(self, name):
+        return getattr(self.plan, name)
+
+
+def half_of(front_report):
+    return lambda self, plan, source: front_report(self, Half(plan), source)
+
+
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_front_with_half_of_the_noise_is_noticed(kind, monkeypatch):
-    from croupier.protocols.sums.carriers import ShuffledMessages
-
-    real = ShuffledMessages.front_report
-    monkeypatch.setattr(
-        ShuffledMessages, "front_report", lambda self, noise, shares, *more: real(self, noise, shares // 2, *more)
-    )
+    for carrier in (ShuffledBits, CountedMessages):
+        monkeypatch.setattr(carrier, "front_report", half_of(carrier.front_report))
     labels = LabelledMessages.front_labels
     monkeypatch.setattr(
         LabelledMessages,
@@ -237,12 +232,18 @@ def pieces_of(carrier, draw, scripts, parties):
     return found
 
 
+def bare(share, front_shares=0):
+    """As much of a plan as pieces need."""
+    return SimpleNamespace(share=share, front_shares=front_shares, noise_from="batch", coordinates=0, value_shape=())
+
+
 def check_front_pieces(modulus, pieces, shares):
     """The front's pieces have exactly the law of parties the first of whom holds all of the noise."""
     carrier = SplitAndMix(modulus, 0, pieces, 1)
     for total in range(-1, modulus):
         scripts = product(range(modulus), repeat=shares * (pieces - 1))
-        found = pieces_of(carrier, lambda s, n=total: carrier.front_report(Fixed(n), shares, s, ()), scripts, shares)
+        plan = bare(Fixed(total), shares)
+        found = pieces_of(carrier, lambda s, plan=plan: carrier.front_report(plan, s), scripts, shares)
         assert distance(found, Mix(modulus, pieces, shares).known([total % modulus, *[0] * (shares - 1)])) < 1e-12
 
 
@@ -253,13 +254,13 @@ def test_pieces_have_exactly_the_law_of_uniform_ones_that_add_up(modulus, pieces
     for value in range(modulus):
         scripts = product(range(modulus), repeat=pieces - 1)
         encoded = np.array(value)
-        found = pieces_of(carrier, lambda s, e=encoded: carrier.report(e, Fixed(1), s, 0), scripts, 1)
+        found = pieces_of(carrier, lambda s, e=encoded: carrier.report(bare(Fixed(1)), e, s), scripts, 1)
         assert distance(found, Mix(modulus, pieces, 1).known([(value + 1) % modulus])) < 1e-12
 
 
-def one_party_only(self, noise, shares, source, shape):
-    residue = noise.times(shares).sample(shape, source) % self.modulus
-    return self._split(residue[None], source, len(shape)).reshape(-1, *shape)
+def one_party_only(self, plan, source):
+    residue = plan.share.times(plan.front_shares).sample((), source) % self.modulus
+    return self._split(residue[None], source, 0).reshape(-1)
 
 
 def test_a_front_whose_pieces_are_those_of_one_party_is_noticed(monkeypatch):
@@ -380,7 +381,7 @@ def check_laplace_front(mechanism, draws=DRAWS):
     """As many pieces as all parties send, and a sum that is the noise of those who are counted on."""
     carrier, source = mechanism.carrier, Seeded(3)
     assert mechanism.front_shares == mechanism.honest >= SplitAndMix.least_users
-    sent = [front_slots(mechanism, source) for _ in range(draws)]
+    sent = [mechanism.front_slots(source) for _ in range(draws)]
     assert {len(one) for one in sent} == {mechanism.honest * carrier.pieces}
     pieces = np.array([[int.from_bytes(slot[1:], "big") for slot in one] for one in sent])
     reach = carrier.modulus // 2
@@ -401,10 +402,10 @@ def test_the_front_of_a_laplace_sum_sends_pieces_of_as_many_parties_with_all_of_
 
 
 def test_a_front_of_a_laplace_sum_with_half_of_the_noise_is_noticed(monkeypatch):
-    def half(self, noise, shares, source, shape):
-        residue = np.zeros((shares, *shape), dtype=np.int64)
-        residue[0] = noise.times(shares // 2).sample(shape, source) % self.modulus
-        return self._split(residue, source, len(shape)).reshape(-1, *shape)
+    def half(self, plan, source):
+        residue = np.zeros(plan.front_shares, dtype=np.int64)
+        residue[0] = plan.share.times(plan.front_shares // 2).sample((), source) % self.modulus
+        return self._split(residue, source, 0).reshape(-1)
 
     monkeypatch.setattr(SplitAndMix, "front_report", half)
     with pytest.raises(AssertionError):
@@ -446,7 +447,7 @@ def noise_of(mechanism, parties):
 def outside(mechanism, parties, low, high):
     """The chance that noise of so many parties takes some values' sum out of [low, high]: exact tails, both added."""
     law, start = noise_of(mechanism, parties)
-    weight = mechanism.carrier.weight(mechanism.share)
+    weight = mechanism.weight
     most = high - weight * mechanism.users * mechanism.precision
     return fsum(law[: max(0, low - start)]) + fsum(law[max(0, most - start + 1) :])
 
@@ -466,7 +467,7 @@ def test_an_honest_batch_is_hardly_ever_taken_for_a_spoilt_one(kind):
 @pytest.mark.parametrize("share", [None, Polya(Fraction(1, 5), 0.8)])
 def test_honest_counts_are_hardly_ever_taken_for_spoilt_ones(side, share):
     mechanism = items(4, share, side, users=10, delta=1e-4)
-    ballot = mechanism.ballot
+    ballot = mechanism.oracle
     low, high = mechanism.possible
     # As messages: noise is at least this, and at most that.
     least, most = (low, high - ballot.users) if side == "over" else (ballot.users - high, -low)

@@ -111,12 +111,12 @@ def test_a_million_buckets_all_err_to_their_side_and_empty_ones_are_exactly_zero
 
 def test_published_noise_is_theorem_39_at_half_the_budget_and_proof_is_corollary_40() -> None:
     mechanism = make("under, published", users=100, size=20, epsilon=0.8, delta=1e-5)
-    noise = mechanism.tally.noise
+    noise = mechanism.oracle.noise
     assert isinstance(noise, Polya)
     assert float(noise.r) == pytest.approx(3 * (1 + math.log(2e5)))
     assert noise.mean == pytest.approx(float(noise.r) / math.expm1(0.2 * 0.4))
-    assert mechanism.tally.side == "under"
-    proof = make("under, proof", users=100, size=20, epsilon=0.8, delta=1e-5, failure=0.1).tally.noise
+    assert mechanism.oracle.side == "under"
+    proof = make("under, proof", users=100, size=20, epsilon=0.8, delta=1e-5, failure=0.1).oracle.noise
     assert proof.r == math.ceil(1000 * (1 + math.log(2e5 * 100 / 0.1)))
     counted = counted_messages(epsilon=0.8, delta=1e-5, constants="proof", failure=0.1).plan(100).noise
     assert counted.r == math.ceil(1000 * (1 + math.log(1e5 / 0.1)))
@@ -132,7 +132,7 @@ def test_published_noise_has_more_than_ten_times_the_variance(epsilon: float) ->
 
 def test_each_side_minimises_what_it_says() -> None:
     over, few, under = (
-        make(name, users=10**4, size=10**4, epsilon=0.25).tally for name in ("over", "over, few messages", "under")
+        make(name, users=10**4, size=10**4, epsilon=0.25).oracle for name in ("over", "over, few messages", "under")
     )
     assert isinstance(over.noise, Poisson)
     assert over.noise.std < few.noise.std, "least variance"
@@ -144,7 +144,7 @@ def test_each_side_minimises_what_it_says() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0])
 @pytest.mark.parametrize("users", [10**3, 10**4, 10**6])
 def test_error_is_flat_in_the_universe_and_within_four_times_the_stable_central_one(epsilon: float, users: int) -> None:
-    under = [make("under", users=users, size=size, epsilon=epsilon).tally for size in (10**2, 10**4, 10**6)]
+    under = [make("under", users=users, size=size, epsilon=epsilon).oracle for size in (10**2, 10**4, 10**6)]
     raw = [t.noise.tail_quantile(0.05 / min(t.users, t.size)) for t in under]
     assert raw[-1] <= 1.35 * raw[0]
     stable = make("central", users=users, size=10**6, epsilon=epsilon).radius(0.05)
@@ -319,8 +319,8 @@ def test_the_guarantee_rests_on_the_honest_users_alone(name: str) -> None:
     assert part.certificate().holds
     assert part.variance >= full.variance
     if name != "coins":
-        guard = part.tally.share.times(1200)
-        assert guard == full.tally.noise
+        guard = part.oracle.share.times(1200)
+        assert guard == full.oracle.noise
 
 
 def test_the_top_is_in_order_and_names_its_bounds() -> None:

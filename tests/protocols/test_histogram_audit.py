@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from croupier.noise import BoundedLaplace, DiscreteLaplace, Noise, seeded
+from croupier.noise import BoundedLaplace, DiscreteLaplace, Noise, Poisson, seeded
 from croupier.protocols import Numbers, audit, histogram, selection
 from croupier.protocols.histograms.central import BoundedStable, NoisyCounts
 from croupier.protocols.histograms.choice import PermuteAndFlip
@@ -59,26 +59,26 @@ def test_it_has_power_where_noise_is_tight(kind: str, options: dict[str, Any], u
     assert found.lower_bound > least * found.exact_epsilon
 
 
-def broken(mechanism: Planned, ballot: Any) -> Planned:
-    """The same claim over another ballot."""
+def broken(mechanism: Planned, oracle: Any) -> Planned:
+    """The same claim over another oracle."""
     mutant = type(mechanism)(**vars(mechanism))
-    object.__setattr__(mutant, "ballot", ballot)
+    object.__setattr__(mutant, "oracle", oracle)
     return mutant
 
 
-def fraction_of_the_noise(ballot: Any) -> Any:
-    """A ballot of the same kind with far too little noise."""
-    if isinstance(ballot, LabelledMessages):
-        return LabelledMessages(3, ballot.users, ballot.users, ballot.share.share(6), ballot.side)
-    if isinstance(ballot, Coins):
-        return Coins(3, ballot.users, ballot.users, 20, 20)
-    if isinstance(ballot, ProjectiveResponse):
-        return ProjectiveResponse(3, ballot.users, ballot.field, (1 + ballot.keep) / 2)
-    if isinstance(ballot, BoundedStable):
-        return BoundedStable(3, ballot.users, BoundedLaplace(Fraction(ballot.noise.scale) / 2, ballot.noise.bound))
-    if isinstance(ballot, NoisyCounts):
-        return NoisyCounts(3, ballot.users, DiscreteLaplace(Fraction(ballot.noise.scale) / 2))
-    return PermuteAndFlip(3, ballot.users, Fraction(ballot.scale) / 2)
+def fraction_of_the_noise(oracle: Any) -> Any:
+    """An oracle of the same kind with far too little noise."""
+    if isinstance(oracle, LabelledMessages):
+        return LabelledMessages(3, oracle.users, oracle.users, oracle.share.share(6), oracle.side)
+    if isinstance(oracle, Coins):
+        return Coins(3, oracle.users, oracle.users, 20, 20)
+    if isinstance(oracle, ProjectiveResponse):
+        return ProjectiveResponse(3, oracle.users, oracle.field, (1 + oracle.keep) / 2)
+    if isinstance(oracle, BoundedStable):
+        return BoundedStable(3, oracle.users, BoundedLaplace(Fraction(oracle.noise.scale) / 2, oracle.noise.bound))
+    if isinstance(oracle, NoisyCounts):
+        return NoisyCounts(3, oracle.users, DiscreteLaplace(Fraction(oracle.noise.scale) / 2))
+    return PermuteAndFlip(3, oracle.users, Fraction(oracle.scale) / 2)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def fraction_of_the_noise(ballot: Any) -> Any:
 )
 def test_too_little_noise_is_caught(kind: str, options: dict[str, Any], users: int, trials: int) -> None:
     mechanism = planned(kind, options, users)
-    mutant = broken(mechanism, fraction_of_the_noise(mechanism.ballot))
+    mutant = broken(mechanism, fraction_of_the_noise(mechanism.oracle))
     assert not mutant.certificate().holds, "the sum says so"
     found = audit(mutant, trials, seeded(3), failure=BOLD)
     assert not found.passed, f"the audit saw only {found.lower_bound}"
@@ -108,7 +108,7 @@ def test_noise_that_all_users_share_is_caught(monkeypatch: pytest.MonkeyPatch) -
         return np.repeat(sample(self, size // 20, source), 20)
 
     monkeypatch.setattr(Noise, "sample", shared)
-    inside = LabelledMessages._noise.__globals__
+    inside = Poisson.spread.__globals__
     monkeypatch.setitem(inside, "residues", lambda bound, shape, source: np.zeros(shape, int))
     assert not audit(mechanism, 4_000, seeded(4), failure=BOLD).passed
 

@@ -13,13 +13,13 @@ from scipy import stats
 
 from croupier.noise import Binomial, BoundedLaplace, DiscreteLaplace, Poisson, Polya, secure, seeded
 from croupier.noise.base import to_arb
+from croupier.noise.chances import chance
 from croupier.noise.precision import precise
 from croupier.noise.source import SeededSource
 from croupier.protocols.histograms.central import BoundedStable, ThresholdStable
 from croupier.protocols.histograms.coins import Coins, shortfall
 from croupier.protocols.histograms.labelled import LabelledMessages
 from croupier.protocols.histograms.local import FIELDS, ProjectiveResponse, best_response
-from croupier.protocols.histograms.oracles import chance
 from croupier.protocols.histograms.projective import Space
 
 
@@ -41,7 +41,7 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> float:
 @pytest.mark.parametrize("name", ["over", "under", "over, few messages", "over, published", "coins"])
 def test_the_loss_of_a_move_is_the_direct_sum_over_two_buckets(name: str, epsilon: float) -> None:
     epsilon = min(epsilon, 0.99)
-    tally = make(name, users=1000, size=5, epsilon=epsilon, delta=1e-3).tally
+    tally = make(name, users=1000, size=5, epsilon=epsilon, delta=1e-3).oracle
     noise = tally.noise
     x = np.arange(int(noise.mean + 40 * noise.std) + 5)
     if isinstance(noise, Poisson):
@@ -60,7 +60,7 @@ def test_the_loss_of_a_move_is_the_direct_sum_over_two_buckets(name: str, epsilo
 
 
 def test_half_the_noise_is_not_private_by_the_same_sum() -> None:
-    tally = make("over", users=1000, size=5, epsilon=1.0, delta=1e-3).tally
+    tally = make("over", users=1000, size=5, epsilon=1.0, delta=1e-3).oracle
     broken = LabelledMessages(5, 1000, 1000, tally.share.share(2))
     assert broken.loss.delta(1.0) > 10 * tally.loss.delta(1.0)
 
@@ -146,7 +146,7 @@ def test_one_transform_counts_the_points_on_every_hyperplane(field: int, size: i
 
 @pytest.mark.parametrize(("epsilon", "size"), [(0.3, 5), (1.0, 3), (1.0, 30), (2.0, 50), (4.0, 9)])
 def test_a_local_response_has_its_law_and_its_likelihoods_differ_by_at_most_epsilon(epsilon: float, size: int) -> None:
-    tally = make("local", users=100, size=size, epsilon=epsilon).tally
+    tally = make("local", users=100, size=size, epsilon=epsilon).oracle
     on = inner(tally.space, size)
     inside, outside = tally._likelihoods
     with precise(200):
@@ -275,7 +275,7 @@ def test_bounded_noise_has_its_law(noise: BoundedLaplace) -> None:
 
 
 def test_the_binomial_of_the_coins_is_the_noise_of_the_law() -> None:
-    tally = make("coins", users=1000, size=3).tally
+    tally = make("coins", users=1000, size=3).oracle
     assert tally.noise == Binomial(tally.coins, Fraction(3, 4))
     view = tally.law(np.array([1000, 0, 0]), seeded(1))
     assert np.all(view >= [1000, 0, 0])

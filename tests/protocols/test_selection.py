@@ -78,8 +78,8 @@ def test_the_error_does_not_depend_on_the_universe_but_where_it_must() -> None:
 
     assert growth("central") == 0
     coins = make("shuffle, coins", users=10**6, size=2**20)
-    assert coins.error(0.05) <= coins.ballot.coins - coins.ballot.noise.quantile(0.05)  # type: ignore[attr-defined]
-    bound = make("shuffle, under", users=10**6, size=100).ballot.noise.tail_quantile(0.05)  # type: ignore[attr-defined]
+    assert coins.error(0.05) <= coins.oracle.coins - coins.oracle.noise.quantile(0.05)  # type: ignore[attr-defined]
+    bound = make("shuffle, under", users=10**6, size=100).oracle.noise.tail_quantile(0.05)  # type: ignore[attr-defined]
     assert make("shuffle, under", users=10**6, size=2**20).error(0.05) <= bound, "[GKM21] Lemma 36"
     assert growth("central, pure") == pytest.approx(2 / 0.9 * math.log(2**20 / 100), abs=3)
 
@@ -89,7 +89,7 @@ def test_the_users_needed_are_the_least_that_do(name: str) -> None:
     recipe = selection(epsilon=0.9, size=50, **EVERY[name])  # type: ignore[arg-type]
     needed = recipe.users_needed(0.5, failure=0.05)
     assert recipe.plan(needed).error(0.05) < 0.5 * needed
-    if name != "shuffle, coins" or needed > recipe.plan(needed).ballot.coins:  # type: ignore[attr-defined]
+    if name != "shuffle, coins" or needed > recipe.plan(needed).oracle.coins:  # type: ignore[attr-defined]
         assert recipe.plan(needed - 1).error(0.05) >= 0.5 * (needed - 1)
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from cases import SENDABLE, make
 
-from croupier.checks import InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import secure
 from croupier.protocols import Mechanism, Release, TamperedMessage
-from croupier.protocols.sums.wire import message_bytes, pack, unpack
 
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text(encoding="utf-8"))
 
@@ -20,7 +19,7 @@ def test_vectors_hold(vector: dict[str, object]) -> None:
     mechanism = Mechanism.from_json(str(vector["mechanism"]))
     assert mechanism.to_json() == vector["mechanism"]
     reports = np.asarray(vector["reports"])
-    messages = [pack(mechanism, report) for report in reports]
+    messages = [mechanism.pack(report) for report in reports]
     assert [[m.hex() for m in ms] for ms in messages] == vector["messages"]
     view = mechanism.collect(reports)
     assert view.tolist() == vector["view"]
@@ -37,13 +36,13 @@ def test_messages_of_a_batch_make_the_view_in_any_order(name: str, constants: st
     reports = mechanism.randomize(values, secure())
     view = mechanism.collect(reports)
     if mechanism.carrier.kind == "secure-aggregation":
-        assert np.array_equal(unpack(mechanism, pack(mechanism, view)), view)
+        assert np.array_equal(mechanism.unpack(mechanism.pack(view)), view)
         return
-    messages = [message for report in reports for message in pack(mechanism, report)]
-    assert {len(message) for message in messages} == {message_bytes(mechanism)}
+    messages = [message for report in reports for message in mechanism.pack(report)]
+    assert {len(message) for message in messages} == {mechanism.message_bytes}
     if mechanism.carrier.kind != "plain":
         np.random.default_rng(1).shuffle(messages)
-    read = unpack(mechanism, messages)
+    read = mechanism.unpack(messages)
     assert np.array_equal(mechanism.analyze(read).decoded, mechanism.analyze(view).decoded)
 
 
@@ -52,13 +51,13 @@ def test_messages_of_a_batch_make_the_view_in_any_order(name: str, constants: st
 def test_malformed_messages_are_refused(name: str, constants: str, bad: bytes) -> None:
     mechanism = make(name, constants).plan(40)
     with pytest.raises(TamperedMessage):
-        unpack(mechanism, [bad])
+        mechanism.unpack([bad])
 
 
 def test_a_billion_messages_are_refused() -> None:
     mechanism = make("shuffled-levels", "published").plan(40)
     with pytest.raises(InvalidParameter, match="simulation only"):
-        pack(mechanism, [mechanism.share.trials, mechanism.precision])  # type: ignore[attr-defined]
+        mechanism.pack([mechanism.share.trials, mechanism.precision])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -89,13 +88,12 @@ LAPLACE, MIXED, BITS = (make(n, "tight").plan(40).to_json() for n in ("laplace",
     [
         (MIXED, f'"pieces":{json.loads(MIXED)["carrier"]["pieces"]}', '"pieces":2', "pieces"),
         (LAPLACE, '"secure-aggregation"', '"plain"', "noise_from"),
-        (LAPLACE, '"noise_from":"batch"', '"noise_from":"analyzer"', "noise_from"),
         (LAPLACE, '"noise_from":"batch"', '"noise_from":"user"', "noise_from"),
         (LAPLACE, f'"modulus":{json.loads(LAPLACE)["carrier"]["modulus"]}', '"modulus":50', "modulus|slack"),
         (LAPLACE, '"delta":0.0', '"delta":0.9', "delta"),
         (LAPLACE, '"binary":false', '"binary":"no"', "binary"),
         (LAPLACE, '"1/40"', '"1e3000000"', "noise"),
-        (BITS, '"value_messages":1', '"value_messages":0', "value_messages"),
+        (BITS, '"value_messages":1', '"value_messages":0', "share"),
         (BITS, '"protocol":"shuffled-bits"', '"protocol":["x"]', "protocol"),
     ],
 )
@@ -103,6 +101,13 @@ def test_a_mechanism_that_would_not_hide_its_users_is_refused(text: str, old: st
     assert old in text
     with pytest.raises(InvalidParameter, match=f"^({parameter}) = "):
         Mechanism.from_json(text.replace(old, new))
+
+
+@pytest.mark.parametrize("text", [LAPLACE, MIXED, BITS])
+def test_no_device_sends_a_value_to_which_the_analyzer_is_to_add_the_noise(text: str) -> None:
+    changed = text.replace('"noise_from":"batch"', '"noise_from":"analyzer"')
+    with pytest.raises(CroupierError):
+        Mechanism.from_json(changed).slots(1.0, secure())
 
 
 def test_a_claim_that_the_noise_does_not_give_fails_its_certificate() -> None:

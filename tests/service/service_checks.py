@@ -10,7 +10,7 @@ from service_world import SUITE
 
 from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement
-from croupier.messages.wire import message_info, shape
+from croupier.messages.wire import message_info
 from croupier.service.decryption import open_all
 from croupier.service.verifying import verify
 
@@ -80,7 +80,7 @@ class Checked(Model):
         assert not Counter(came) - found
         assert set(found.values()) == {1}
         own = list(found - Counter(came))
-        assert len(own) == shape(self.mechanisms[name, number]).front
+        assert len(own) == self.mechanisms[name, number].shape.front
         return own
 
     def check_standings(self, name):

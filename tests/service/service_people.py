@@ -20,9 +20,10 @@ from croupier.client.device import Device, Pause, Refused, Request, Response, St
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import Unopenable, unseal
 from croupier.messages.signing import from_text
-from croupier.messages.wire import REAL, Envelope, Report, message_info, report_info
+from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise import SparseBits
 from croupier.protocols import HistogramMechanism
+from croupier.protocols.padding import REAL
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.service.keys import Keys
 

@@ -14,11 +14,10 @@ from test_apps import Both, check_problem
 from croupier.client import AsyncClient, BeyondLimits
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
-from croupier.messages.wire import REAL, Envelope, shape, slots
+from croupier.messages.wire import Envelope
 from croupier.noise import seeded
 from croupier.protocols import counted_messages, shuffled_laplace
-from croupier.protocols.sums.wire import pack
-from croupier.service.decoding import decode
+from croupier.protocols.padding import REAL
 
 HERE = Path(__file__).parent
 
@@ -214,16 +213,16 @@ def test_an_attack_is_refused_by_name_and_changes_nobody_elses_outcome(attack, t
 
 def test_users_who_add_no_noise_bias_a_sum_as_stated_and_the_others_noise_still_hides_everyone():
     mechanism = counted_messages(epsilon=1.0, honest_fraction=0.5).plan(users=60)
-    silent, form = mechanism.users - mechanism.honest, shape(mechanism)
+    silent, form = mechanism.users - mechanism.honest, mechanism.shape
 
     def bare(value):
-        messages = [REAL + message for message in pack(mechanism, (0, value))]
+        messages = [REAL + message for message in mechanism.pack((0, value))]
         return [*messages, *[bytes(form.length)] * (form.slots - len(messages))]
 
     def error(seed):
         source = seeded(seed)
-        honest = [slot for user in range(mechanism.honest) for slot in slots(mechanism, user % 2, source)]
-        found = decode(mechanism, honest + [slot for user in range(silent) for slot in bare(user % 2)])
+        honest = [slot for user in range(mechanism.honest) for slot in mechanism.slots(user % 2, source)]
+        found = mechanism.read(honest + [slot for user in range(silent) for slot in bare(user % 2)])
         assert found.damaged == 0
         return mechanism.estimate(found.decoded) - (mechanism.honest + silent) // 2
 

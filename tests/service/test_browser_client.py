@@ -25,7 +25,7 @@ from croupier.messages.configuration import Admission
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES, unseal
 from croupier.messages.signing import Statement, to_text
-from croupier.messages.wire import Envelope, Report, message_info, report_info, shape
+from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise.serial import noise_from_dict
 from croupier.protocols import HistogramMechanism, shuffled_laplace
 from croupier.service import keys
@@ -218,7 +218,7 @@ def test_three_batches_together_cost_what_adding_over_all_outcomes_says(ask):
     p, q = (np.einsum("i,j,k", one, one, one) for one in pairs)
     exact = max(np.maximum(a - np.exp(3.0) * b, 0.0).sum() for a, b in ((p, q), (q, p)))
     found = ask("delta", {"mechanisms": [counted.to_json()] * 3, "epsilon": 3.0})
-    ideal = found - (1.0 + np.exp(3.0)) * 3 * shape(counted).distance
+    ideal = found - (1.0 + np.exp(3.0)) * 3 * counted.shape.distance
     assert exact * (1.0 - 1e-9) <= ideal <= exact * (1.0 + 1e-4)
 
 
@@ -508,7 +508,7 @@ def _check_sum(mechanism, decoded, values, arm, found):
         # Its one batch has all reports that were accepted.
         truth = np.array([found.get(f"accepted {item}", 0) for item in mechanism.universe.names])
         assert truth.sum() == mechanism.users
-        estimate = mechanism.tally.estimate(np.array(decoded))
+        estimate = mechanism.oracle.estimate(np.array(decoded))
     else:
         truth, estimate = mechanism.users * values[0], mechanism.estimate(decoded)
     assert (abs(estimate - truth) <= mechanism.radius(1e-9)).all()

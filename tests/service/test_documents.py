@@ -20,8 +20,8 @@ from two_hosts import issuer
 from croupier import protocols
 from croupier.cli import main, parser
 from croupier.cli.serve import _options
-from croupier.client import AsyncClient, Limits, Refused, residual
-from croupier.messages.wire import shape, upload_bytes
+from croupier.client import AsyncClient, Limits, Refused
+from croupier.messages.wire import upload_bytes
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.experiment import plan, read_plan
 from croupier.service.front_app import FrontApp
@@ -80,7 +80,7 @@ def test_the_residual_epsilons_of_the_promises_are_those_of_the_code():
     assert set(table) == set(ROWS)
     for name, cells in table.items():
         for users, cell in zip(SIZES, cells, strict=True):
-            found = residual(ROWS[name](users, 1.0))
+            found = ROWS[name](users, 1.0).residual
             epsilon = "∞" if found.hides_nothing else f"{found.epsilon:.2f}"
             assert cell == f"{epsilon} ({found.advantage:.3f})", (name, users)
 
@@ -111,7 +111,7 @@ def test_the_arithmetic_of_operations_gives_what_is_printed_there():
     with contextlib.redirect_stdout(printed):
         exec(compile(program, "operations.md", "exec"), names)
     assert blocks(text, "text") == [printed.getvalue()]
-    form = shape(ROWS["`shuffled-laplace`, binary"](1_000, 0.9))
+    form = ROWS["`shuffled-laplace`, binary"](1_000, 0.9).shape
     assert (names["messages"], names["sealed"]) == (form.slots, form.length + 48)
     assert names["upload"] == upload_bytes([(form.slots, form.length + 48)], 48)
 

@@ -260,7 +260,7 @@ def test_a_histogram_counts_in_rounds():
     running = program(
         {"kind": "histogram", "users": 50, "rounds": 2, "universe": universe, "epsilon": 1.0, "delta": 1e-6}
     )
-    mean = running.mechanism.tally.noise.mean
+    mean = running.mechanism.oracle.noise.mean
     running.released(0, [40, 30])
     with pytest.raises(InvalidParameter):
         running.released(0, [40, 30])

@@ -18,13 +18,13 @@ from croupier.messages.configuration import Admission, BrokenPromise, Configurat
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text
-from croupier.messages.wire import REAL, front_slots, message_info, shape, slots
+from croupier.messages.wire import message_info
 from croupier.noise import Noise, SparseBits, secure, seeded
 from croupier.noise.likelihoods import directed_pair
 from croupier.protocols import protocol
-from croupier.protocols.sums.wire import RESIDUE
+from croupier.protocols.padding import REAL
+from croupier.protocols.sums.carriers.modular import RESIDUE
 from croupier.service import keys as key_files
-from croupier.service.decoding import decode
 from croupier.service.decryption import open_all
 from croupier.service.experiment import Site, plan
 from croupier.service.front import Rules
@@ -84,7 +84,7 @@ def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_p
     number, batch = next((b.number, b) for b in offers[0].batches if b.mechanism.users == 96)
     assert {o.configuration for o in offers if batch in o.batches} == configurations
     payload = b"".join(seen[number])
-    length = shape(batch.mechanism).length + SUITES[SUITE].overhead
+    length = batch.mechanism.shape.length + SUITES[SUITE].overhead
     cut = [payload[i : i + length] for i in range(0, len(payload), length)]
     keys = key_files.load(tmp_path / "analyzer").sealing
     assert len(keys) == 2
@@ -172,9 +172,9 @@ def accuracy(mechanism, trials):
     for trial in range(trials):
         value, source = trial % 2, seeded(trial)
         batch = [slot for _ in range(mechanism.users - 1) for slot in noiseless(mechanism)]
-        batch += slots(mechanism, float(value), source)
-        batch += front_slots(mechanism, source)
-        decoded = decode(mechanism, batch).decoded
+        batch += mechanism.slots(float(value), source)
+        batch += mechanism.front_slots(source)
+        decoded = mechanism.read(batch).decoded
         hits += (decoded >= 1) == bool(value)
     return hits
 

@@ -19,7 +19,7 @@ import view_laws as laws
 from service_world import GENEROUS, SIGN, SUITE, URLS, World, keys_of, signed, witness
 
 import croupier.messages.configuration as configuration_module
-import croupier.messages.wire as wire
+import croupier.protocols.padding as padding
 from croupier.client.account import Account
 from croupier.client.device import Device, Request, Response
 from croupier.messages import signing
@@ -27,13 +27,12 @@ from croupier.messages.configuration import ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement
-from croupier.messages.wire import Envelope, Report, capped_loss, message_info, report_info, shape
+from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise import Polya, secure
 from croupier.privacy import Guarantee
 from croupier.protocols import histogram, protocol
 from croupier.service import keys as key_files
 from croupier.service import shuffling
-from croupier.service.decoding import decode
 from croupier.service.decryption import open_all
 from croupier.service.experiment import Site, plan
 from croupier.service.experiment_log import Live
@@ -56,7 +55,7 @@ def items(size, users=3, share=None, **options):
     names = [str(item) for item in range(size)]
     target = {"epsilon": 1.0, "delta": 1e-2, "front_noise": True, "honest_fraction": 0.7} | options
     found = histogram(universe=names, **target).plan(users)
-    return found if share is None else replace(found, ballot=replace(found.ballot, share=share))
+    return found if share is None else replace(found, oracle=replace(found.oracle, share=share))
 
 
 MECHANISMS = {
@@ -80,7 +79,7 @@ def check_view(mechanism, view):
     """δ of the exact law at several ε, in all directions, against what the code says of the mechanism as it is sent."""
     claim, views = mechanism.guarantee, [view(mechanism, value) for value in laws.levels(mechanism)]
     assert all(abs(law.sum() - 1.0) < 1e-9 for law in views)
-    loss = capped_loss(mechanism)
+    loss = mechanism.sent_loss
     for epsilon in (0.0, claim.epsilon / 2, claim.epsilon, 1.5 * claim.epsilon):
         assert laws.delta(views, epsilon) <= loss.delta(epsilon) * HAIR + 1e-12
     return laws.delta(views, claim.epsilon)
@@ -92,7 +91,7 @@ def test_the_whole_view_of_a_batch_is_within_the_claim(kind, attack):
     mechanism = MECHANISMS[kind]()
     found = check_view(mechanism, ATTACKS[attack])
     if kind != "items-polya":
-        assert found <= mechanism.guarantee.delta * (1.0 + wire.CAP_SHARE) * HAIR
+        assert found <= mechanism.guarantee.delta * (1.0 + padding.CAP_SHARE) * HAIR
 
 
 @pytest.mark.parametrize("kind", ["bits", "levels", "counted", "items"])
@@ -118,12 +117,12 @@ def test_one_front_share_less_is_noticed():
     """The laws are sharp enough: with half of the front's noise, and the user's own left out, claims are exceeded."""
     for kind in ("bits", "levels", "counted", "items"):
         mechanism = MECHANISMS[kind]()
-        most = shape(mechanism).front
+        most = mechanism.shape.front
         views = [
             laws.moved(laws.noise_law(mechanism, mechanism.honest // 2, most), laws.own_messages(mechanism, value))
             for value in laws.levels(mechanism)
         ]
-        assert laws.delta(views, mechanism.guarantee.epsilon) > 1.5 * capped_loss(mechanism).delta(
+        assert laws.delta(views, mechanism.guarantee.epsilon) > 1.5 * mechanism.sent_loss.delta(
             mechanism.guarantee.epsilon
         )
 
@@ -134,18 +133,14 @@ def test_one_front_share_less_is_noticed():
 @pytest.fixture
 def deep_limits(monkeypatch):
     """Limits that cut deep into the noise: they cost as much as the δ that a mechanism names."""
-    monkeypatch.setattr(wire, "CAP_SHARE", 1.0)
-    shape.cache_clear()
-    yield
-    monkeypatch.undo()
-    shape.cache_clear()
+    monkeypatch.setattr(padding, "CAP_SHARE", 1.0)
 
 
 def check_limits(mechanism):
     """Both limits are charged: the distance of each party's law from that without a limit, and so every view."""
-    form, users = shape(mechanism), mechanism.users
-    share = mechanism.ballot.share if hasattr(mechanism, "ballot") else mechanism.share
-    size = mechanism.size if hasattr(mechanism, "ballot") else 1
+    form, users = mechanism.shape, mechanism.users
+    share = mechanism.oracle.share if hasattr(mechanism, "oracle") else mechanism.share
+    size = mechanism.size if hasattr(mechanism, "oracle") else 1
     far = 4000
 
     def beyond(parties, most):
@@ -165,18 +160,17 @@ def limited(kind):
 @pytest.mark.parametrize("kind", ["counted", "counted-under", "items", "items-under", "items-polya"])
 def test_limits_on_the_noise_are_charged_however_deep_they_cut(kind, deep_limits):
     mechanism = limited(kind)
-    assert shape(mechanism).distance > 0.1
+    assert mechanism.shape.distance > 0.1
     check_limits(mechanism)
 
 
 def test_a_limit_of_the_front_that_is_not_charged_is_noticed(monkeypatch, deep_limits):
-    real = wire._capped_shape
+    def uncharged(noise, own, length, *, users, **more):
+        form = padding.capped(noise, own, length, users=users, **more)
+        return replace(form, distance=users * float(noise.tail(form.cap)) * (1.0 + 1e-9))
 
-    def uncharged(mechanism, noise, own, length, front_shares):
-        form = real(mechanism, noise, own, length, front_shares)
-        return replace(form, distance=mechanism.users * float(noise.tail(form.cap)) * (1.0 + 1e-9))
-
-    monkeypatch.setattr(wire, "_capped_shape", uncharged)
+    for room in ("sums.carriers.messages", "histograms.labelled"):
+        monkeypatch.setattr(f"croupier.protocols.{room}.capped", uncharged)
     for kind in ("counted", "items"):
         with pytest.raises(AssertionError):
             check_limits(limited(kind))
@@ -191,7 +185,7 @@ def test_turns_of_one_device_in_one_batch_cost_what_its_ledger_takes(kind, turns
     """k turns against the front's noise alone: (kε, δ(1 + e^ε + … + e^((k-1)ε)))."""
     mechanism = MECHANISMS[kind]()
     epsilon = mechanism.guarantee.epsilon
-    step = capped_loss(mechanism).delta(epsilon)
+    step = mechanism.sent_loss.delta(epsilon)
     values = list(laws.levels(mechanism))
     views = [laws.turns_in_a_row(mechanism, [value] * turns) for value in values]
     views.append(laws.turns_in_a_row(mechanism, [values[0], *[values[1]] * (turns - 1)]))
@@ -241,7 +235,7 @@ def test_a_turn_of_a_counter_is_within_the_claim_over_both_levels(kind, attack):
     for epsilon in (options["epsilon"] / 2, options["epsilon"]):
         found = turn_delta(mechanisms, epsilon, ATTACKS[attack])
         assert found <= offer.delta(epsilon) * HAIR
-    assert found <= options["delta"] * (1.0 + wire.CAP_SHARE) * HAIR
+    assert found <= options["delta"] * (1.0 + padding.CAP_SHARE) * HAIR
     # The levels together tell more than either of them: composing is not for nothing.
     assert found > max(turn_delta([one], epsilon, ATTACKS[attack]) for one in mechanisms)
 
@@ -303,7 +297,7 @@ def test_a_turn_of_a_bandit_is_within_the_claim(protocol_name):
         ((_, mechanism),) = turn.batches
         found = turn_delta([mechanism], 2.0)
         assert found <= offer_of([mechanism]).delta(2.0) * HAIR
-        assert found <= 1e-3 * (1.0 + wire.CAP_SHARE) * HAIR
+        assert found <= 1e-3 * (1.0 + padding.CAP_SHARE) * HAIR
 
 
 def test_rounds_of_a_histogram_add_up():
@@ -312,7 +306,7 @@ def test_rounds_of_a_histogram_add_up():
     target = {"epsilon": 1.0, "delta": 5e-2, "front_noise": True, "honest_fraction": 0.7}
     running = program({"kind": "histogram", "universe": universe, "users": 3, "rounds": 2, **target})
     ((_, mechanism),) = running.wanted[0].batches
-    step = capped_loss(mechanism).delta(1.0)
+    step = mechanism.sent_loss.delta(1.0)
     assert turn_delta([mechanism], 1.0) <= step * HAIR
     views = laws.alike([laws.among_fakes(mechanism, value) for value in range(2)])
     # Views that hardly ever come up are pooled, and charged, since that hides.
@@ -490,7 +484,7 @@ def check_release(service, number):
     key = service.private[batch.pin]
     info = message_info(service.plan.name, batch.pin, batch.hash)
     opened = open_all([(key.suite, key.private, info, message) for message in messages])
-    assert decode(batch.mechanism, opened).damaged == 0
+    assert batch.mechanism.read(opened).damaged == 0
 
 
 def test_a_batch_that_was_released_or_refused_is_not_begun_again(store):
@@ -668,7 +662,7 @@ def test_copies_of_a_ciphertext_tell_that_somebody_copied_and_nothing_else(store
     info = message_info("colours", batch.pin, batch.hash)
     opened = open_all([(key.suite, key.private, info, message) for message in messages])
     assert sum(one is None for one in opened) == 2
-    assert decode(batch.mechanism, opened).damaged == 2
+    assert batch.mechanism.read(opened).damaged == 2
 
 
 def test_a_message_of_one_batch_opens_in_no_other(store):

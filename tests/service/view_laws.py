@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.signal import convolve
 from scipy.special import gammaln
 
-from croupier.messages.wire import Reporting, shape
 from croupier.noise import Binomial, Noise, Poisson, Polya, PolyaDifference, SparseBits
 from croupier.protocols import HistogramMechanism, Mechanism
 
@@ -112,11 +111,11 @@ def delta(laws: Iterable[Law], epsilon: float, cut: float = 0.0) -> float:
 # What the parties of one batch send
 
 
-def own_messages(mechanism: Reporting, value: int) -> tuple[int, ...]:
+def own_messages(mechanism: Mechanism, value: int) -> tuple[int, ...]:
     """What a value is sent as: messages of each kind. Values are levels 0, ..., g of a sum, or items."""
     if isinstance(mechanism, HistogramMechanism):
         held = tuple(int(item == value) for item in range(mechanism.size))
-        return held if mechanism.ballot.side == "over" else tuple(1 - one for one in held)
+        return held if mechanism.oracle.side == "over" else tuple(1 - one for one in held)
     level = mechanism.precision - value if mechanism.side == "under" else value
     return (mechanism.precision - level, level) if zeros_tell(mechanism) else (level,)
 
@@ -126,16 +125,16 @@ def zeros_tell(mechanism: Mechanism) -> bool:
     return isinstance(mechanism.share, SparseBits) and mechanism.share.rate != 1
 
 
-def levels(mechanism: Reporting) -> range:
+def levels(mechanism: Mechanism) -> range:
     """The values that a user may have."""
     return range(mechanism.size if isinstance(mechanism, HistogramMechanism) else mechanism.precision + 1)
 
 
-def noise_law(mechanism: Reporting, parties: int, most: int | None) -> Law:
+def noise_law(mechanism: Mechanism, parties: int, most: int | None) -> Law:
     """The noise messages of parties who draw them at once, no more than `most` where that is a limit."""
     if isinstance(mechanism, HistogramMechanism):
         assert most is not None
-        one = counts(mechanism.ballot.share, parties, most)
+        one = counts(mechanism.oracle.share, parties, most)
         return limited(independent([one] * mechanism.size), most)
     share = mechanism.share
     if isinstance(share, SparseBits | Binomial):
@@ -144,40 +143,40 @@ def noise_law(mechanism: Reporting, parties: int, most: int | None) -> Law:
     return limited(counts(share, parties, most), most)
 
 
-def user_law(mechanism: Reporting, value: int) -> Law:
+def user_law(mechanism: Mechanism, value: int) -> Law:
     """What one honest user sends."""
-    return moved(noise_law(mechanism, 1, shape(mechanism).cap), own_messages(mechanism, value))
+    return moved(noise_law(mechanism, 1, mechanism.shape.cap), own_messages(mechanism, value))
 
 
-def front_law(mechanism: Reporting) -> Law:
+def front_law(mechanism: Mechanism) -> Law:
     """What the front adds: the noise of as many parties as are counted on."""
-    return noise_law(mechanism, _counted_on(mechanism), shape(mechanism).front)
+    return noise_law(mechanism, _counted_on(mechanism), mechanism.shape.front)
 
 
-def among_fakes(mechanism: Reporting, value: int) -> Law:
+def among_fakes(mechanism: Mechanism, value: int) -> Law:
     """The view of a batch whose other users are the adversary's: the user, and the front's noise."""
     return together([front_law(mechanism), user_law(mechanism, value)])
 
 
-def without_front(mechanism: Reporting, value: int) -> Law:
+def without_front(mechanism: Mechanism, value: int) -> Law:
     """The view when the front's noise is known, and only the users who are counted on are honest."""
     others = [user_law(mechanism, 0)] * (_counted_on(mechanism) - 1)
     return together([user_law(mechanism, value), *others])
 
 
-def all_honest(mechanism: Reporting, value: int) -> Law:
+def all_honest(mechanism: Mechanism, value: int) -> Law:
     """The view when everybody is."""
     others = [user_law(mechanism, 0)] * (mechanism.users - 1)
     return together([front_law(mechanism), user_law(mechanism, value), *others])
 
 
-def turns_in_a_row(mechanism: Reporting, values: Sequence[int]) -> Law:
+def turns_in_a_row(mechanism: Mechanism, values: Sequence[int]) -> Law:
     """The view of a batch in which one device took several turns, and all others are the adversary's."""
     return together([front_law(mechanism), *(user_law(mechanism, value) for value in values)])
 
 
-def _counted_on(mechanism: Reporting) -> int:
-    return mechanism.ballot.counted_on if isinstance(mechanism, HistogramMechanism) else mechanism.honest
+def _counted_on(mechanism: Mechanism) -> int:
+    return mechanism.oracle.counted_on if isinstance(mechanism, HistogramMechanism) else mechanism.honest
 
 
 # Sums modulo m, and the pieces that they are split into

@@ -10,7 +10,7 @@ import pytest
 from croupier.checks import InvalidParameter
 from croupier.continual import CounterPlan, Tree, Weights, counter
 from croupier.noise import Noise, seeded
-from croupier.protocols import Mechanism, laplace
+from croupier.protocols import SumMechanism, laplace
 from croupier.simulation.counting import CountingError, DoublingSum, TreeSum, mean_squares
 from croupier.simulation.streams import bernoulli_stream, hard_stream
 
@@ -51,7 +51,7 @@ def scripted(plan: CounterPlan, size: int, shift: float = 0.0) -> CounterPlan:
     """The same counter with every level's noise replaced by a script of its own, so many deviations off."""
     mechanisms = []
     for level, original in enumerate(plan.mechanisms):
-        mechanism = Mechanism.from_json(original.to_json())
+        mechanism = SumMechanism.from_json(original.to_json())
         mechanism.__dict__["noise"] = Script(original.noise, size, level, shift)
         mechanisms.append(mechanism)
     return CounterPlan(plan.tree, tuple(mechanisms), plan.weights, plan.epsilon, plan.delta, plan.centred)

@@ -58,4 +58,4 @@ def build(request: Request) -> Policy:
     return Thompson(request.arms, request.horizon, ladder, **request.common())
 
 
-ENTRY = Entry("thompson", "Thompson sampling", "secure aggregation", "laplace", "mine", build, tight_only=True)
+ENTRY = Entry("thompson", "Thompson sampling", "devices", "laplace", "mine", build, tight_only=True)

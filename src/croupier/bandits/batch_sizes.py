@@ -9,7 +9,7 @@ import numpy as np
 
 from croupier.bandits.chernoff import TILTS, Tails, tails
 from croupier.checks import InvalidParameter, integer
-from croupier.protocols import Mechanism, Protocol
+from croupier.protocols import Protocol, SumMechanism
 
 SMALLEST = 32
 """No batch of a tight policy is smaller: privacy in a crowd of a few is not worth having."""
@@ -47,7 +47,7 @@ class Ladder:
         known, places = np.unique(steps, return_inverse=True)
         return np.array([self.size(int(step)) for step in known], dtype=np.int64)[places]
 
-    def mechanism(self, size: int) -> Mechanism | None:
+    def mechanism(self, size: int) -> SumMechanism | None:
         """How a batch of this size is made private; None without privacy."""
         return None if self.protocol is None else self.protocol.plan(size)
 

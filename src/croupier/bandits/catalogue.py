@@ -106,10 +106,11 @@ def policy(
     if kind is not None:
         if epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {name} is private")
-        carried = protocol(kind, epsilon=epsilon, delta=delta, binary=binary, constants=constants, **options)
+        options |= {"binary": True} if binary else {}
+        carried = protocol(kind, epsilon=epsilon, delta=delta, constants=constants, **options)
         if carried.published and horizon is not None:
             # The papers let the modular sum wrap around with their own p.
-            carried = replace(carried, wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
+            carried = carried.having(wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
     request = Request(entry, arms, horizon, epsilon, carried, constants, runs, smallest, growth, failure, exploration)
     return entry.build(request)
 
@@ -216,15 +217,13 @@ def _kl_ucb(request: Request) -> Policy:
 _OWN: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("dp-klucb", "DP-KLUCB, distributed", "secure aggregation", "laplace", "[AWHOIB25]", _index(KLUCB), True),
-        Entry("dp-imed", "DP-IMED, distributed", "secure aggregation", "laplace", "[AWHOIB25]", _index(IMED), True),
+        Entry("dp-klucb", "DP-KLUCB, distributed", "devices", "laplace", "[AWHOIB25]", _index(KLUCB), True),
+        Entry("dp-imed", "DP-IMED, distributed", "devices", "laplace", "[AWHOIB25]", _index(IMED), True),
         Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 1", _sdp_ae),
         Entry("vb-sdp-ae", "VB-SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 2", _vb_sdp_ae),
-        Entry("dist-dp-se", "Dist-DP-SE", "secure aggregation", "laplace", "[CZ23] Thm 1", _batched(_laplace)),
-        Entry("dist-rdp-se", "Dist-RDP-SE", "secure aggregation", "skellam", "[CZ23] Thm 2", _batched(_skellam)),
-        Entry(
-            "dist-zcdp-se", "Dist-CDP-SE", "secure aggregation", "discrete-gaussian", "[CZ23] Thm 4", _batched(_gauss)
-        ),
+        Entry("dist-dp-se", "Dist-DP-SE", "devices", "laplace", "[CZ23] Thm 1", _batched(_laplace)),
+        Entry("dist-rdp-se", "Dist-RDP-SE", "devices", "skellam", "[CZ23] Thm 2", _batched(_skellam)),
+        Entry("dist-zcdp-se", "Dist-CDP-SE", "devices", "discrete-gaussian", "[CZ23] Thm 4", _batched(_gauss)),
         Entry(
             "shuffle-dp-se",
             "Dist-DP-SE, shuffled",
@@ -233,10 +232,10 @@ _OWN: dict[str, Entry] = {
             "[CZ23] Thm 3",
             _batched(_half),
         ),
-        Entry("central-dp-se", "CDP-SE", "the analyzer", "central-laplace", "[CZ23] Thm 5", _batched(_laplace)),
+        Entry("central-dp-se", "CDP-SE", "analyzer", "central-laplace", "[CZ23] Thm 5", _batched(_laplace)),
         Entry("local-dp-se", "LDP-SE", "nobody", "local-laplace", "[CZ23] Thm 6", _batched(_local)),
-        Entry("elimination", "successive elimination", "no privacy", None, "yardstick", _plain_elimination),
-        Entry("kl-ucb", "KL-UCB", "no privacy", None, "yardstick", _kl_ucb),
+        Entry("elimination", "successive elimination", "none", None, "yardstick", _plain_elimination),
+        Entry("kl-ucb", "KL-UCB", "none", None, "yardstick", _kl_ucb),
     )
 }
 

@@ -14,7 +14,7 @@ from croupier.cli.options import print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, say, table
 from croupier.noise import secure, seeded
-from croupier.protocols import Buckets, HistogramMechanism, HistogramRelease, ItemOutside, Items, histogram
+from croupier.protocols import Buckets, HistogramRelease, ItemOutside, Items, histogram
 from croupier.protocols.histograms.target import CONSTANTS, MODELS, SIDES, WISHES
 
 NAME = "histogram"
@@ -23,23 +23,10 @@ SUMMARY = "count the items of a file, one a user, and release the counts private
 STEPS = 1000
 
 TRUST = {
-    "shuffle": "the shuffler, to permute the messages and to keep their senders to itself; not the analyzer",
-    "local": "nobody: each report is private by itself",
-    "central": "the analyzer, with every user's item",
-    "central-pure": "the analyzer, with every user's item",
+    "shuffler": "the shuffler, to permute the messages and to keep their senders to itself; not the analyzer",
+    "nobody": "nobody: each report is private by itself",
+    "analyzer": "the analyzer, with every user's item",
 }
-
-UNBIASED = ("labelled-messages", "coins", "projective-response", "noisy-counts")
-"""Tallies whose counts may be negative."""
-
-CERTAIN = {
-    "over": "'at most' is certain; 'at least' holds for all items with probability {share}",
-    "under": "'at least' is certain, and 0 for an item that nobody holds; 'at most' holds with probability {share}",
-    "coins": "they hold with probability {share}; with certainty no count is off by more than its {coins} coins",
-    "bounded-stable": "certain, all of them; a count too small to show is given as 0",
-    "neither": "they hold for all items at once with probability {share}",
-}
-"""Which bounds cannot fail, by side or by tally."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -162,7 +149,7 @@ def _summary(release: HistogramRelease, options: argparse.Namespace) -> dict[str
         "items": mechanism.size,
         "model": mechanism.model,
         "constants": mechanism.constants,
-        "tally": mechanism.ballot.to_dict(),
+        "tally": mechanism.oracle.to_dict(),
         "epsilon": mechanism.guarantee.epsilon,
         "delta": mechanism.guarantee.delta,
         "exact_epsilon": certificate.epsilon,
@@ -172,7 +159,7 @@ def _summary(release: HistogramRelease, options: argparse.Namespace) -> dict[str
         "messages_per_user": mechanism.messages_per_user,
         "bits_per_user": mechanism.bits_per_user,
         "simulation_only": mechanism.simulation_only,
-        "trusts": mechanism.ballot.trusted,
+        "trusts": mechanism.trust,
         "seed": options.seed,
         "top": [
             {"item": e.name, "index": e.index, "count": e.count, "lower": e.lower, "upper": e.upper}
@@ -184,18 +171,15 @@ def _summary(release: HistogramRelease, options: argparse.Namespace) -> dict[str
 def _show(body: dict[str, Any], release: HistogramRelease, options: argparse.Namespace) -> None:
     mechanism = release.mechanism
     universe = mechanism.universe
-    buckets = isinstance(universe, Buckets)
-    what = "buckets" if buckets else "items"
-    say(f"{mechanism.users:,} users, {mechanism.size:,} {what}; the {len(body['top']):,} largest counts:")
+    say(f"{mechanism.users:,} users, {mechanism.size:,} {universe.counted}; the {len(body['top']):,} largest counts:")
     table(
-        ["bucket of" if buckets else "item", "count", "at least", "at most"],
+        [universe.heading, "count", "at least", "at most"],
         [[e["item"], f"{e['count']:,.0f}", f"{e['lower']:,.0f}", f"{e['upper']:,.0f}"] for e in body["top"]],
         right={1, 2, 3},
     )
     for word, text in _facts(body, release, options):
         say(f"{word:<9} {text}")
-    if isinstance(universe, Buckets):
-        say(*_read_back(universe))
+    say(*universe.explanation)
 
 
 def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Namespace) -> list[tuple[str, str]]:
@@ -203,32 +187,16 @@ def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Na
     mechanism = release.mechanism
     share = f"{1 - options.failure:g}"
     exact = f"δ = {number(body['exact_delta'])} at that ε" if body["delta"] else f"ε = {number(body['exact_epsilon'])}"
-    counts = "every count (cut to 0 where negative)" if mechanism.ballot.kind in UNBIASED else "every count"
+    counts = "every count (cut to 0 where negative)" if mechanism.oracle.unbiased else "every count"
     messages = f"{number(body['messages_per_user'])} a user on average, {mechanism.message_bits} bits each"
     if body["simulation_only"]:
         messages += ": more than a device would send, so this can only be simulated"
     demonstration = f"seed {options.seed}: a demonstration, not a release"
     return [
         ("privacy", f"{mechanism.guarantee} for every user's item, recomputed: {exact}; the number of users is public"),
-        ("trusts", TRUST[mechanism.model]),
+        ("trusts", TRUST[mechanism.trust]),
         ("error", f"{counts} is within {number(body['radius'])} of the truth, all at once, with probability {share}"),
-        ("bounds", CERTAIN[_side(mechanism)].format(share=share, coins=getattr(mechanism.ballot, "coins", ""))),
+        ("bounds", mechanism.oracle.bounds_hold(share)),
         ("messages", messages),
         ("noise", "a cryptographic source, exact laws" if options.seed is None else demonstration),
     ]
-
-
-def _side(mechanism: HistogramMechanism) -> str:
-    found = str(getattr(mechanism.ballot, "side", mechanism.ballot.kind))
-    return found if found in CERTAIN else "neither"
-
-
-def _read_back(universe: Buckets) -> list[str]:
-    """How a bucket's number becomes an item again, and where it cannot."""
-    rule = f"the first {universe.bits} bits of SHA-256(salt, zero byte, item), salt {universe.salt!r}"
-    lines = [f"An item's bucket is {rule}; it counts every item there, candidates or not."]
-    if not universe.candidates:
-        lines.append("To read buckets back, name items to look for with --candidates FILE, one a line.")
-    elif universe.collisions:
-        lines.append(f"{len(universe.collisions):,} buckets hold several candidates, counted together (a + b).")
-    return lines

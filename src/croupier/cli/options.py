@@ -10,6 +10,7 @@ from typing import Any
 from croupier.checks import InvalidParameter
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
+from croupier.simulation.prices import DIMENSION
 
 OUTSIDE = "or module:name"
 
@@ -30,28 +31,33 @@ def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> 
     command.add_argument(
         "--front-noise",
         action="store_true",
+        default=None,
         help="with the whole noise that a service's front adds",
     )
-    command.add_argument("--low", type=float, default=0.0, help="least value a user can report (default: 0)")
-    command.add_argument("--high", type=float, default=1.0, help="largest value (default: 1)")
-    command.add_argument("--binary", action="store_true", help="values are the least or the largest, nothing between")
-    command.add_argument("--dimension", type=int, default=10, metavar="D", help="of shuffled-vectors (default: 10)")
+    command.add_argument("--low", type=float, help="least value a user can report (default: 0)")
+    command.add_argument("--high", type=float, help="largest value (default: 1)")
+    command.add_argument(
+        "--binary", action="store_true", default=None, help="values are the least or the largest, nothing between"
+    )
+    command.add_argument("--dimension", type=int, metavar="D", help="of vectors (default: 10)")
+
+
+GIVEN = ("low", "high", "binary", "dimension", "front_noise")
+"""Flags that some protocols read."""
 
 
 def protocol_from(options: argparse.Namespace, name: str, constants: str) -> Protocol:
     """The protocol that the options describe."""
     row = ROWS.find(ROWS.admit(name))
-    ranges: dict[str, Any] = {"dimension": options.dimension}
-    if not row.vectors:
-        ranges = {"low": options.low, "high": options.high, "binary": options.binary}
+    given = {flag: getattr(options, flag) for flag in GIVEN if getattr(options, flag) is not None}
+    given = ({"dimension": DIMENSION} if row.vectors else {}) | given
     return protocol(
         name,
         epsilon=options.epsilon,
         delta=options.delta,
         constants=constants,
         honest_fraction=options.honest_fraction,
-        front_noise=options.front_noise,
-        **ranges,
+        **given,
     )
 
 

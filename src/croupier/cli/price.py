@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.cli.options import add_target, positive_epsilon, print_json, protocol_from
+from croupier.cli.options import GIVEN, add_target, positive_epsilon, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
-from croupier.protocols import ROWS, Mechanism, Numbers, histogram, selection
+from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
 from croupier.protocols.histograms.target import PURE
 from croupier.simulation.prices import price, prices
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(mechanism: Mechanism, epsilon: float) -> None:
+def _describe(mechanism: SumMechanism, epsilon: float) -> None:
     row = price(mechanism, epsilon)
     radius = row["radius_95"]
     spread = f"{mechanism.values.low:g} to {mechanism.values.high:g}"
@@ -77,14 +77,15 @@ def _exact(row: dict[str, Any]) -> str:
 def _compare(options: argparse.Namespace) -> int:
     """All protocols for one batch, published constants against tight ones."""
     kinds = (options.constants,) if options.constants else ("published", "tight")
-    asked = ("delta", "dimension", "front_noise", "low", "high", "binary", "honest_fraction")
     with progress("protocols", len(kinds) * len(ROWS)) as advance:
         every = prices(
             options.users,
             epsilon=positive_epsilon(options),
+            delta=options.delta,
             constants=kinds,
             progress=advance,
-            **{key: vars(options)[key] for key in asked},
+            honest_fraction=options.honest_fraction,
+            **{flag: getattr(options, flag) for flag in GIVEN if getattr(options, flag) is not None},
         )
     found, refused = [row for row in every if "refused" not in row], [row for row in every if "refused" in row]
     if not found:
@@ -110,7 +111,7 @@ def _compare(options: argparse.Namespace) -> int:
         rows,
         right={2, 3, 4, 5, 6, 7},
         title=f"The price of privacy: the sum of {options.users:,} values in "
-        f"[{options.low:g}, {options.high:g}], asked for ε = {options.epsilon:g}",
+        f"[{options.low or 0:g}, {1 if options.high is None else options.high:g}], asked for ε = {options.epsilon:g}",
         notes=[
             "ε and δ are the promise. Exact ε is recomputed from the noise itself, at the promised δ. Where it lies "
             "below the promise, noise was paid for and not needed; tight constants spend what was promised.",
@@ -213,14 +214,14 @@ def _priced_histogram(
         "honest_fraction": options.honest_fraction,
         "minimise": minimise,
     }
-    front = options.front_noise and model == "shuffle" and side != "both"
+    front = bool(options.front_noise) and model == "shuffle" and side != "both"
     mechanism = histogram(universe=Numbers(options.items), **target, front_noise=front).plan(options.users)
     winner = selection(size=options.items, **target).plan(options.users)
     certificate = mechanism.certificate()
     return {
         "protocol": HISTOGRAM,
         "model": model,
-        "trusts": mechanism.ballot.trusted.removeprefix("the ").split(",")[0],
+        "trusts": mechanism.trust,
         "side": side,
         "constants": constants,
         "minimise": minimise,
@@ -230,7 +231,7 @@ def _priced_histogram(
         "delta": mechanism.guarantee.delta,
         "exact_epsilon": certificate.epsilon,
         "exact_delta": certificate.delta,
-        "standard_deviation": mechanism.tally.std,
+        "standard_deviation": mechanism.oracle.std,
         "radius_95": mechanism.radius(0.05),
         "winner_error_95": winner.error(0.05),
         "messages_per_user": mechanism.messages_per_user,

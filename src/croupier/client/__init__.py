@@ -6,8 +6,8 @@ from croupier.client.device import Joined, Refused, Turn, Unreachable
 from croupier.client.limits import BeyondLimits, Limits
 from croupier.messages.configuration import Admission, BrokenPromise, Configuration, NotCovered, Privacy
 from croupier.messages.offer import Batch, Offer
-from croupier.messages.residual import Residual, residual
 from croupier.messages.signing import BadSignature, Statement
+from croupier.protocols import Residual
 
 __all__ = [
     "Admission",
@@ -29,5 +29,4 @@ __all__ = [
     "Statement",
     "Turn",
     "Unreachable",
-    "residual",
 ]

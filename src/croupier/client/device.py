@@ -21,7 +21,7 @@ from croupier.messages.configuration import Configuration, NotCovered, check_nam
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.signing import Statement, from_text, to_text
-from croupier.messages.wire import Envelope, Part, Report, report_info, slots
+from croupier.messages.wire import Envelope, Part, Report, report_info
 from croupier.noise import Source
 
 URN = "urn:croupier:error:"
@@ -263,7 +263,7 @@ class Device:
         parts = []
         try:
             for batch in offer.batches:
-                opened = slots(batch.mechanism, value, self.source)
+                opened = batch.mechanism.slots(value, self.source)
                 parts.append(Part(batch.number, seal_slots(name, batch, turn.opened_under(batch), opened)))
         finally:
             # From here on no image of the memory tells this report's noise.

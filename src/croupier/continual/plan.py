@@ -14,10 +14,9 @@ from croupier.checks import InvalidParameter, between, positive
 from croupier.continual.deviation import Chernoff, slopes_around
 from croupier.continual.shufflers import composed
 from croupier.continual.tree import Tree, Weights
-from croupier.noise import PolyaDifference, Skellam
 from croupier.privacy import Guarantee, Loss
-from croupier.protocols import Mechanism
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols import SumMechanism
+from croupier.protocols.mechanism import canonical
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +32,7 @@ class CounterPlan:
     """
 
     tree: Tree
-    mechanisms: tuple[Mechanism, ...]
+    mechanisms: tuple[SumMechanism, ...]
     weights: Weights
     epsilon: float
     delta: float
@@ -133,7 +132,7 @@ class CounterPlan:
         `strength`: 1 for a coordinate or a unit vector. Where K(l)/l² of the noise never falls as l grows, as for
         Skellam and Laplace noise but not for bits, its cumulant is at most strength·K(l).
         """
-        if strength != 1.0 and not all(isinstance(m.noise, Skellam | PolyaDifference) for m in self.mechanisms):
+        if strength != 1.0 and not all(mechanism.noise.cumulant_rises for mechanism in self.mechanisms):
             raise InvalidParameter("strength", strength, "1, unless the noise is Skellam or Laplace")
         spare = self.spare(failure)
         if spare <= 0.0:
@@ -187,7 +186,7 @@ class CounterPlan:
             if body.pop("version") != VERSION:
                 raise InvalidParameter("version", text[:60], str(VERSION))
             tree = Tree(**{key: body.pop(key) for key in ("users", "low", "degree", "levels")})
-            mechanisms = tuple(Mechanism.from_json(canonical(m)) for m in body.pop("mechanisms"))
+            mechanisms = tuple(SumMechanism.from_json(canonical(m)) for m in body.pop("mechanisms"))
             return cls(tree, mechanisms, Weights(tuple(body.pop("weights"))), **body)
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise InvalidParameter("plan", text[:60], f"version {VERSION} of a counter's plan ({error!r})") from None

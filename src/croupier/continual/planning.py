@@ -12,8 +12,7 @@ from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.continual.plan import CounterPlan
 from croupier.continual.tree import Tree, Weights, binary_tree, shuffler_tree
 from croupier.privacy import Loss
-from croupier.protocols import ROWS, Mechanism, Protocol, protocol
-from croupier.protocols.sums.carriers import SplitAndMix
+from croupier.protocols import ROWS, Protocol, SumMechanism, protocol
 from croupier.protocols.sums.protocol import LARGEST_EPSILON
 
 SMALLEST = 32
@@ -64,7 +63,7 @@ def counter(
     delta = float(between("delta", delta, 0, 1, "[)"))
     if recipe.published:
         return _published(users, shufflers, recipe, delta, low)
-    recipe = replace(recipe, wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
+    recipe = recipe.having(wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
     least = max(SMALLEST, recipe.smallest) if low is None else integer("low", low, recipe.smallest)
     integer("users", users, least)
     tree = _shape(users, shufflers, least, low is not None, recipe, delta)
@@ -136,7 +135,7 @@ def _shape(users: int, shufflers: int | None, least: int, fixed: bool, recipe: P
 
 
 @lru_cache(maxsize=256)
-def tight_levels(recipe: Protocol, sizes: tuple[int, ...], delta: float) -> tuple[Mechanism, ...]:
+def tight_levels(recipe: Protocol, sizes: tuple[int, ...], delta: float) -> tuple[SumMechanism, ...]:
     """One mechanism for each batch size, so that one user in all of them has (recipe.epsilon, delta), composed exactly.
 
     Levels share one ε. The schedule is fixed in advance, so composing the mechanisms' own losses is sound.
@@ -151,11 +150,11 @@ def tight_levels(recipe: Protocol, sizes: tuple[int, ...], delta: float) -> tupl
     # A carrier's distance is charged at the total ε, not at a level's; twice that leaves room for the search.
     security = math.ceil(2.0 * min(epsilon, 300.0) / math.log(2.0) + math.log2(2.0 * levels / (CARRIER_DELTA * delta)))
 
-    def at(size: int, level_epsilon: float) -> Mechanism:
+    def at(size: int, level_epsilon: float) -> SumMechanism:
         level = replace(recipe, epsilon=min(level_epsilon, LARGEST_EPSILON), delta=level_delta)
         return _secured(level.plan(size), security)
 
-    def total(mechanisms: tuple[Mechanism, ...]) -> Loss:
+    def total(mechanisms: tuple[SumMechanism, ...]) -> Loss:
         return Loss.total(mechanism.loss for mechanism in mechanisms)
 
     # The largest batch stands for all while the scale is found: total ε is nearly proportional to a level's.
@@ -165,7 +164,7 @@ def tight_levels(recipe: Protocol, sizes: tuple[int, ...], delta: float) -> tupl
         scale = _nearer(scale, found, epsilon)
         if abs(found / epsilon - 1.0) < CLOSE:
             break
-    best: tuple[Mechanism, ...] | None = None
+    best: tuple[SumMechanism, ...] | None = None
     for _ in range(64):
         mechanisms = tuple(at(size, scale) for size in sizes)
         loss = total(mechanisms)
@@ -204,10 +203,6 @@ def _part(epsilon: float, levels: int) -> float:
     return part
 
 
-def _secured(mechanism: Mechanism, security: int) -> Mechanism:
-    """The same with as many pieces as so many bits of security need, where the carrier is split-and-mix."""
-    carrier = mechanism.carrier
-    if not isinstance(carrier, SplitAndMix) or carrier.security >= security:
-        return mechanism
-    q, slack = carrier.modulus, carrier.slack
-    return replace(mechanism, carrier=SplitAndMix.for_batch(q, slack, mechanism.honest, security, mechanism.dimension))
+def _secured(mechanism: SumMechanism, security: int) -> SumMechanism:
+    """The same with a carrier of so many bits of security."""
+    return replace(mechanism, carrier=mechanism.carrier.secured(mechanism, security))

@@ -17,8 +17,8 @@ from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
 from croupier.privacy import BudgetExceeded, Guarantee, Ledger, Loss
-from croupier.protocols import Mechanism, Release
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols import Release, SumMechanism
+from croupier.protocols.mechanism import canonical
 
 VERSION = 1
 ACCOUNTS = ("exact", "sums")
@@ -66,7 +66,7 @@ class Batch:
 
     number: int
     shuffler: int
-    mechanism: Mechanism
+    mechanism: SumMechanism
     kind: int
     missing: int
     """How many users it still wants."""
@@ -110,11 +110,11 @@ class ConcurrentShufflers:
         Ledger(epsilon, delta, method=method)  # a budget that the method cannot hold is refused now
         self.method = method
         self.users = 0
-        self.mechanisms: list[Mechanism] = []
+        self.mechanisms: list[SumMechanism] = []
         self.active: dict[int, Batch] = {}
         self.log: list[Event] = []
         self.keep_log = keep_log
-        self._numbers: dict[Mechanism, int] = {}
+        self._numbers: dict[SumMechanism, int] = {}
         self._batches = 0
         self._taken: set[tuple[int, ...]] = set()
         self._covered: set[tuple[int, ...]] = set()
@@ -139,12 +139,12 @@ class ConcurrentShufflers:
         """How many users can come before a batch is full; None when nothing is active."""
         return min([batch.missing for batch in self.active.values()], default=None)
 
-    def activate(self, shuffler: int, mechanism: Mechanism) -> int:
+    def activate(self, shuffler: int, mechanism: SumMechanism) -> int:
         """Give an idle shuffler a mechanism and return the number of its batch."""
         integer("shuffler", shuffler, 0, self.count - 1)
         if shuffler in self.active:
             raise InvalidParameter("shuffler", shuffler, f"an idle one: {self.idle}")
-        if not isinstance(mechanism, Mechanism):
+        if not isinstance(mechanism, SumMechanism):
             raise InvalidParameter("mechanism", mechanism, "a planned mechanism of croupier.protocols")
         if self.account == "sums":
             self._check([*(batch.mechanism for batch in self.open), mechanism])
@@ -234,7 +234,7 @@ class ConcurrentShufflers:
                 raise InvalidParameter("version", lines[0][:60], str(VERSION))
             shufflers = cls(head.pop("shufflers"), **head)
             for event in read_events(lines[1:]):
-                if isinstance(event, Mechanism):
+                if isinstance(event, SumMechanism):
                     shufflers._declare(event)
                 else:
                     shufflers.apply(event)
@@ -265,7 +265,7 @@ class ConcurrentShufflers:
     def _in_order(self) -> list[Batch]:
         return [self.active[number] for number in sorted(self.active)]
 
-    def _declare(self, mechanism: Mechanism) -> int:
+    def _declare(self, mechanism: SumMechanism) -> int:
         number = self._numbers.setdefault(mechanism, len(self.mechanisms))
         if number == len(self.mechanisms):
             self.mechanisms.append(mechanism)
@@ -277,7 +277,7 @@ class ConcurrentShufflers:
                 return found
         raise InvalidParameter("batch", batch, f"an active one: {[b.number for b in self._in_order()]}")
 
-    def _check(self, present: Sequence[Mechanism]) -> None:
+    def _check(self, present: Sequence[SumMechanism]) -> None:
         """Refuse what one user could not pay."""
         if self.account == "exact":
             found = composed(tuple(present)).delta(self.epsilon)
@@ -294,12 +294,12 @@ class ConcurrentShufflers:
 
 
 @lru_cache(maxsize=256)
-def composed(mechanisms: tuple[Mechanism, ...]) -> Loss:
+def composed(mechanisms: tuple[SumMechanism, ...]) -> Loss:
     """The loss of one user who takes part in all of these; many servers ask for the same one."""
     return Loss.total(mechanism.loss for mechanism in mechanisms)
 
 
-def _check_decoded(mechanism: Mechanism, decoded: object) -> None:
+def _check_decoded(mechanism: SumMechanism, decoded: object) -> None:
     """One whole number, or one for each coordinate."""
     numbers: tuple[object, ...] = (decoded,)
     if mechanism.coordinates:
@@ -317,13 +317,13 @@ def _object(line: str) -> dict[str, Any]:
     return body
 
 
-def read_events(lines: Iterable[str]) -> Iterator[Event | Mechanism]:
+def read_events(lines: Iterable[str]) -> Iterator[Event | SumMechanism]:
     """Events and declared mechanisms from the lines of a transcript."""
     for line in lines:
         body = _object(line)
         kind = body.pop("event")
         if kind == "mechanism":
-            yield Mechanism.from_json(canonical(body))
+            yield SumMechanism.from_json(canonical(body))
             continue
         if isinstance(body.get("decoded"), list):
             body["decoded"] = tuple(body["decoded"])

@@ -14,12 +14,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
-from croupier.messages.offer import Batch, Offer, recipe_of
+from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, check_public, seal
 from croupier.messages.signing import SERVERS, VERSION, Statement, from_text, read_version, to_text
-from croupier.messages.wire import Reporting, message_info, shape
-from croupier.protocols import Ball, Mechanism
-from croupier.protocols.sums.mechanism import canonical
+from croupier.messages.wire import message_info
+from croupier.protocols import Mechanism
+from croupier.protocols.mechanism import canonical
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PROGRAMS = ("bandit", "counter", "histogram")
@@ -198,10 +198,10 @@ class Configuration:
                 f"and {self.privacy.delta:.3g} is promised"
             )
 
-    def _check_mechanism(self, mechanism: Reporting) -> None:
-        if isinstance(mechanism, Mechanism) and isinstance(mechanism.values, Ball):
+    def _check_mechanism(self, mechanism: Mechanism) -> None:
+        if not mechanism.checkable:
             raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
-        for key, found in recipe_of(mechanism).items():
+        for key, found in mechanism.recipe.items():
             if found != self.recipe.get(key):
                 raise NotCovered(f"{key} of the batch is {found}, and {self.recipe.get(key)} was signed")
         if mechanism.users < self.recipe["smallest"]:
@@ -209,7 +209,7 @@ class Configuration:
         most = math.ceil(self.privacy.honest_fraction * mechanism.users - 1e-9)
         if mechanism.honest > max(1, most):
             raise NotCovered(f"privacy would rest on {mechanism.honest} honest users of {mechanism.users}")
-        shape(mechanism)
+        _ = mechanism.shape  # or a refusal
 
 
 def seal_slots(experiment: str, batch: Batch, pinned: Configuration, opened: tuple[bytes, ...]) -> tuple[bytes, ...]:

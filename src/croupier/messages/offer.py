@@ -9,12 +9,8 @@ from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.messages.signing import VERSION, Statement, from_text, read_object, read_version, to_text
-from croupier.messages.wire import Reporting, Shape, capped_loss, shape
-from croupier.noise.serial import noise_from_dict
 from croupier.privacy import Loss
-from croupier.protocols import HistogramMechanism, Mechanism
-
-MOST_USERS = 10**12
+from croupier.protocols import Mechanism, Shape
 
 
 @dataclass(frozen=True)
@@ -30,16 +26,16 @@ class Batch:
     text: str
 
     @classmethod
-    def of(cls, number: int, pin: bytes, mechanism: Reporting) -> Batch:
+    def of(cls, number: int, pin: bytes, mechanism: Mechanism) -> Batch:
         return cls(number, pin, mechanism.to_json())
 
     @cached_property
-    def mechanism(self) -> Reporting:
+    def mechanism(self) -> Mechanism:
         return _mechanism(self.text)
 
     @property
     def shape(self) -> Shape:
-        return shape(self.mechanism)
+        return self.mechanism.shape
 
     @cached_property
     def hash(self) -> bytes:
@@ -108,26 +104,14 @@ def configuration_of(statement: Statement) -> bytes:
     return from_text("configuration", statement.body.get("configuration"))
 
 
-def _loss(mechanisms: tuple[Reporting, ...]) -> Loss:
-    return Loss.total(capped_loss(mechanism) for mechanism in mechanisms)
+def _loss(mechanisms: tuple[Mechanism, ...]) -> Loss:
+    return Loss.total(mechanism.sent_loss for mechanism in mechanisms)
 
 
 @lru_cache(maxsize=1024)
-def _delta(mechanisms: tuple[Reporting, ...], epsilon: float) -> float:
+def _delta(mechanisms: tuple[Mechanism, ...], epsilon: float) -> float:
     # Once for all turns that are alike, of which a log holds many.
     return _loss(mechanisms).delta(epsilon)
-
-
-@lru_cache(maxsize=1024)
-def recipe_of(mechanism: Reporting) -> dict[str, Any]:
-    """What all mechanisms of an experiment have in common, whatever the size of their batch."""
-    body = mechanism.to_dict()
-    if isinstance(mechanism, Mechanism):
-        recipe = {key: body[key] for key in ("protocol", "constants", "values", "side")}
-    else:
-        ballot = {key: body["ballot"].get(key) for key in ("kind", "side")}
-        recipe = {key: body[key] for key in ("kind", "model", "constants", "universe")} | {"ballot": ballot}
-    return recipe | {"front_noise": mechanism.front_shares > 0}
 
 
 @lru_cache(maxsize=1024)
@@ -139,7 +123,7 @@ def _read_offer(text: str) -> Offer:
             for one in body["batches"]
         )
         for batch in batches:
-            shape(batch.mechanism)
+            _ = batch.shape
         return Offer(body["experiment"], from_text("hash", body["configuration"]), body["offer"], body["arm"], batches)
     except CroupierError:
         raise
@@ -148,18 +132,7 @@ def _read_offer(text: str) -> Offer:
 
 
 @lru_cache(maxsize=1024)
-def _mechanism(text: str) -> Reporting:
+def _mechanism(text: str) -> Mechanism:
     # One object a mechanism, so that its loss is computed once however many offers name it.
-    body = read_object("mechanism", text)
-    _check_affordable(body)
-    kind = HistogramMechanism if body.get("kind") == "HistogramMechanism" else Mechanism
-    return kind.from_json(text)
-
-
-def _check_affordable(mechanism: dict[str, Any]) -> None:
-    """Refuse noise that would take a device's time and memory, before any table is made."""
-    body = mechanism.get("ballot", mechanism)
-    if isinstance(body, dict) and isinstance(body.get("share"), dict):
-        share, users = noise_from_dict(body["share"]), integer("users", body.get("users"), 1, MOST_USERS)
-        if not share.times(2 * users).affordable:
-            raise InvalidParameter("share", str(share), f"noise that {users} devices can compute with")
+    read_object("mechanism", text)
+    return Mechanism.from_json(text, affordable=True)

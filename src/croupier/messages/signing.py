@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols.mechanism import canonical
 
 SERVERS = ("analyzer", "front")
 KINDS = ("configuration", "offer", "release", "head")

@@ -2,6 +2,7 @@
 
 from croupier.noise.base import Noise
 from croupier.noise.binomial import Binomial
+from croupier.noise.bits import Bits
 from croupier.noise.bounded import BoundedLaplace
 from croupier.noise.gaussian import DiscreteGaussian, DiscreteGaussianSum
 from croupier.noise.laplace import DiscreteLaplace, PolyaDifference
@@ -36,6 +37,7 @@ FAMILIES: Registry[type[Noise]] = Registry("family", "croupier.noises", _OWN, su
 __all__ = [
     "FAMILIES",
     "Binomial",
+    "Bits",
     "BoundedLaplace",
     "DiscreteGaussian",
     "DiscreteGaussianSum",

@@ -15,6 +15,7 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from croupier.checks import InvalidParameter, Number, integer
+from croupier.noise.bits import Bits
 from croupier.noise.inversion import inverter
 from croupier.noise.likelihoods import Pair, directed_pair, renyi_divergence, shifted
 from croupier.noise.source import SeededSource, Source
@@ -127,6 +128,28 @@ class Noise(ABC):
     def calibrated(cls, target: Target) -> Self:
         """The least noise of this family that meets a target, on the safe side of the root."""
         raise InvalidParameter("family", cls.__name__, "one with a search for its least noise, such as DiscreteLaplace")
+
+    @property
+    def bits(self) -> Bits:
+        """How it is sent as bits; refused for noise that is not made of them."""
+        raise InvalidParameter("share", self, "noise that is sent as bits")
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is a number of messages without limit, whose draws for many labels are one draw, spread."""
+        return False
+
+    def spread(self, labels: int, lengths: Integers, source: Source) -> Integers:
+        """Labels of messages, party after party, with the law of a draw for each label, given every party's total.
+
+        This noise is the law of the totals.
+        """
+        raise InvalidParameter("share", self, "noise that is sent as counted messages")
+
+    @property
+    def cumulant_rises(self) -> bool:
+        """Whether cumulant(t)/t² never falls as t grows, so that a part of the noise is bounded by its share of it."""
+        return False
 
     @abstractmethod
     def cumulant(self, t: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -13,8 +13,10 @@ from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, integer
 from croupier.noise.base import open_probability, settle, to_arb
+from croupier.noise.bits import Bits
 from croupier.noise.likelihoods import Pair
 from croupier.noise.ratio import RatioNoise
+from croupier.noise.source import Source
 from croupier.noise.tails import least_tail_quantile
 from croupier.noise.target import Target
 from croupier.noise.window import SHALLOW, Floats, Integers
@@ -82,6 +84,18 @@ class Binomial(RatioNoise):
 
     def times(self, users: int) -> Binomial:
         return Binomial(self.trials * integer("users", users, 1), self.p)
+
+    @property
+    def bits(self) -> Bits:
+        """All are sent, and the ones among them count."""
+        return Bits(self.trials, self.trials, float(self.trials), 0, self._zeros_and_ones, self._seen)
+
+    def _zeros_and_ones(self, count: int, source: Source) -> tuple[Integers, Integers]:
+        ones = self.sample(count, source)
+        return self.trials - ones, ones
+
+    def _seen(self) -> Iterator[tuple[float, Floats]]:
+        yield 1.0, self.window().pmf
 
     def pair(self, shift: int, floor: float = SHALLOW) -> Pair:
         """Fewer trials are less private, so a law too wide to tabulate is bounded by a narrower one."""

@@ -86,6 +86,10 @@ class DiscreteLaplace(RatioNoise):
     def _growth_limit(self) -> float:
         return math.nextafter(math.exp(-1.0 / float(self.scale)), 1.0)
 
+    @property
+    def cumulant_rises(self) -> bool:
+        return True
+
     def cumulant(self, t: Floats) -> Floats:
         return PolyaDifference(1, self.scale).cumulant(t)
 
@@ -149,6 +153,10 @@ class PolyaDifference(Noise):
         if self.r > 1 and self.std > 200:
             return replace(directed_pair(DiscreteLaplace(self.scale), shift, floor), substitute=True)
         return super().pair(shift, floor)
+
+    @property
+    def cumulant_rises(self) -> bool:
+        return True
 
     def cumulant(self, t: Floats) -> Floats:
         odds = self.part.odds

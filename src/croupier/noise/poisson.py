@@ -17,7 +17,7 @@ from croupier.noise.base import Noise, multiply, settle, split, to_arb
 from croupier.noise.likelihoods import directed_pair, renyi_divergence
 from croupier.noise.precision import precise
 from croupier.noise.ratio import RatioNoise
-from croupier.noise.source import Source
+from croupier.noise.source import Source, residues
 from croupier.noise.target import Target
 from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Integers, Window
 
@@ -71,6 +71,14 @@ class Poisson(RatioNoise):
     def times(self, users: int) -> Poisson:
         return Poisson(multiply(self.rate, users))
 
+    @property
+    def counted(self) -> bool:
+        return True
+
+    def spread(self, labels: int, lengths: Integers, source: Source) -> Integers:
+        """Uniformly: given their number, the messages of independent Poisson counts are."""
+        return residues(labels, (int(lengths.sum()),), source)
+
     @classmethod
     def calibrated(cls, target: Target) -> Poisson:
         return Poisson(target.least(lambda rate: target.met(Poisson(rate)), target.gaussian_variance))
@@ -102,6 +110,10 @@ class Skellam(Noise):
     def variance(self) -> float:
         return float(self.sigma2)
 
+    @property
+    def cumulant_rises(self) -> bool:
+        return True
+
     def cumulant(self, t: Floats) -> Floats:
         return np.asarray(2.0 * float(self.sigma2) * np.sinh(np.asarray(t) / 2.0) ** 2)
 
@@ -115,9 +127,9 @@ class Skellam(Noise):
         return _skellam_window(self, floor)
 
     def divergence(self, shift: int, order: float) -> float:
-        """The sum where it converges in the deep table, else [CZ23] Lemma 3."""
+        """The sum over the deep table, or [CZ23] Lemma 3, which gives away less than a wide table's own error."""
         summed = renyi_divergence(directed_pair(self, shift, DEEP), order)
-        return summed if math.isfinite(summed) else skellam_divergence(self.sigma2, order, abs(shift))
+        return min(summed, skellam_divergence(self.sigma2, order, abs(shift)))
 
     def concentrated(self, shift: int) -> float:
         """sup over α > 1 of D_α/α. Between two orders a < b it is at most D_b/a, since D grows with the order."""

@@ -13,7 +13,9 @@ from flint import arb
 
 from croupier.checks import InvalidParameter, Number, between, positive
 from croupier.noise.base import multiply, settle, split, to_arb
+from croupier.noise.chances import urn
 from croupier.noise.ratio import RatioNoise
+from croupier.noise.source import Source
 from croupier.noise.target import Target
 from croupier.noise.window import Floats, Integers
 
@@ -116,6 +118,14 @@ class Polya(RatioNoise):
 
     def times(self, users: int) -> Polya:
         return Polya(multiply(self.r, users), self.beta, self.scale)
+
+    @property
+    def counted(self) -> bool:
+        return True
+
+    def spread(self, labels: int, lengths: Integers, source: Source) -> Integers:
+        """By an urn: given their number, messages of negative binomial counts repeat each other's labels."""
+        return urn(labels, lengths, Fraction(self.r), source)
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         return generator.poisson(generator.gamma(float(self.r), self.odds, count))

@@ -13,6 +13,7 @@ import numpy as np
 from croupier.checks import InvalidParameter, Number, between, integer
 from croupier.noise.base import Noise, settle
 from croupier.noise.binomial import Binomial
+from croupier.noise.bits import Bits
 from croupier.noise.likelihoods import Pair, directed_pair, in_order
 from croupier.noise.source import Source
 from croupier.noise.target import RESOLUTION, Target
@@ -95,7 +96,23 @@ class SparseBits(Noise):
             raise InvalidParameter("users", None, "a whole number >= 1 for SparseBits")
         return _least_rate(target, target.users)
 
-    def tally(self, count: int, source: Source) -> tuple[Integers, Integers]:
+    @property
+    def bits(self) -> Bits:
+        """Fair ones, of which ones count 1 and zeros -1."""
+        fewest = self.slots if self.rate == 1 else 0
+        return Bits(fewest, self.slots, self.variance, -1, self._zeros_and_ones, self._seen)
+
+    def _seen(self) -> Iterator[tuple[float, Floats]]:
+        law = self.sent()
+        if law is None:
+            yield 1.0, Binomial(self.slots, 0.5).window().pmf
+            return
+        counts = law.window()
+        rows = fair_rows(counts.start, counts.stop, 0.0)
+        for chance, (_, row) in zip(counts.pmf.tolist(), rows, strict=True):
+            yield chance, row
+
+    def _zeros_and_ones(self, count: int, source: Source) -> tuple[Integers, Integers]:
         """Draw the zeros and the ones that `count` users send."""
         law = self.sent()
         sent = np.full(count, self.slots, dtype=np.int64) if law is None else law.sample(count, source)
@@ -110,7 +127,7 @@ class SparseBits(Noise):
         return sent - ones, ones
 
     def _draw(self, count: int, source: Source) -> Integers:
-        zeros, ones = self.tally(count, source)
+        zeros, ones = self._zeros_and_ones(count, source)
         return ones - zeros
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:

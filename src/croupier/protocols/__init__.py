@@ -5,19 +5,18 @@ The table `ROWS` lists the sums. A new one is a small file with a `Row`, and its
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from croupier.checks import InvalidParameter, integer
 from croupier.protocols.audit import Audit, audit
 from croupier.protocols.histograms.histogram import Histogram, HistogramMechanism, HistogramRelease, histogram
 from croupier.protocols.histograms.selection import Selection, SelectionMechanism, selection
 from croupier.protocols.histograms.universe import Buckets, ItemOutside, Items, Numbers
+from croupier.protocols.mechanism import Certificate, Decoded, Mechanism, Residual
+from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.bits import SHUFFLED_BITS, SHUFFLED_LEVELS
-from croupier.protocols.sums.carriers import TamperedMessage
 from croupier.protocols.sums.counted import COUNTED_MESSAGES
-from croupier.protocols.sums.mechanism import Certificate, Mechanism, Release
-from croupier.protocols.sums.protocol import DEFAULT_DELTA, Protocol, Row
+from croupier.protocols.sums.mechanism import Release, SumMechanism
+from croupier.protocols.sums.protocol import Protocol, Row
 from croupier.protocols.sums.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
 from croupier.protocols.sums.split_and_mix import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
 from croupier.protocols.sums.values import Ball, Values
@@ -42,48 +41,25 @@ _OWN: dict[str, Row] = {
 ROWS: Registry[Row] = Registry("protocol", "croupier.protocols", _OWN, instances(Row, "a Row"))
 """Every protocol by name."""
 
-SECURITY = 40
-"""Bits of statistical security of split-and-mix when no δ is asked for."""
+VALUES = ("low", "high", "binary", "clip", "dimension", "diameter")
+"""Options that say what users may report."""
 
 
-def protocol(
-    name: str,
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    low: float = 0.0,
-    high: float = 1.0,
-    binary: bool = False,
-    clip: bool = False,
-    dimension: int = 1,
-    diameter: float = 2.0,
-    **options: Any,
-) -> Protocol:
-    """Return a protocol by its name in `ROWS`; see `Protocol` for the options.
+def protocol(name: str, *, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
+    """Return a protocol by its name in `ROWS`; see `Protocol` and `Values` (or `Ball`) for the options.
+
+    A row says which options it reads. All others are refused by name.
 
     >>> protocol("laplace", epsilon=1.0).plan(users=100).certificate().holds
     True
+    >>> protocol("laplace", epsilon=1.0, side="under")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: side = 'under' is not allowed: it must be left out: laplace takes constants, ...
     """
     row = ROWS.find(name)
-    values: Values | Ball
-    if row.vectors:
-        values = Ball(integer("dimension", dimension, 1), clip=clip, diameter=diameter)
-    else:
-        values = Values(low, high, binary=binary or row.binary_only, clip=clip)
-    return Protocol(row, epsilon, _delta(row, epsilon, delta), values=values, **options)
-
-
-def _delta(row: Row, epsilon: float, delta: float | None) -> float:
-    if row.notion == "pure":
-        if delta not in (None, 0, 0.0):
-            raise InvalidParameter("delta", delta, f"0 or left out: {row.name} is purely private")
-        return 0.0
-    if delta is None:
-        mixes = row is SHUFFLED_LAPLACE and epsilon == epsilon and 0 < epsilon < 700
-        return (1.0 + math.exp(epsilon)) * 2.0**-SECURITY * (1.0 + 1e-8) if mixes else DEFAULT_DELTA
-    if delta == 0:
-        raise InvalidParameter("delta", delta, f"a number in (0, 1): {row.name} is not purely private")
-    return delta
+    row.check_options(options)
+    values = row.values(**{key: options.pop(key) for key in VALUES if key in options})
+    return Protocol(row, epsilon, row.delta(epsilon, delta), values=values, **options)
 
 
 def shuffled_bits(*, epsilon: float, delta: float | None = None, **options: Any) -> Protocol:
@@ -142,6 +118,7 @@ __all__ = [
     "Ball",
     "Buckets",
     "Certificate",
+    "Decoded",
     "Histogram",
     "HistogramMechanism",
     "HistogramRelease",
@@ -151,9 +128,12 @@ __all__ = [
     "Numbers",
     "Protocol",
     "Release",
+    "Residual",
     "Row",
     "Selection",
     "SelectionMechanism",
+    "Shape",
+    "SumMechanism",
     "TamperedMessage",
     "Values",
     "audit",

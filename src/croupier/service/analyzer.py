@@ -18,8 +18,7 @@ from croupier.messages.offer import Batch
 from croupier.messages.sealing import key_id
 from croupier.messages.signing import BadSignature, Statement, from_text
 from croupier.messages.wire import message_info
-from croupier.protocols.sums.carriers import TamperedMessage
-from croupier.service.decoding import Decoded, decode
+from croupier.protocols import Decoded, TamperedMessage
 from croupier.service.decryption import Opener
 from croupier.service.experiment import Plan, Site
 from croupier.service.experiment_log import Live
@@ -250,7 +249,7 @@ class Analyzer:
         key = self._key(batch.number, pinned)
         info = message_info(live.name, batch.pin, batch.hash)
         opened = await self.opener.open([(key.suite, key.private, info, message) for message in messages])
-        decoded = decode(batch.mechanism, opened)
+        decoded = batch.mechanism.read(opened)
         check_decoded(batch, decoded.decoded, decoded.damaged)
         return receipt, decoded
 

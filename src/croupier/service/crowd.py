@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable
-from croupier.protocols.histograms.universe import Buckets, Numbers, universe_from_dict
+from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.service import keys
 from croupier.service.lean_http import LeanHTTP
 from croupier.service.tickets import issue
@@ -171,11 +171,7 @@ def _items(joined: Joined) -> Sequence[object]:
     """What users of a histogram hold: the items, the candidates for buckets, or the first numbers."""
     if "universe" not in joined.configuration.recipe:
         return ()
-    universe = universe_from_dict(joined.configuration.recipe["universe"])
-    if isinstance(universe, Numbers):
-        return range(min(universe.size, MOST_ITEMS))
-    names = (universe.candidates or ("one", "another")) if isinstance(universe, Buckets) else universe.names
-    return names[:MOST_ITEMS]
+    return universe_from_dict(joined.configuration.recipe["universe"]).some(MOST_ITEMS)
 
 
 def _outcomes(joined: Joined, items: Sequence[object], mean: float, rng: random.Random) -> tuple[object, object]:

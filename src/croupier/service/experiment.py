@@ -9,11 +9,11 @@ from typing import Any
 from croupier.bandits import POLICIES
 from croupier.checks import CroupierError, InvalidParameter, one_of
 from croupier.messages.configuration import NAME, Admission, Configuration, Privacy, ServerKeys
-from croupier.messages.offer import recipe_of
 from croupier.messages.sealing import SUITES
-from croupier.messages.wire import CAP_SHARE, LONGEST_UPLOAD, Reporting, capped_loss, shape, upload_bytes
+from croupier.messages.wire import LONGEST_UPLOAD, upload_bytes
 from croupier.privacy import Loss
-from croupier.protocols import ROWS, protocol
+from croupier.protocols import ROWS, Mechanism, protocol
+from croupier.protocols.padding import CAP_SHARE
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
 from croupier.service.experiment_schema import NEEDED, PROGRAMS, SECTIONS, TAKEN_BY, Section, checked
 from croupier.service.programs import BanditProgram, CounterProgram, Program, program
@@ -115,7 +115,7 @@ def _plan(body: dict[str, Any]) -> Plan:
     mechanisms = [mechanism for turn in running.wanted for _, mechanism in turn.batches]
     if not mechanisms:
         raise CroupierError("the program wants no batch at all: is the horizon shorter than the smallest batch?")
-    recipe = recipe_of(mechanisms[0]) | {"smallest": min(mechanism.users for mechanism in mechanisms)}
+    recipe = mechanisms[0].recipe | {"smallest": min(mechanism.users for mechanism in mechanisms)}
     deadline = sections["batches"].get("deadline", None if kind == "counter" else DEADLINE)
     if kind == "counter" and deadline is not None:
         raise InvalidParameter("batches.deadline", deadline, "left out: a counter's levels must have the same users")
@@ -127,7 +127,7 @@ def check_length(found: Plan, suite: str) -> None:
     """Refuse an experiment whose uploads would be longer than a front takes."""
     for turn in found.program().wanted:
         overhead = SUITES[suite].overhead
-        shapes = (shape(mechanism) for _, mechanism in turn.batches)
+        shapes = (mechanism.shape for _, mechanism in turn.batches)
         length = upload_bytes(((one.slots, one.length + overhead) for one in shapes), overhead)
         if length > LONGEST_UPLOAD:
             raise CroupierError(f"{found.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
@@ -141,15 +141,15 @@ def _check_taken(running: Program, asked: Section) -> None:
             raise InvalidParameter(f"program.{key}", asked[key], f"left out: {name} does not use it")
 
 
-def _privacy(given: Section, parameters: Section, running: Program, mechanisms: list[Reporting]) -> Privacy:
+def _privacy(given: Section, parameters: Section, running: Program, mechanisms: list[Mechanism]) -> Privacy:
     """The promise for one turn, checked against what the mechanisms, as they are sent, really cost."""
     epsilon = float(parameters["epsilon"])
     if isinstance(running, CounterProgram):
         delta = running.plan.delta
-        loss = Loss.total(capped_loss(mechanism) for mechanism in mechanisms)
+        loss = Loss.total(mechanism.sent_loss for mechanism in mechanisms)
     else:
-        delta, loss = max(mechanism.guarantee.delta for mechanism in mechanisms), capped_loss(mechanisms[0])
-    if any(shape(mechanism).cap is not None for mechanism in mechanisms):
+        delta, loss = max(mechanism.guarantee.delta for mechanism in mechanisms), mechanisms[0].sent_loss
+    if any(mechanism.shape.cap is not None for mechanism in mechanisms):
         # The share that was kept back for the limit on the noise.
         delta *= 1.0 + CAP_SHARE
     found = loss.delta(epsilon)
@@ -191,9 +191,7 @@ def _sum(sections: dict[str, Section]) -> tuple[str, Section]:
     binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())
     if row.binary_only and not binary:
         raise InvalidParameter("reward.binary", binary, f"true: {name} sums one of two values")
-    return name, _target(sections, counted=name == "counted-messages") | reward | (
-        {} if row.binary_only else {"binary": binary}
-    )
+    return name, _target(sections, counted=row.caps_noise) | reward | ({} if row.binary_only else {"binary": binary})
 
 
 def _smallest(sections: dict[str, Section], name: str, options: Section, key: str) -> Section:

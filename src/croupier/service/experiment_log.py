@@ -19,7 +19,7 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.configuration import Configuration, difference
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import Statement
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols.mechanism import canonical
 from croupier.service import records
 from croupier.service.experiment import Plan
 from croupier.service.history import History

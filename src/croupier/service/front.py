@@ -17,7 +17,7 @@ from croupier.messages.configuration import EVERYBODY, Admission, BrokenPromise,
 from croupier.messages.offer import Batch, Offer, configuration_of
 from croupier.messages.sealing import SUITES, key_id
 from croupier.messages.signing import BadSignature, Statement, to_text
-from croupier.messages.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, front_slots, report_info, upload_bytes
+from croupier.messages.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, report_info, upload_bytes
 from croupier.service import tickets, tokens
 from croupier.service.decryption import Job, open_all
 from croupier.service.keys import Keys
@@ -397,7 +397,7 @@ class Front:
         assert found is not None
         batch = Batch(number, *found)
         try:
-            own = front_slots(batch.mechanism, self.store.source)
+            own = batch.mechanism.front_slots(self.store.source)
         finally:
             # From here on no image of the memory tells this noise.
             self.store.source.renew()

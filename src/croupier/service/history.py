@@ -6,7 +6,6 @@ from collections import deque
 
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch, Offer
-from croupier.protocols import Mechanism
 from croupier.service.programs import BanditProgram, Program
 from croupier.service.records import Record
 
@@ -68,10 +67,7 @@ class History:
             # A counter's turn is one report in several batches: it counts with the first of them.
             self._counted.add(offer.number)
             self.reports += min(one.mechanism.users for one in offer.batches)
-        if isinstance(record["decoded"], int) and isinstance(mechanism, Mechanism):
-            found["sum"] = float(mechanism.estimate(record["decoded"]))
-            found["mean"] = found["sum"] / mechanism.users
-        return found
+        return found | mechanism.summary(record["decoded"])
 
 
 def _gone(program: Program) -> set[int]:

@@ -18,8 +18,7 @@ from croupier.bandits import Expired, Operated, Released, Session
 from croupier.bandits.session import OPERATIONS
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.continual import Counter, CounterPlan, counter
-from croupier.messages.wire import Reporting
-from croupier.protocols import HistogramRelease, histogram
+from croupier.protocols import HistogramRelease, Mechanism, histogram
 from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.registry import Registry, subclasses
 from croupier.service.thinned import Thinned
@@ -31,7 +30,7 @@ class Wanted:
 
     number: int
     arm: int | None
-    batches: tuple[tuple[int, Reporting], ...]
+    batches: tuple[tuple[int, Mechanism], ...]
 
 
 class Program(ABC):

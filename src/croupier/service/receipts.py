@@ -10,8 +10,6 @@ from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text
-from croupier.messages.wire import Reporting
-from croupier.protocols import HistogramMechanism
 
 
 class BadRelease(CroupierError):
@@ -45,7 +43,7 @@ def check_decoded(batch: Batch, decoded: int | Sequence[int], damaged: int) -> N
     mechanism = batch.mechanism
     low, high = mechanism.possible
     numbers = [decoded] if isinstance(decoded, int) else list(decoded)
-    if (len(numbers), isinstance(decoded, int)) != _due(mechanism):
+    if (None if isinstance(decoded, int) else len(numbers)) != mechanism.outputs:
         raise BadRelease(f"{len(numbers)} numbers came out, which is not what a batch of these gives")
     for number in numbers:
         if not low <= number <= high:
@@ -53,9 +51,3 @@ def check_decoded(batch: Batch, decoded: int | Sequence[int], damaged: int) -> N
     bad = max(mechanism.users - mechanism.honest, mechanism.users // 10)
     if damaged > bad * batch.shape.slots:
         raise BadRelease(f"{damaged} messages are damaged, and {bad} users send {bad * batch.shape.slots}")
-
-
-def _due(mechanism: Reporting) -> tuple[int, bool]:
-    """How many numbers a batch gives, and whether it is a single one and no list."""
-    counted = isinstance(mechanism, HistogramMechanism)
-    return (mechanism.size, False) if counted else (1, True)  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.signing import VERSION, Statement, from_text, to_text
-from croupier.protocols.sums.mechanism import canonical
+from croupier.protocols.mechanism import canonical
 
 LABEL = b"croupier/2 record\0"
 LONGEST_LINE = 2**24

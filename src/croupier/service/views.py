@@ -12,13 +12,10 @@ from croupier.client.device import Device, Joined, Turn
 from croupier.client.limits import Limits
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
-from croupier.messages.residual import residual
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import from_text, to_text
-from croupier.messages.wire import TOKEN, Reporting, slots, upload_bytes
+from croupier.messages.wire import TOKEN, upload_bytes
 from croupier.noise import secure, seeded
-from croupier.protocols import Mechanism
-from croupier.protocols.histograms.universe import Numbers
 from croupier.service.experiment_log import Live
 
 
@@ -146,7 +143,7 @@ def participation(live: Live) -> dict[str, Any]:
         sealed = ((batch.shape.slots, batch.shape.length + overhead) for batch in offer.batches)
         batches: list[dict[str, Any]] = []
         for batch in offer.batches:
-            local = residual(batch.mechanism)
+            local = batch.mechanism.residual
             batches.append(
                 {
                     "batch": batch.number,
@@ -157,8 +154,8 @@ def participation(live: Live) -> dict[str, Any]:
                     "hides_nothing_alone": local.hides_nothing,
                     "residual_advantage": local.advantage,
                     "sample": [
-                        {"value": value, "messages": [slot.hex() for slot in slots(batch.mechanism, value, seeded(1))]}
-                        for value in _ends(batch.mechanism)
+                        {"value": value, "messages": [slot.hex() for slot in batch.mechanism.slots(value, seeded(1))]}
+                        for value in batch.mechanism.extremes
                     ],
                 }
             )
@@ -177,15 +174,5 @@ def _sample_upload(live: Live, offer: Offer) -> str:
     statement = live.run.configuration(offer.configuration)
     joined = Joined(Configuration.from_text(statement.text), statement)
     device = Device("", Account(None, Limits()), Limits(), secure())
-    sealed = device.sealed(Turn(joined, offer, bytes(TOKEN), 0), _ends(offer.batches[0].mechanism)[1])
+    sealed = device.sealed(Turn(joined, offer, bytes(TOKEN), 0), offer.batches[0].mechanism.extremes[1])
     return from_text("body", sealed.body).hex()
-
-
-def _ends(mechanism: Reporting) -> tuple[Any, Any]:
-    """Two values as different as can be."""
-    if isinstance(mechanism, Mechanism):
-        return mechanism.values.low, mechanism.values.high
-    if isinstance(mechanism.universe, Numbers):
-        return 0, mechanism.size - 1
-    names = mechanism.universe.name
-    return names(0), names(mechanism.size - 1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from croupier.bandits.policy import Policy
 from croupier.checks import InvalidParameter, between, integer
+from croupier.protocols import ROWS
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli, checked_means
@@ -55,7 +56,7 @@ def users_needed(
     entry = ALL_POLICIES.find(name)
     if entry.protocol is None:
         options = {} if entry.notion == "none" else {"epsilon": epsilon}
-    horizon = _horizon(arms, lift, epsilon, local=protocol_name == "local-laplace" or name == "local-dp-se")
+    horizon = _horizon(arms, lift, epsilon, local=_trusts_nobody(name, protocol_name))
     policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)
     watch = _Recommended(policy, best=arms - 1, horizon=horizon)
     simulate(policy, Bernoulli(order), seed=seed, checkpoints=1, watch=watch)
@@ -74,6 +75,13 @@ def lifted(arms: int, lift: float, base: float = 0.5) -> list[float]:
     if base + lift > 1:
         raise InvalidParameter("lift", lift, f"at most {1 - base:g}, since the other arms' mean is {base:g}")
     return [base] * (arms - 1) + [base + lift]
+
+
+def _trusts_nobody(name: str, protocol_name: str | None) -> bool:
+    """Whether every report of this policy must be private alone: then it needs far more of them."""
+    if protocol_name is not None and protocol_name in ROWS:
+        return ROWS[protocol_name].trust == "nobody"
+    return name in ALL_POLICIES and ALL_POLICIES[name].model == "nobody"
 
 
 def _horizon(arms: int, lift: float, epsilon: float | None, *, local: bool) -> int:

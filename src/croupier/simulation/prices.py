@@ -8,12 +8,14 @@ from typing import Any
 
 from croupier.checks import CroupierError
 from croupier.frames import Rows
-from croupier.messages.wire import shape
 from croupier.noise.serial import noise_to_dict
-from croupier.protocols import ROWS, Mechanism, protocol
+from croupier.protocols import ROWS, SumMechanism, protocol
+
+DIMENSION = 10
+"""Of vectors, where nobody says."""
 
 
-def price(mechanism: Mechanism, epsilon: float | None = None) -> dict[str, Any]:
+def price(mechanism: SumMechanism, epsilon: float | None = None) -> dict[str, Any]:
     """A mechanism's price as plain data; variance and radius are of the sum, in the values' own units.
 
     `epsilon` is what was asked for, where that is not what is promised (Rényi and concentrated privacy).
@@ -46,7 +48,7 @@ def price(mechanism: Mechanism, epsilon: float | None = None) -> dict[str, Any]:
         "omission_bias": mechanism.omission_bias,
         "messages_per_user": mechanism.messages_per_user,
         "bits_per_user": mechanism.bits_per_user,
-    } | ({"front_messages": shape(mechanism).front} if mechanism.front_shares else {})
+    } | ({"front_messages": mechanism.shape.front} if mechanism.front_shares else {})
 
 
 def prices(
@@ -55,15 +57,12 @@ def prices(
     epsilon: float,
     delta: float | None = None,
     constants: Sequence[str] = ("published", "tight"),
-    dimension: int = 10,
-    front_noise: bool = False,
-    low: float = 0.0,
-    high: float = 1.0,
-    binary: bool = False,
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Rows:
-    """All protocols for one batch; what a protocol cannot do is a row that says why it is `refused`.
+    """All protocols for one batch, each with those of the options that it reads.
+
+    What a protocol cannot do is a row that says why it is `refused`.
 
     >>> found = prices(100, epsilon=0.5, constants=["tight"])
     >>> [row["protocol"] for row in found if row["standard_deviation"] < 2.9]
@@ -71,12 +70,12 @@ def prices(
     """
     found, refused = Rows(), Rows()
     for name, row in ROWS.usable().items():
-        options["delta"] = None if row.notion == "pure" else delta
-        options["front_noise"] = front_noise and row.trust == "shuffler"
-        ranges = {"dimension": dimension} if row.vectors else {"low": low, "high": high, "binary": binary}
+        read = ({"dimension": DIMENSION} if row.vectors else {}) | options
+        read = {key: value for key, value in read.items() if key in row.options}
+        own = None if row.notion == "pure" else delta
         for kind in constants:
             try:
-                planned = protocol(name, epsilon=epsilon, constants=kind, **ranges, **options).plan(users)
+                planned = protocol(name, epsilon=epsilon, delta=own, constants=kind, **read).plan(users)
                 found.append(price(planned, epsilon))
             except CroupierError as error:
                 refused.append({"protocol": name, "constants": kind, "refused": str(error)})

@@ -13,7 +13,7 @@ from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import InvalidParameter, integer, one_of
 from croupier.frames import Rows, Tabular
 from croupier.noise import SeededSource, seeded
-from croupier.protocols import Mechanism
+from croupier.protocols import SumMechanism
 from croupier.simulation.baselines import ReferencePolicy
 from croupier.simulation.worlds import World
 
@@ -163,7 +163,9 @@ def _sums(policy: Policy, world: World, assigned: Integers, released: Bools, sou
     return sums
 
 
-def _one_by_one(mechanism: Mechanism, world: World, runs: Integers, arms: Integers, source: SeededSource) -> Integers:
+def _one_by_one(
+    mechanism: SumMechanism, world: World, runs: Integers, arms: Integers, source: SeededSource
+) -> Integers:
     """The way of every single user."""
     span, low = mechanism.values.span, mechanism.values.low
     decoded = []

@@ -295,7 +295,7 @@ class Sweep:
     def _cell(self, policy: str, epsilon: float | None, constants: str, horizon: int) -> Cell:
         entry, delta, over = ALL_POLICIES[policy], None, self.protocol
         carried = over or entry.protocol
-        if entry.model == "no privacy":
+        if entry.model == "none":
             epsilon, constants, over = None, "tight", None
         elif epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {policy} is private")

@@ -16,29 +16,39 @@ from typing import ClassVar
 import numpy as np
 
 from croupier.checks import InvalidParameter, integer
-from croupier.noise import BoundedLaplace, DiscreteLaplace, Source
+from croupier.noise import BoundedLaplace, DiscreteLaplace, Noise, Source
 from croupier.noise.ratio import RatioNoise
 from croupier.privacy import Loss, move_loss, privacy_loss
 from croupier.protocols.histograms.oracles import (
-    Ballot,
     Floats,
+    FrequencyOracle,
     Integers,
     Reports,
-    Tally,
+    Selector,
     check_batch,
     check_failure,
     least_error,
 )
+from croupier.protocols.mechanism import Residual
 
 
-class Trusted(Ballot):
+class Trusted(Selector):
     """What the central model shares: a report is the item itself, and the noise comes with the reading."""
 
-    trusted: ClassVar[str] = "the analyzer"
+    trust: ClassVar[str] = "analyzer"
 
     @property
     def messages_per_user(self) -> float:
         return 1.0
+
+    @property
+    def residual(self) -> Residual:
+        """A report is the item."""
+        return Residual(math.inf, 1.0)
+
+    def telling(self, views: Integers, others: Integers, source: Source) -> Integers:
+        """The winner."""
+        return np.asarray([self.choose(view, source) for view in views])
 
     def report(self, indices: Integers, source: Source, seats: Integers) -> Reports:
         return Reports(indices, np.ones(len(indices), dtype=np.int64))
@@ -53,11 +63,18 @@ class Trusted(Ballot):
         return self.check_view(view, self.users, self.users), source
 
 
-class TrustedTally(Trusted, Tally):
+class TrustedOracle(Trusted, FrequencyOracle):
     """Counts to which the analyzer adds noise."""
 
     def decode(self, view: Integers, source: Source | None) -> Integers:
         return self._noisy(*self.trusted_counts(view, source))
+
+    def telling(self, views: Integers, others: Integers, source: Source) -> Integers:
+        """Which of the two counts are above what the others alone make it: likelihoods under Laplace noise depend on
+        that only.
+        """
+        above = np.asarray([self.decode(view, source)[:2] for view in views]) > others
+        return np.asarray(2 * above[:, 0] + above[:, 1])
 
     @abstractmethod
     def _noisy(self, counts: Integers, source: Source) -> Integers:
@@ -67,8 +84,10 @@ class TrustedTally(Trusted, Tally):
         return decoded.astype(np.float64)
 
 
-class Stable(TrustedTally):
+class Stable(TrustedOracle):
     """Noise on the counts that somebody is in, shown from a threshold on, and 0 below it."""
+
+    unbiased: ClassVar[bool] = False
 
     noise: RatioNoise
     threshold: int
@@ -112,24 +131,34 @@ class BoundedStable(Stable):
 
     def __post_init__(self) -> None:
         check_batch(self.size, self.users)
-        if not isinstance(self.noise, BoundedLaplace):
-            raise InvalidParameter("noise", self.noise, "bounded Laplace noise")
+        if self.noise.support[1] is None:
+            raise InvalidParameter("noise", self.noise, "bounded noise")
+        check_symmetric(self.noise)
 
     @property
     def threshold(self) -> int:  # type: ignore[override]
-        return self.noise.bound + 1
+        return self.bound + 1
+
+    @property
+    def bound(self) -> int:
+        """How far any noise goes."""
+        assert self.noise.support[1] is not None
+        return self.noise.support[1]
 
     @cached_property
     def loss(self) -> Loss:
         """Hiding what is at most the bound makes this a function of all counts plus noise, empty ones included."""
         return move_loss(self.noise)
 
+    def bounds_hold(self, share: str) -> str:
+        return "certain, all of them; a count too small to show is given as 0"
+
     def _reach(self, failure: float) -> float:
-        return float(self.noise.bound)
+        return float(self.bound)
 
     def winner_error(self, failure: float) -> float:
         """Certain: the winner's noise and the best item's are both bounded."""
-        return min(2.0 * self.noise.bound, float(self.users))
+        return min(2.0 * self.bound, float(self.users))
 
 
 @dataclass(frozen=True)
@@ -145,8 +174,7 @@ class ThresholdStable(Stable):
     def __post_init__(self) -> None:
         check_batch(self.size, self.users)
         integer("threshold", self.threshold, 2)
-        if not isinstance(self.noise, DiscreteLaplace):
-            raise InvalidParameter("noise", self.noise, "discrete Laplace noise")
+        check_symmetric(self.noise)
 
     @cached_property
     def loss(self) -> Loss:
@@ -170,7 +198,7 @@ class ThresholdStable(Stable):
 
 
 @dataclass(frozen=True)
-class NoisyCounts(TrustedTally):
+class NoisyCounts(TrustedOracle):
     """Discrete Laplace noise on every count: pure, and its error grows with the logarithm of the universe."""
 
     kind: ClassVar[str] = "noisy-counts"
@@ -180,8 +208,7 @@ class NoisyCounts(TrustedTally):
 
     def __post_init__(self) -> None:
         check_batch(self.size, self.users)
-        if not isinstance(self.noise, DiscreteLaplace):
-            raise InvalidParameter("noise", self.noise, "discrete Laplace noise")
+        check_symmetric(self.noise)
 
     @cached_property
     def loss(self) -> Loss:
@@ -219,6 +246,12 @@ class NoisyCounts(TrustedTally):
             return float(np.dot(window.pmf, beaten)) + window.below + window.above
 
         return min(least_error(exceeds, failure, len(x)), float(self.users))
+
+
+def check_symmetric(noise: Noise) -> None:
+    """Bounds go as far below a count as above it."""
+    if not noise.symmetric:
+        raise InvalidParameter("noise", noise, "symmetric noise")
 
 
 def published_threshold(epsilon: float, delta: float) -> int:

@@ -19,20 +19,21 @@ import numpy as np
 
 from croupier.checks import InvalidParameter, between, integer
 from croupier.noise import Binomial, Source
+from croupier.noise.chances import chance
 from croupier.privacy import Loss, privacy_loss
 from croupier.protocols.histograms.least_noise import LEAST_COMPOSED, move
 from croupier.protocols.histograms.oracles import (
     CHUNK,
     Floats,
+    FrequencyOracle,
     Integers,
     Progress,
     Reports,
-    Tally,
-    chance,
     check_batch,
     check_failure,
     least_error,
 )
+from croupier.protocols.mechanism import Residual
 from croupier.search import least_passing_integer
 
 HEADS = Fraction(3, 4)
@@ -40,7 +41,7 @@ HEADS = Fraction(3, 4)
 
 
 @dataclass(frozen=True)
-class Coins(Tally):
+class Coins(FrequencyOracle):
     """Counts plus Binomial(coins, heads) noise.
 
     With dishonest users the guarantee rests on `sure_coins` of each bucket's coins being tossed: seats are dealt by
@@ -48,7 +49,7 @@ class Coins(Tally):
     """
 
     kind: ClassVar[str] = "coins"
-    trusted: ClassVar[str] = "the shuffler, and that seats are dealt by lot"
+    trust: ClassVar[str] = "shuffler"
     needs_seats: ClassVar[bool] = True
     size: int
     users: int
@@ -81,6 +82,11 @@ class Coins(Tally):
     def loss(self) -> Loss:
         loss = move(Binomial(self.sure_coins, self.heads))
         return Loss(loss.releases, 2 * shortfall(self.coins, self.sure_coins, self.counted_on, self.users))
+
+    @property
+    def residual(self) -> Residual:
+        """At most: seats are public, so whoever sees a report knows all the coins in it but for their sides."""
+        return Residual(math.inf, 1.0)
 
     @property
     def messages_per_user(self) -> float:
@@ -129,6 +135,10 @@ class Coins(Tally):
         low, high = self._reach(check_failure(failure))
         value = decoded.astype(np.float64)
         return np.clip(value - high, 0.0, self.users), np.clip(value - low, 0.0, self.users)
+
+    def bounds_hold(self, share: str) -> str:
+        sure = f"with certainty no count is off by more than its {self.coins} coins"
+        return f"they hold with probability {share}; {sure}"
 
     def radius(self, failure: float) -> float:
         low, high = self._reach(check_failure(failure))

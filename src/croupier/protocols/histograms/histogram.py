@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +15,11 @@ from croupier.checks import InvalidParameter, integer
 from croupier.frames import Rows, Tabular
 from croupier.noise import Source
 from croupier.privacy import Guarantee
-from croupier.protocols.histograms.oracles import Floats, Integers, Progress, Reports, Tally
+from croupier.protocols.histograms.oracles import Floats, FrequencyOracle, Integers, Progress, Reports
 from croupier.protocols.histograms.planned import Planned
 from croupier.protocols.histograms.target import Target
 from croupier.protocols.histograms.universe import Items, Universe, universe_from_dict
-from croupier.protocols.sums.mechanism import VERSION, canonical
+from croupier.protocols.mechanism import VERSION, canonical
 
 
 def histogram(
@@ -70,33 +70,53 @@ class Histogram:
         target = self.target
         if target.constants == "proof":
             target = replace(target, failure=target.failure / users)
-        tally = target.tally(self.universe.size, users)
-        return HistogramMechanism(target.model, target.constants, tally, target.guarantee, self.universe)
+        oracle = target.oracle(self.universe.size, users)
+        return HistogramMechanism(target.model, target.constants, oracle, target.guarantee, self.universe)
 
 
 @dataclass(frozen=True)
 class HistogramMechanism(Planned):
     """A histogram planned for one batch size: frozen, serializable, with its certificate."""
 
+    kind: ClassVar[str] = "HistogramMechanism"
+    oracle: FrequencyOracle
     universe: Universe
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ballot, Tally) or self.universe.size != self.ballot.size:
-            raise InvalidParameter("universe", self.universe.size, f"{self.ballot.size} items, as the tally counts")
+        if not self.oracle.tells_counts or self.universe.size != self.oracle.size:
+            raise InvalidParameter("universe", self.universe.size, f"{self.oracle.size} items, as the oracle counts")
 
     @property
-    def tally(self) -> Tally:
-        assert isinstance(self.ballot, Tally)
-        return self.ballot
+    def possible(self) -> tuple[int, int]:
+        return self.oracle.possible
+
+    @property
+    def outputs(self) -> int | None:
+        return self.size
+
+    @property
+    def extremes(self) -> tuple[Any, Any]:
+        items = self.universe.some(self.size)
+        return items[0], items[-1]
+
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        body = self.to_dict()
+        ballot = {key: body["ballot"].get(key) for key in ("kind", "side")}
+        recipe = {key: body[key] for key in ("kind", "model", "constants", "universe")}
+        return recipe | {"ballot": ballot, "front_noise": self.front_shares > 0}
+
+    def _told(self, decoded: Integers) -> tuple[int, ...]:
+        return tuple(decoded.tolist())
 
     @property
     def variance(self) -> float:
         """What noise adds to one count."""
-        return self.tally.std**2
+        return self.oracle.std**2
 
     def radius(self, failure: float) -> float:
         """How far any count, cut to [0, users], is from the truth, in all items at once."""
-        return self.tally.radius(failure)
+        return self.oracle.radius(failure)
 
     def randomize(self, item: object, source: Source, *, seat: int | None = None) -> Integers:
         """A user's item as labelled messages, on their device, which refuses an item outside the universe."""
@@ -107,11 +127,11 @@ class HistogramMechanism(Planned):
         indices = self.universe.indices(items)  # type: ignore[arg-type]
         if indices.shape != (self.users,):
             raise InvalidParameter("items", len(indices), f"a batch of exactly {self.users} items")
-        return self.ballot.report(indices, source, np.arange(self.users))
+        return self.oracle.report(indices, source, np.arange(self.users))
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> HistogramRelease:
         """Read a batch's view. In the central models the analyzer draws the noise, and needs `source`."""
-        return HistogramRelease(self, self.tally.decode(np.asarray(view), source))
+        return HistogramRelease(self, self.oracle.decode(np.asarray(view), source))
 
     def run(
         self, items: ArrayLike | Iterable[object], source: Source, progress: Progress = lambda part: None
@@ -128,14 +148,8 @@ class HistogramMechanism(Planned):
         return super().to_dict() | {"universe": self.universe.to_dict()}
 
     @classmethod
-    def from_json(cls, text: str) -> HistogramMechanism:
-        """Read a mechanism back; anything unknown, missing, inconsistent or not private as claimed is refused."""
-        body = cls._read(text)
-        try:
-            return cls(**body | {"universe": universe_from_dict(body["universe"])})
-        except (KeyError, TypeError, AttributeError) as error:
-            allowed = f"version {VERSION} of a serialized {cls.__name__} ({error!r})"
-            raise InvalidParameter("mechanism", text[:60], allowed) from None
+    def _read(cls, body: dict[str, Any], affordable: bool) -> Self:
+        return super()._read(body | {"universe": universe_from_dict(body["universe"])}, affordable)
 
 
 @dataclass(frozen=True)
@@ -178,7 +192,7 @@ class HistogramRelease(Tabular):
     @property
     def rows(self) -> Rows:
         """One row an item, with bounds that all hold at once with 95 %."""
-        lower, upper = self.mechanism.tally.bounds(self.decoded, 0.05)
+        lower, upper = self.mechanism.oracle.bounds(self.decoded, 0.05)
         name = self.mechanism.universe.name
         return Rows(
             {"item": name(i), "count": float(self.counts[i]), "lower": float(lower[i]), "upper": float(upper[i])}
@@ -196,15 +210,15 @@ class HistogramRelease(Tabular):
     @cached_property
     def counts(self) -> Floats:
         """Estimated counts, unbiased (so some are negative); the stable central ones are 0 where hidden instead."""
-        return self.mechanism.tally.estimate(self.decoded)
+        return self.mechanism.oracle.estimate(self.decoded)
 
     def lower(self, failure: float = 0.05) -> Floats:
         """What no true count is below, but for this probability; 0 asks for what is certain."""
-        return self.mechanism.tally.bounds(self.decoded, failure)[0]
+        return self.mechanism.oracle.bounds(self.decoded, failure)[0]
 
     def upper(self, failure: float = 0.05) -> Floats:
         """What no true count is above, but for this probability; 0 asks for what is certain."""
-        return self.mechanism.tally.bounds(self.decoded, failure)[1]
+        return self.mechanism.oracle.bounds(self.decoded, failure)[1]
 
     def radius(self, failure: float = 0.05) -> float:
         """How far any count, cut to [0, users], is from the truth, in all items at once."""
@@ -214,7 +228,7 @@ class HistogramRelease(Tabular):
         """The items with the largest counts, largest first."""
         count = min(integer("count", count, 1), self.mechanism.size)
         order = np.argsort(-self.counts, kind="stable")[:count]
-        lower, upper = self.mechanism.tally.bounds(self.decoded, failure)
+        lower, upper = self.mechanism.oracle.bounds(self.decoded, failure)
         name = self.mechanism.universe.name
         return [Estimate(name(i), i, float(self.counts[i]), float(lower[i]), float(upper[i])) for i in order.tolist()]
 

@@ -8,40 +8,39 @@ is above it, an item that nobody holds is exactly 0, and a user sends nearly as 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from croupier.checks import InvalidParameter, one_of
-from croupier.noise import Noise, Poisson, Polya, Source
-from croupier.noise.source import residues
-from croupier.privacy import Loss
+from croupier.noise import Noise, Source
+from croupier.privacy import Guarantee, Loss
 from croupier.protocols.histograms.least_noise import move
 from croupier.protocols.histograms.oracles import (
     Floats,
+    FrequencyOracle,
     Integers,
     Progress,
     Reports,
-    Tally,
-    chances,
     check_batch,
     check_failure,
     least_error,
 )
-from croupier.protocols.sums.mechanism import POSSIBLE, check_front
+from croupier.protocols.mechanism import POSSIBLE, Residual, check_front, is_affordable
+from croupier.protocols.padding import Shape, capped
 
 SIDES = ("over", "under")
 
 
 @dataclass(frozen=True)
-class LabelledMessages(Tally):
+class LabelledMessages(FrequencyOracle):
     """Counts plus (`over`) or minus (`under`) noise whose share, for each bucket, every user draws."""
 
     kind: ClassVar[str] = "labelled-messages"
-    trusted: ClassVar[str] = "the shuffler"
+    trust: ClassVar[str] = "shuffler"
     size: int
     users: int
     counted_on: int
@@ -53,7 +52,7 @@ class LabelledMessages(Tally):
         check_batch(self.size, self.users, self.counted_on)
         one_of("side", self.side, SIDES)
         check_front(self.front_shares, self.counted_on)
-        if not isinstance(self.share, Poisson | Polya):
+        if not self.share.counted:
             raise InvalidParameter("share", self.share, "Poisson or Polya noise: only those are sent as messages")
 
     @property
@@ -65,13 +64,22 @@ class LabelledMessages(Tally):
         """All the noise in one count, when every user adds theirs, and the front its own."""
         return self.share.times(self.users + self.front_shares)
 
+    @property
+    def affordable(self) -> bool:
+        return is_affordable(self.share, self.users)
+
     @cached_property
     def loss(self) -> Loss:
         return move(self.share.times(self.counted_on))
 
     @property
     def messages_per_user(self) -> float:
-        return (1 if self.side == "over" else self.size - 1) + self.size * self.share.mean
+        return self._own + self.size * self.share.mean
+
+    @property
+    def _own(self) -> int:
+        """How many messages a user sends besides noise."""
+        return 1 if self.side == "over" else self.size - 1
 
     @property
     def std(self) -> float:
@@ -92,13 +100,27 @@ class LabelledMessages(Tally):
         return Reports(keys % self.size, lengths + own.shape[1])
 
     def front_labels(self, source: Source) -> Integers:
-        """The labels that the front adds to a batch: the noise of `front_shares` parties who hold nothing."""
         one = replace(self, users=1, counted_on=1, share=self.share.times(self.front_shares), front_shares=0)
         return one._noise(1, source)[0]
 
     def gather(self, indices: Integers, source: Source, progress: Progress = lambda part: None) -> Integers:
         view = super().gather(indices, source, progress)
         return view + np.bincount(self.front_labels(source), minlength=self.size) if self.front_shares else view
+
+    def shape(self, claim: Guarantee) -> Shape:
+        batch = {"users": self.users, "front_shares": self.front_shares, "claim": claim}
+        return capped(self.share.times(self.size), self._own, self.message_bytes, **batch)  # type: ignore[arg-type]
+
+    def repaired(self, shape: Shape, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
+        """Users who send nothing but dummies are counted nowhere."""
+        messages, damaged = shape.sorted_out(slots, lambda message: int.from_bytes(message, "big") < self.labels)
+        missing = self.users * self._own - len(messages)
+        return self.read(self.unpack(messages)), max(damaged, missing, 0)
+
+    @cached_property
+    def residual(self) -> Residual:
+        """A report without noise shows its item, and with few users' noise in it nearly every report is one."""
+        return Residual(math.inf, min(1.0, move(self.share).delta(0.0)))
 
     @cached_property
     def possible(self) -> tuple[int, int]:
@@ -127,22 +149,17 @@ class LabelledMessages(Tally):
     def _noise(self, users: int, source: Source) -> tuple[Integers, Integers]:
         """Labels of every user's noise, user after user, and how many each has.
 
-        Independent draws for all buckets have the law of one draw of their total, spread: uniformly for Poisson, by
-        Pólya's urn for negative binomial noise.
+        Independent draws for all buckets have the law of one draw of their total, spread.
         """
         total = self.share.times(self.size)
         lengths = total.sample(users, source)
-        labels = residues(self.size, (int(lengths.sum()),), source)
-        if isinstance(total, Polya):
-            labels = _urn(labels, lengths, Fraction(total.r), source)
-        return labels, lengths
+        return total.spread(self.size, lengths, source), lengths
 
     def law(self, counts: Integers, source: Source) -> Integers:
         return self._certain(counts) + self.noise.sample(self.size, source)
 
     def decode(self, view: Integers, source: Source | None) -> Integers:
-        least = self.users * (1 if self.side == "over" else self.size - 1)
-        return self.read(self.check_view(view, least))
+        return self.read(self.check_view(view, self.users * self._own))
 
     def read(self, counts: Integers) -> Integers:
         """What messages so often sent say of the items, whoever may have left his out."""
@@ -167,6 +184,12 @@ class LabelledMessages(Tally):
         reach = self.noise.tail_quantile(failure / self._held) if failure else math.inf
         return np.clip(value, 0.0, self.users), np.clip(value + reach, 0.0, self.users)
 
+    def bounds_hold(self, share: str) -> str:
+        if self.side == "over":
+            return f"'at most' is certain; 'at least' holds for all items with probability {share}"
+        sure = "'at least' is certain, and 0 for an item that nobody holds"
+        return f"{sure}; 'at most' holds with probability {share}"
+
     def radius(self, failure: float) -> float:
         """Exact quantiles of both tails. An item that nobody holds cannot come out below 0, so errors downward have
         only the items held to fail in: counting under, the long tail of the noise is there, whatever the universe.
@@ -189,34 +212,3 @@ class LabelledMessages(Tally):
             return float(np.dot(window.pmf, np.minimum(1.0, others * beaten))) + window.below + window.above
 
         return min(least_error(exceeds, failure, window.stop - window.start), float(self.users))
-
-
-def _urn(labels: Integers, lengths: Integers, strength: Fraction, source: Source) -> Integers:
-    """Turn each user's independent labels into a Pólya urn's.
-
-    A user's message number k keeps its own label with probability R/(R + k), and else repeats one of the k before it:
-    given their number, negative binomial counts of total shape R have this law.
-    """
-    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    place = np.arange(len(labels)) - starts
-    a, b = strength.numerator, strength.denominator
-    kept = [(a << 64) // (a + k * b) for k in range(int(lengths.max(initial=0)))]
-    fresh = chances(kept, place, lambda k: Fraction((a << 64) % (a + k * b), a + k * b), source)
-    repeats = np.flatnonzero(~fresh)
-    origin = np.arange(len(labels))
-    origin[repeats] = starts[repeats] + _each_below(place[repeats], source)
-    # A message may repeat one that repeats another: follow them all to their first.
-    while not np.array_equal(further := origin[origin], origin):
-        origin = further
-    return labels[origin]
-
-
-def _each_below(bounds: Integers, source: Source) -> Integers:
-    """Uniform whole numbers, each below its own bound, exactly (words past the last multiple are redrawn)."""
-    ends = bounds.astype(np.uint64)
-    words = source.words(len(ends))
-    # 2^64 mod b, which does not fit a word, is (2^64 - b) mod b.
-    excess = (~ends + np.uint64(1)) % ends
-    while (late := np.flatnonzero(words < excess)).size:
-        words[late] = source.words(late.size)
-    return (words % ends).astype(np.int64)

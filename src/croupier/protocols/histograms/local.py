@@ -20,30 +20,32 @@ from flint import arb
 from croupier.checks import InvalidParameter, between, integer
 from croupier.noise import DiscreteLaplace, Source
 from croupier.noise.base import to_arb
+from croupier.noise.chances import chance
 from croupier.noise.precision import precise
 from croupier.privacy import Loss, privacy_loss
 from croupier.protocols.histograms.oracles import (
     Floats,
+    FrequencyOracle,
     Integers,
     Reports,
-    Tally,
-    chance,
     check_batch,
     check_failure,
     least_error,
 )
 from croupier.protocols.histograms.projective import Space
+from croupier.protocols.mechanism import Residual
 
 LARGEST_TRANSFORM = 2**24
 FIELDS = tuple(q for q in range(2, 1000) if all(q % d for d in range(2, math.isqrt(q) + 1)))
 
 
 @dataclass(frozen=True)
-class ProjectiveResponse(Tally):
+class ProjectiveResponse(FrequencyOracle):
     """One response a user, on the hyperplane of their item with probability `keep`, and uniform there or elsewhere."""
 
     kind: ClassVar[str] = "projective-response"
-    trusted: ClassVar[str] = "nobody"
+    trust: ClassVar[str] = "nobody"
+    lists_reports: ClassVar[bool] = True
     size: int
     users: int
     field: int
@@ -95,6 +97,12 @@ class ProjectiveResponse(Tally):
         nearest = float(most)
         epsilon = nearest if Fraction(nearest) >= most else math.nextafter(nearest, math.inf)
         return privacy_loss(DiscreteLaplace(1 / Fraction(epsilon)), 1)
+
+    @property
+    def residual(self) -> Residual:
+        """What it promises anyway; a response on one item's hyperplane and off the other's tells most."""
+        on, off = map(float, self._likelihoods)
+        return Residual(self.loss.epsilon(0.0), (self.space.hyperplane - self.space.common) * (on - off))
 
     @property
     def messages_per_user(self) -> float:

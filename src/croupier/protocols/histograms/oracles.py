@@ -1,26 +1,27 @@
-"""How often each label of a universe is held: what every private way of finding that out offers.
+"""Frequency oracles: how often each label of a universe is held, in every private way of finding that out.
 
-For histograms a tally is what a carrier and its noise are, together, for sums: a device turns its index into labelled
-messages, the intermediary counts the messages of each label, and the analyzer reads the counts. A ballot is less: it
-need only tell which label is held most often.
+A frequency oracle is for histograms what a carrier and its noise are, together, for sums: a device turns its index into
+labelled messages, the intermediary counts the messages of each label, and the analyzer reads the counts. A selector is
+less: it need only tell which label is held most often. Each answers for all that is said through it.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import InvalidParameter, between, integer
-from croupier.noise import Noise, Source
+from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.noise import Source
 from croupier.noise.serial import noise_to_dict
-from croupier.privacy import Loss
-from croupier.protocols.sums.carriers import TamperedMessage
+from croupier.privacy import Guarantee, Loss
+from croupier.protocols.mechanism import Residual
+from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.search import least_passing_between
 
 Integers = NDArray[np.int64]
@@ -49,11 +50,16 @@ class Reports:
             yield self.labels[end - length : end]
 
 
-class Ballot(ABC):
+class Selector(ABC):
     """One way in which `users` users' labels, out of `size`, are gathered: frozen, complete, with its exact loss."""
 
     kind: ClassVar[str]
-    trusted: ClassVar[str]
+    trust: ClassVar[str]
+    """Who must be trusted; see `croupier.protocols.mechanism.TRUSTS`."""
+    tells_counts: ClassVar[bool] = False
+    """Whether it estimates how often every label is held."""
+    lists_reports: ClassVar[bool] = False
+    """Whether the view shows every user's own report."""
     needs_seats: ClassVar[bool] = False
     size: int
     users: int
@@ -74,6 +80,11 @@ class Ballot(ABC):
     def possible(self) -> tuple[int, int]:
         """Between which numbers every decoded count lies, where that is limited."""
         return -(2**62), 2**62
+
+    @property
+    def affordable(self) -> bool:
+        """Whether its privacy is computed within a device's time and memory, whoever named its parameters."""
+        return True
 
     @property
     @abstractmethod
@@ -123,6 +134,60 @@ class Ballot(ABC):
     def _counted(self, indices: Integers, source: Source, seats: Integers) -> Integers:
         return np.bincount(self.report(indices, source, seats).labels, minlength=self.labels)
 
+    @property
+    def message_bits(self) -> int:
+        """A message is a label and nothing else."""
+        return max(1, math.ceil(math.log2(self.labels)))
+
+    @property
+    def message_bytes(self) -> int:
+        return -(-self.message_bits // 8)
+
+    def counted(self, labels: Integers) -> Integers:
+        """How many messages carry each label."""
+        if ((labels < 0) | (labels >= self.labels)).any():
+            raise TamperedMessage(f"a label must lie in [0, {self.labels})")
+        return np.bincount(labels, minlength=self.labels)
+
+    def pack(self, labels: Integers) -> tuple[bytes, ...]:
+        """Labels as messages: big-endian, in as many bytes as the largest one needs."""
+        self.counted(labels)
+        return tuple(label.to_bytes(self.message_bytes, "big") for label in labels.tolist())
+
+    def unpack(self, messages: Sequence[bytes]) -> Integers:
+        """The view that a whole batch's messages make; anything malformed is refused."""
+        if any(len(message) != self.message_bytes for message in messages):
+            raise TamperedMessage(f"every message has {self.message_bytes} bytes")
+        labels = [int.from_bytes(message, "big") for message in messages]
+        return self.counted(np.asarray(labels, dtype=np.int64))
+
+    def shape(self, claim: Guarantee) -> Shape:
+        """What every report looks like to a front."""
+        raise self._not_carried()
+
+    def front_labels(self, source: Source) -> Integers:
+        """The labels that the front adds to a batch: the noise of `front_shares` parties who hold nothing."""
+        raise self._not_carried()
+
+    def repaired(self, shape: Shape, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
+        """One number per item, where what no honest device sends counts nowhere, and how much of that there was."""
+        raise self._not_carried()
+
+    def _not_carried(self) -> CroupierError:
+        return CroupierError(f"a histogram by {self.kind} does not go through this front")
+
+    @property
+    @abstractmethod
+    def residual(self) -> Residual:
+        """What one report alone tells of its item."""
+
+    def telling(self, views: Integers, others: Integers, source: Source) -> Integers:
+        """For the audit: one number a view that tells most about a user who holds item 0 or 1, as the others do.
+
+        Where a shuffler counts labels, by how much one item's messages outnumber the other's.
+        """
+        return np.asarray(views[:, 0] - views[:, 1])
+
     def check_view(self, view: Integers, least: int, most: int | None = None) -> Integers:
         """A view as an array of counts, or a refusal."""
         counts = np.asarray(view)
@@ -135,13 +200,21 @@ class Ballot(ABC):
         return counts.astype(np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """The ballot as plain data."""
+        """The oracle as plain data."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
-        return {"kind": self.kind} | {name: _plain(value) for name, value in own.items()}
+        return {"kind": self.kind} | {name: PLAIN.get(name, lambda value: value)(own[name]) for name in own}
 
 
-class Tally(Ballot):
-    """A ballot that estimates how often every label is held."""
+class FrequencyOracle(Selector):
+    """A selector that estimates how often every label is held."""
+
+    tells_counts: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    """Whether estimates are right on average, so that some are negative."""
+
+    def bounds_hold(self, share: str) -> str:
+        """In words, which bounds cannot fail, and that the others hold with probability `share`."""
+        return f"they hold for all items at once with probability {share}"
 
     @property
     @abstractmethod
@@ -150,11 +223,11 @@ class Tally(Ballot):
 
     @abstractmethod
     def decode(self, view: Integers, source: Source | None) -> Integers:
-        """One whole number per item; a central tally draws its noise here."""
+        """One whole number per item; a central oracle draws its noise here."""
 
     @abstractmethod
     def estimate(self, decoded: Integers) -> Floats:
-        """Counts from decoded numbers, unbiased except where a tally says otherwise."""
+        """Counts from decoded numbers, unbiased except where an oracle says otherwise."""
 
     @abstractmethod
     def bounds(self, decoded: Integers, failure: float) -> tuple[Floats, Floats]:
@@ -168,14 +241,29 @@ class Tally(Ballot):
         return int(np.argmax(self.decode(view, source)))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Noise):
-        return noise_to_dict(value)
-    return str(value) if isinstance(value, Fraction) else value
+PLAIN: dict[str, Callable[[Any], Any]] = {
+    "noise": noise_to_dict,
+    "share": noise_to_dict,
+    "keep": str,
+    "heads": str,
+    "scale": str,
+}
+"""How parameters that are no plain data are written, by name: noise by its family, fractions as text."""
+
+
+def gathered(reports: Reports | Iterable[ArrayLike]) -> Reports:
+    """Reports of many users, each a list of labels, in one."""
+    if isinstance(reports, Reports):
+        return reports
+    listed = [np.asarray(report) for report in reports]
+    if any(report.ndim != 1 or not np.issubdtype(report.dtype, np.integer) for report in listed):
+        raise TamperedMessage("a report is a list of whole labels")
+    labels = np.concatenate(listed) if listed else np.empty(0, dtype=np.int64)
+    return Reports(labels, np.asarray([len(report) for report in listed], dtype=np.int64))
 
 
 def check_batch(size: int, users: int, honest: int | None = None) -> None:
-    """The numbers that every tally has."""
+    """The numbers that every oracle has."""
     integer("size", size, 2)
     integer("users", users, 1)
     if honest is not None:
@@ -187,45 +275,15 @@ def check_failure(failure: float, *, certain: bool = True) -> float:
     return float(between("failure", failure, 0, 1, "[)" if certain else "()"))
 
 
-def chance(probability: Fraction, count: int, source: Source) -> Booleans:
-    """Toss `count` coins of exactly this rational probability.
-
-    >>> from croupier.noise import seeded
-    >>> float(chance(Fraction(1, 3), 30_000, seeded(1)).mean().round(2))
-    0.33
-    """
-    if 0 < probability < 1 and 256 % probability.denominator == 0:
-        octets = source.words(-(-count // 8)).view(np.uint8)[:count]
-        return np.asarray(octets < np.uint8(probability * 256))
-    threshold, rest = divmod(probability.numerator << 64, probability.denominator)
-    return chances(
-        [threshold], np.zeros(count, dtype=np.int64), lambda _: Fraction(rest, probability.denominator), source
-    )
-
-
-def chances(thresholds: Sequence[int], which: Integers, rest: Callable[[int], Fraction], source: Source) -> Booleans:
-    """Toss coin number which[i] for every i; coin j has probability (thresholds[j] + rest(j)) / 2^64, exactly.
-
-    64 bits decide, and where they fall on the threshold itself a further coin, of the rest, does.
-    """
-    sure = np.asarray([threshold >> 64 for threshold in thresholds], dtype=np.bool_)
-    limits = np.asarray([min(threshold, 2**64 - 1) for threshold in thresholds], dtype=np.uint64)[which]
-    words = source.words(len(which))
-    hit = np.asarray((words < limits) | sure[which])
-    for tie in np.flatnonzero((words == limits) & ~hit):
-        hit[tie] = chance(rest(int(which[tie])), 1, source)[0]
-    return hit
-
-
 def least_error(exceeds: Callable[[int], float], failure: float, most: int) -> float:
     """The least whole error with exceeds(error) <= failure, which falls with the error; `most` is certain."""
     return float(least_passing_between(lambda error: exceeds(error) <= failure, -1, most))
 
 
-def seat_of(tally: Ballot, seat: int | None) -> Integers:
+def seat_of(oracle: Selector, seat: int | None) -> Integers:
     """The seat of one device, needed where devices share out the noise by number."""
     if seat is None:
-        if tally.needs_seats:
-            raise InvalidParameter("seat", None, f"the user's number in the batch, 0 to {tally.users - 1}")
+        if oracle.needs_seats:
+            raise InvalidParameter("seat", None, f"the user's number in the batch, 0 to {oracle.users - 1}")
         return np.zeros(1, dtype=np.int64)
-    return np.asarray([integer("seat", seat, 0, tally.users - 1)])
+    return np.asarray([integer("seat", seat, 0, oracle.users - 1)])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,16 +77,39 @@ class Selection:
 @lru_cache(maxsize=1024)
 def _plan(selection: Selection, users: int) -> SelectionMechanism:
     target = selection.target
-    return SelectionMechanism(target.model, target.constants, target.ballot(selection.size, users), target.guarantee)
+    return SelectionMechanism(target.model, target.constants, target.selector(selection.size, users), target.guarantee)
 
 
 @dataclass(frozen=True)
 class SelectionMechanism(Planned):
     """A selection planned for one batch size: frozen, serializable, with its certificate."""
 
+    kind: ClassVar[str] = "SelectionMechanism"
+
+    @property
+    def possible(self) -> tuple[int, int]:
+        return 0, self.size - 1
+
+    @property
+    def outputs(self) -> int | None:
+        return None
+
+    @property
+    def extremes(self) -> tuple[Any, Any]:
+        return 0, self.size - 1
+
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        ballot = {key: self.oracle.to_dict().get(key) for key in ("kind", "side", "size")}
+        recipe = {"kind": self.kind, "model": self.model, "constants": self.constants}
+        return recipe | {"ballot": ballot, "front_noise": self.front_shares > 0}
+
+    def _told(self, decoded: Integers) -> int:
+        return int(np.argmax(decoded))
+
     def error(self, failure: float) -> float:
         """How far the winner's true count can be below the largest, except with this probability."""
-        return self.ballot.winner_error(failure)
+        return self.oracle.winner_error(failure)
 
     def randomize(self, vote: int, source: Source, *, seat: int | None = None) -> Integers:
         """A user's vote as labelled messages, on their device."""
@@ -93,7 +117,7 @@ class SelectionMechanism(Planned):
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> int:
         """The winner. In the central models the analyzer draws the noise, and needs `source`."""
-        return self.ballot.choose(np.asarray(view), source)
+        return self.oracle.choose(np.asarray(view), source)
 
     def run(self, votes: ArrayLike, source: Source, progress: Progress = lambda part: None) -> int:
         """The whole way of a batch: every device reports, the labels are counted, the winner is read."""
@@ -102,8 +126,3 @@ class SelectionMechanism(Planned):
     def simulate(self, counts: ArrayLike, source: Source) -> int:
         """The same law from the true counts of all items."""
         return self.analyze(self._in_law(counts, source), source)
-
-    @classmethod
-    def from_json(cls, text: str) -> SelectionMechanism:
-        """Read a mechanism back; anything unknown, missing, inconsistent or not private as claimed is refused."""
-        return cls(**cls._read(text))

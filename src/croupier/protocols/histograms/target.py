@@ -1,4 +1,4 @@
-"""What a histogram or a selection is asked for, and which tally meets it in which model."""
+"""What a histogram or a selection is asked for, and which frequency oracle meets it in which model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from croupier.protocols.histograms.coins import HEADS, Coins, least_coins
 from croupier.protocols.histograms.labelled import LabelledMessages
 from croupier.protocols.histograms.least_noise import tight_noise
 from croupier.protocols.histograms.local import ProjectiveResponse, best_response, largest_keep
-from croupier.protocols.histograms.oracles import Ballot, Tally
+from croupier.protocols.histograms.oracles import FrequencyOracle, Selector
+from croupier.protocols.mechanism import Certificate
 from croupier.protocols.sums.counted import proof_noise, published_noise
-from croupier.protocols.sums.mechanism import Certificate
 from croupier.protocols.sums.protocol import DEFAULT_DELTA, LARGEST_EPSILON
 
 MODELS = ("shuffle", "local", "central", "central-pure")
@@ -30,9 +30,9 @@ CONSTANTS = ("tight", "published", "proof")
 SIDES = ("over", "under", "both")
 WISHES = ("error", "messages")
 
-BALLOTS: dict[str, type[Any]] = {
-    ballot.kind: ballot
-    for ballot in (
+ORACLES: dict[str, type[Any]] = {
+    oracle.kind: oracle
+    for oracle in (
         LabelledMessages,
         Coins,
         ProjectiveResponse,
@@ -115,34 +115,34 @@ class Target:
         """How many parties' noise the front adds to a batch: as many as are counted on, or none."""
         return self.honest(users) if self.front_noise else 0
 
-    def tally(self, size: int, users: int) -> Tally:
+    def oracle(self, size: int, users: int) -> FrequencyOracle:
         """The way to count that meets the target."""
-        tally: Tally = certified(_TALLIES[self.model](self, size, users), self.guarantee)
-        return tally
+        oracle: FrequencyOracle = certified(_PLANS[self.model](self, size, users), self.guarantee)
+        return oracle
 
-    def ballot(self, size: int, users: int) -> Ballot:
+    def selector(self, size: int, users: int) -> Selector:
         """The way to choose: by counting, except where a trusted analyzer can do with less than all counts."""
         plan = _CHOICES.get((self.model, self.constants))
-        return self.tally(size, users) if plan is None else certified(plan(self, size, users), self.guarantee)
+        return self.oracle(size, users) if plan is None else certified(plan(self, size, users), self.guarantee)
 
 
 @lru_cache(maxsize=1024)
-def certificate_of(ballot: Ballot, claim: Guarantee) -> Certificate:
+def certificate_of(oracle: Selector, claim: Guarantee) -> Certificate:
     """The privacy of the view recomputed from the noise itself, beside the claim."""
-    epsilon, delta = ballot.loss.epsilon(claim.delta), ballot.loss.delta(claim.epsilon)
+    epsilon, delta = oracle.loss.epsilon(claim.delta), oracle.loss.delta(claim.epsilon)
     # δ is the finer of the two where releases compose: what it proves is proven.
     return Certificate(claim, min(epsilon, claim.epsilon) if delta <= claim.delta else epsilon, delta)
 
 
-def certified(ballot: Any, claim: Guarantee) -> Any:
-    """The ballot, or a refusal where its privacy cannot be proven."""
-    found = certificate_of(ballot, claim)
+def certified(oracle: Any, claim: Guarantee) -> Any:
+    """The oracle, or a refusal where its privacy cannot be proven."""
+    found = certificate_of(oracle, claim)
     if not found.holds:
-        raise CroupierError(f"{ballot.kind}: {claim} was asked for, and δ = {found.delta:.3g} is what could be proven")
-    return ballot
+        raise CroupierError(f"{oracle.kind}: {claim} was asked for, and δ = {found.delta:.3g} is what could be proven")
+    return oracle
 
 
-def _shuffled(target: Target, size: int, users: int) -> Tally:
+def _shuffled(target: Target, size: int, users: int) -> FrequencyOracle:
     assert target.delta is not None
     honest = target.honest(users)
     if target.side == "both":
@@ -159,7 +159,7 @@ def _shuffled(target: Target, size: int, users: int) -> Tally:
     return LabelledMessages(size, users, honest, wide.share(honest), side, target.front_shares(users))
 
 
-def _local(target: Target, size: int, users: int) -> Tally:
+def _local(target: Target, size: int, users: int) -> FrequencyOracle:
     if target.constants == "tight":
         field, keep = best_response(target.epsilon, size)
     else:
@@ -167,7 +167,7 @@ def _local(target: Target, size: int, users: int) -> Tally:
     return ProjectiveResponse(size, users, field, keep)
 
 
-def _central(target: Target, size: int, users: int) -> Tally:
+def _central(target: Target, size: int, users: int) -> FrequencyOracle:
     assert target.delta is not None
     if target.constants == "tight":
         return BoundedStable(size, users, _bounded_noise(target.epsilon, target.delta))
@@ -180,11 +180,11 @@ def _bounded_noise(epsilon: float, delta: float) -> BoundedLaplace:
     return calibrate(BoundedLaplace, epsilon=epsilon, delta=delta, loss=move_loss)
 
 
-def _pure(target: Target, size: int, users: int) -> Tally:
+def _pure(target: Target, size: int, users: int) -> FrequencyOracle:
     return NoisyCounts(size, users, DiscreteLaplace(2 / Fraction(target.epsilon)))
 
 
-_TALLIES: dict[str, Callable[[Target, int, int], Tally]] = {
+_PLANS: dict[str, Callable[[Target, int, int], FrequencyOracle]] = {
     "shuffle": _shuffled,
     "local": _local,
     "central": _central,
@@ -192,13 +192,13 @@ _TALLIES: dict[str, Callable[[Target, int, int], Tally]] = {
 }
 
 
-def _stable_choice(target: Target, size: int, users: int) -> Ballot:
+def _stable_choice(target: Target, size: int, users: int) -> Selector:
     assert target.delta is not None
     threshold = stable_threshold(target.epsilon, target.delta)
     return StableChoice(size, users, 2 / Fraction(target.epsilon), threshold)
 
 
-_CHOICES: dict[tuple[str, str], Callable[[Target, int, int], Ballot]] = {
+_CHOICES: dict[tuple[str, str], Callable[[Target, int, int], Selector]] = {
     ("central", "tight"): _stable_choice,
     ("central-pure", "tight"): lambda target, size, users: PermuteAndFlip(size, users, 2 / Fraction(target.epsilon)),
     ("central-pure", "published"): (
@@ -207,17 +207,17 @@ _CHOICES: dict[tuple[str, str], Callable[[Target, int, int], Ballot]] = {
 }
 
 
-def ballot_from_dict(data: dict[str, Any]) -> Ballot:
-    """Read a ballot back."""
+def oracle_from_dict(data: dict[str, Any]) -> Selector:
+    """Read an oracle back."""
     body = dict(data)
     kind = body.pop("kind")
-    if kind not in BALLOTS:
-        raise InvalidParameter("kind", kind, "one of " + ", ".join(BALLOTS))
+    if kind not in ORACLES:
+        raise InvalidParameter("kind", kind, "one of " + ", ".join(ORACLES))
     for name in ("noise", "share"):
         if name in body:
             body[name] = noise_from_dict(body[name])
     for name in ("keep", "heads", "scale"):
         if name in body:
             body[name] = Fraction(body[name])
-    ballot: Ballot = BALLOTS[kind](**body)
-    return ballot
+    oracle: Selector = ORACLES[kind](**body)
+    return oracle

@@ -47,6 +47,9 @@ class Items:
     """
 
     kind: ClassVar[str] = "items"
+    counted: ClassVar[str] = "items"
+    heading: ClassVar[str] = "item"
+    explanation: ClassVar[tuple[str, ...]] = ()
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -77,6 +80,10 @@ class Items:
     def name(self, index: int) -> str:
         return self.names[index]
 
+    def some(self, most: int) -> Sequence[str]:
+        """Items that users may hold, first ones first."""
+        return self.names[:most]
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "names": list(self.names)}
 
@@ -95,6 +102,8 @@ class Buckets:
     """
 
     kind: ClassVar[str] = "buckets"
+    counted: ClassVar[str] = "buckets"
+    heading: ClassVar[str] = "bucket of"
     bits: int
     salt: str = ""
     candidates: tuple[str, ...] = ()
@@ -140,9 +149,24 @@ class Buckets:
         """Buckets with several candidates: their count is of all of them together."""
         return {bucket: items for bucket, items in self.members.items() if len(items) > 1}
 
+    @property
+    def explanation(self) -> tuple[str, ...]:
+        """How a bucket's number becomes an item again, and where it cannot."""
+        rule = f"the first {self.bits} bits of SHA-256(salt, zero byte, item), salt {self.salt!r}"
+        lines = [f"An item's bucket is {rule}; it counts every item there, candidates or not."]
+        if not self.candidates:
+            lines.append("To read buckets back, name items to look for with --candidates FILE, one a line.")
+        elif self.collisions:
+            lines.append(f"{len(self.collisions):,} buckets hold several candidates, counted together (a + b).")
+        return tuple(lines)
+
     def name(self, index: int) -> str:
         members = self.members.get(index, ())
         return " + ".join(members) if members else f"(bucket {index}: no candidate)"
+
+    def some(self, most: int) -> Sequence[str]:
+        """Items that users may hold: the candidates, or two of the many."""
+        return (self.candidates or ("one", "another"))[:most]
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "bits": self.bits, "salt": self.salt, "candidates": list(self.candidates)}
@@ -153,6 +177,9 @@ class Numbers:
     """The whole numbers from 0 to size - 1, for programs whose items are indices already."""
 
     kind: ClassVar[str] = "numbers"
+    counted: ClassVar[str] = "items"
+    heading: ClassVar[str] = "item"
+    explanation: ClassVar[tuple[str, ...]] = ()
     size: int
 
     def __post_init__(self) -> None:
@@ -170,6 +197,10 @@ class Numbers:
 
     def name(self, index: int) -> str:
         return str(index)
+
+    def some(self, most: int) -> Sequence[int]:
+        """Items that users may hold, first ones first."""
+        return range(min(self.size, most))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "size": self.size}

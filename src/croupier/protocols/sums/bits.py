@@ -6,15 +6,15 @@ import math
 
 from croupier.noise import Binomial, Noise, SparseBits
 from croupier.privacy import Guarantee, calibrate
-from croupier.protocols.sums.carriers import ShuffledMessages
-from croupier.protocols.sums.mechanism import Mechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.carriers import ShuffledBits
+from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.protocols.sums.protocol import NUMBERS, Protocol, Row
 
 ROUNDING_SHARE = 0.05
 """Tight levels are as few as keep the rounding below this share of the noise's variance."""
 
 
-def plan_bits(protocol: Protocol, users: int) -> Mechanism:
+def plan_bits(protocol: Protocol, users: int) -> SumMechanism:
     """[TKMS21] Alg. 3 with τ = 96 log(2/δ)/ε², or the sparse form with the least rate that will do."""
     return unary(
         protocol, users, 1, published_bits(protocol, users) if protocol.published else _sparse(protocol, users)
@@ -34,7 +34,7 @@ def _sparse(protocol: Protocol, users: int) -> Noise:
     return total.share(honest)
 
 
-def plan_levels(protocol: Protocol, users: int) -> Mechanism:
+def plan_levels(protocol: Protocol, users: int) -> SumMechanism:
     """A value as g unary bits, hidden by fair bits."""
     if protocol.published:
         precision, share = published_levels(protocol, users, dimension=1)
@@ -43,13 +43,13 @@ def plan_levels(protocol: Protocol, users: int) -> Mechanism:
     return unary(protocol, users, precision, share)
 
 
-def unary(protocol: Protocol, users: int, precision: int, share: Noise) -> Mechanism:
+def unary(protocol: Protocol, users: int, precision: int, share: Noise) -> SumMechanism:
     """Values as so many unary bits (per coordinate) among noise bits."""
     return protocol.mechanism(
         users,
         precision=precision,
         share=share,
-        carrier=ShuffledMessages(precision),
+        carrier=ShuffledBits(precision),
         notion=Guarantee("approximate", protocol.epsilon, protocol.delta),
     )
 
@@ -87,6 +87,7 @@ SHUFFLED_BITS = Row(
     carrier="shuffled messages",
     paper="[TKMS21] Alg. 3",
     plan=plan_bits,
+    options=(*NUMBERS, "front_noise"),
     binary_only=True,
     epsilon_below=1.0,
 )
@@ -98,6 +99,7 @@ SHUFFLED_LEVELS = Row(
     carrier="shuffled messages",
     paper="[TKMS23], by citation",
     plan=plan_levels,
+    options=(*NUMBERS, "precision", "front_noise"),
     epsilon_below=15.0,
     delta_below=0.5,
 )

@@ -8,12 +8,12 @@ from functools import lru_cache
 
 from croupier.noise import Noise, Poisson, Polya
 from croupier.privacy import Guarantee, calibrate
-from croupier.protocols.sums.carriers import ShuffledMessages
-from croupier.protocols.sums.mechanism import Mechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.carriers import CountedMessages
+from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.protocols.sums.protocol import NUMBERS, Protocol, Row
 
 
-def plan_counted(protocol: Protocol, users: int) -> Mechanism:
+def plan_counted(protocol: Protocol, users: int) -> SumMechanism:
     """Over: counts ones, never below the truth. Under: counts zeros and subtracts, never above it."""
     honest = protocol.honest(users)
     total = _NOISES[protocol.constants](protocol.epsilon, protocol.delta, protocol.failure)
@@ -21,7 +21,7 @@ def plan_counted(protocol: Protocol, users: int) -> Mechanism:
         users,
         precision=1,
         share=total.share(honest),
-        carrier=ShuffledMessages(0),
+        carrier=CountedMessages(),
         notion=Guarantee("approximate", protocol.epsilon, protocol.delta),
         side=protocol.side,
     )
@@ -64,7 +64,9 @@ COUNTED_MESSAGES = Row(
     carrier="shuffled messages",
     paper="[GKM21] Alg. 7-8",
     plan=plan_counted,
+    options=(*NUMBERS, "side", "failure", "front_noise"),
     constants=tuple(_NOISES),
     binary_only=True,
+    caps_noise=True,
     epsilon_below=1.0,
 )

@@ -1,43 +1,51 @@
-"""A protocol planned for one batch size: what each device sends, what the analyzer makes of it, and what it proves."""
+"""A sum planned for one batch size: what each device sends, what the analyzer makes of it, and what it proves."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from numbers import Number
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import InvalidParameter, between, integer, one_of
+from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of
 from croupier.frames import Rows, Tabular
-from croupier.noise import Noise, Skellam, Source
+from croupier.noise import Noise, Source
 from croupier.noise.serial import noise_from_dict, noise_to_dict
-from croupier.privacy import Guarantee, Loss, privacy_loss, skellam_divergence, vector_loss
-from croupier.protocols.sums.carriers import (
-    CARRIERS,
-    Carrier,
-    ShuffledMessages,
-    SplitAndMix,
-    TamperedMessage,
+from croupier.privacy import Guarantee, Loss
+from croupier.protocols.mechanism import (
+    MOST_MESSAGES,
+    POSSIBLE,
+    VERSION,
+    Certificate,
+    Decoded,
+    Mechanism,
+    Residual,
+    canonical,
+    check_front,
+    is_affordable,
 )
+from croupier.protocols.padding import Shape, TamperedMessage
+from croupier.protocols.sums.carriers import CARRIERS, Carrier
 from croupier.protocols.sums.error import deviation_with_rounding
-from croupier.protocols.sums.values import Ball, Values, encode
+from croupier.protocols.sums.values import Ball, Values, encode, values_from_dict, values_to_dict
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-VERSION = 1
 SIDES = ("unbiased", "over", "under")
 PARTIES = ("batch", "user", "analyzer")
-POSSIBLE = 2.0**-40
-"""How often an honest batch may decode to what is taken for damage."""
+CHUNK = 2**20
+"""Messages that an audit holds in memory at once."""
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class SumMechanism(Mechanism):
     """One private sum over `users` users, calibrated: frozen, serializable, with its certificate.
 
     `share` is the noise of one party and `noise_from` says which: every user of the batch, whose shares hide each of
@@ -45,6 +53,7 @@ class Mechanism:
     `front_shares` of noise come from the front besides: a whole noise, which hides a user among strangers only.
     """
 
+    kind: ClassVar[str] = "SumMechanism"
     protocol: str
     constants: str
     users: int
@@ -69,22 +78,40 @@ class Mechanism:
             raise InvalidParameter("protocol", self.protocol, "a name")
         self.carrier.check_plan(self)
         check_front(self.front_shares, self.honest)
-        if self.front_shares and not isinstance(self.carrier, ShuffledMessages | SplitAndMix):
+        if self.front_shares and not self.carrier.takes_front_noise:
             raise InvalidParameter("front_shares", self.front_shares, f"0 for {self.carrier.kind}")
-        if (self.noise_from == "analyzer") != (self.protocol == "central-laplace"):
-            # A device must not be talked into sending its value without noise.
-            raise InvalidParameter("noise_from", self.noise_from, "analyzer for central-laplace, and for nothing else")
         if self.guarantee.notion == "pure" and self.guarantee.delta != 0:
             raise InvalidParameter("delta", self.guarantee.delta, "0 for pure privacy")
 
     @property
+    def trust(self) -> str:
+        return {"batch": self.carrier.trust, "user": "nobody", "analyzer": "analyzer"}[self.noise_from]
+
+    @property
     def coordinates(self) -> int:
         """The number of axes of one user's value."""
-        return 1 if isinstance(self.values, Ball) else 0
+        return self.values.coordinates
 
     @property
     def dimension(self) -> int:
-        return self.values.dimension if isinstance(self.values, Ball) else 1
+        return self.values.dimension
+
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """The axes of one user's value."""
+        return (self.dimension,) * self.coordinates
+
+    @property
+    def checkable(self) -> bool:
+        return self.values.checkable
+
+    @property
+    def outputs(self) -> int | None:
+        return self.dimension if self.coordinates else None
+
+    @property
+    def extremes(self) -> tuple[Any, Any]:
+        return self.values.low, self.values.high
 
     @cached_property
     def noise(self) -> Noise:
@@ -100,31 +127,26 @@ class Mechanism:
         return self.share.times(self.honest) if self.noise_from == "batch" else self.share
 
     @property
+    def weight(self) -> int:
+        """How far one encoded unit moves the decoded number."""
+        return self.carrier.weight(self)
+
+    @property
     def unit(self) -> float:
         """What one step of the decoded number is worth, in the values' own units."""
-        return self.values.span / (self.precision * self.carrier.weight(self.share))
+        return self.values.span / (self.precision * self.weight)
 
     @cached_property
     def loss(self) -> Loss:
         """The exact privacy loss of one user's change, against whoever sees the view."""
-        guard = self.guard
-        if isinstance(self.values, Ball) and isinstance(guard, Skellam):
-            # Couple the two roundings: the whole vectors differ by at most g‖x-x'‖ plus one in each coordinate.
-            scale = self.precision / self.values.span
-            l2 = scale * self.values.diameter + math.sqrt(self.dimension)
-            loss = vector_loss(guard, l2=l2, l1=math.sqrt(self.dimension) * l2)
-        else:
-            loss = self.dimension * privacy_loss(guard, self.precision * self.carrier.weight(self.share))
-        distance = 2.0**-self.carrier.security if isinstance(self.carrier, SplitAndMix) else 0
-        return Loss(loss.releases, distance)
+        return Loss(self.carrier.loss(self).releases, self.carrier.distance)
 
     def randomize(self, value: ArrayLike, source: Source) -> Integers:
         """Turn a user's value into their report, on their device; arrays of users (and batches) work too."""
         encoded = encode(self.values.unit(value), self.precision, source)
         if self.side == "under":
             encoded = self.precision - encoded
-        own_noise = None if self.noise_from == "analyzer" else self.share
-        return self.carrier.report(encoded, own_noise, source, self.coordinates)
+        return self.carrier.report(self, encoded, source)
 
     def collect(self, reports: ArrayLike) -> Integers:
         """What the intermediary lets through of a whole batch of reports (users on the axis after any batches)."""
@@ -132,12 +154,12 @@ class Mechanism:
         if not np.issubdtype(gathered.dtype, np.integer):
             raise TamperedMessage("a report is whole numbers")
         gathered = gathered.astype(np.int64)
-        inner = self.coordinates + (1 if isinstance(self.carrier, ShuffledMessages | SplitAndMix) else 0)
+        inner = self.coordinates + self.carrier.report_axes
         found = gathered.shape[-1 - inner] if gathered.ndim > inner else 0
         if found != self.users:
             raise InvalidParameter("reports", found, f"a batch of exactly {self.users} reports")
-        self.carrier.check_report(gathered, self.share)
-        return self.carrier.collect(gathered, self.coordinates)
+        self.carrier.check_report(self, gathered)
+        return self.carrier.collect(self, gathered)
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> Release:
         """Read a batch's view. Only a central mechanism needs `source`: there the analyzer adds the noise."""
@@ -155,18 +177,16 @@ class Mechanism:
         """
         view = self.collect(self.randomize(np.asarray(values), source))
         if self.front_shares:
-            view = self.carrier.join(view, self.front_report(source), self.coordinates)  # type: ignore[union-attr]
+            view = self.carrier.join(self, view, self.front_report(source))
         return self.analyze(view, source)
 
     def front_report(self, source: Source) -> Integers:
         """What the front adds to a batch: the noise of `front_shares` parties who have no value."""
-        shape = (self.dimension,) if self.coordinates else ()
-        assert isinstance(self.carrier, ShuffledMessages | SplitAndMix)
-        return self.carrier.front_report(self.share, self.front_shares, source, shape)
+        return self.carrier.front_report(self, source)
 
     def analyze_many(self, views: ArrayLike, source: Source | None = None) -> Integers:
         """The decoded numbers of views with any leading axes."""
-        decoded = self.carrier.decode(np.asarray(views), self.users, self.share, self.coordinates, self.front_shares)
+        decoded = self.carrier.decode(self, np.asarray(views))
         if self.noise_from == "analyzer":
             if source is None:
                 raise InvalidParameter("source", None, "given: in the central model the analyzer draws the noise")
@@ -188,10 +208,8 @@ class Mechanism:
     def noisy(self, encoded_sums: ArrayLike, source: Source) -> Integers:
         """Decoded numbers of batches with these encoded sums, in law: any shape, one draw of noise each."""
         sums = np.asarray(encoded_sums, dtype=np.int64)
-        total = self.carrier.weight(self.share) * sums + self.noise.sample(sums.shape, source)
-        if isinstance(self.carrier, ShuffledMessages) or self.noise_from == "analyzer":
-            return total
-        return self.carrier.signed(total % self.carrier.modulus)
+        total = self.weight * sums + self.noise.sample(sums.shape, source)
+        return total if self.noise_from == "analyzer" else self.carrier.wrapped(total)
 
     def estimate(self, decoded: ArrayLike) -> Floats:
         """The sum of the users' values, in their own units, from decoded numbers."""
@@ -218,9 +236,7 @@ class Mechanism:
     @cached_property
     def wrap_probability(self) -> float:
         """A bound on the chance that the modular sum wraps around, which is an error of the size of the batch."""
-        if isinstance(self.carrier, ShuffledMessages) or self.noise_from == "analyzer":
-            return 0.0
-        return min(1.0, 2.0 * float(self.noise.tail(self.carrier.slack)))
+        return 0.0 if self.noise_from == "analyzer" else self.carrier.wrap_probability(self.noise)
 
     @cached_property
     def possible(self) -> tuple[int, int]:
@@ -232,7 +248,7 @@ class Mechanism:
         noises, odds = (self.noise, fewest), POSSIBLE / (4.0 * self.dimension)
         low = min(noise.quantile(odds) for noise in noises)
         high = max(noise.tail_quantile(odds) for noise in noises)
-        return low, high + self.carrier.weight(self.share) * self.users * self.precision
+        return low, high + self.weight * self.users * self.precision
 
     def radius(self, failure: float) -> float:
         """A bound on the error of the sum (of every coordinate) that fails with at most this probability.
@@ -246,7 +262,7 @@ class Mechanism:
             return math.inf
         if self.side != "unbiased":
             return self.noise.tail_quantile(spare) * self.unit
-        rounding = 0 if self.values.binary else self.users * self.carrier.weight(self.share) ** 2
+        rounding = 0 if self.values.binary else self.users * self.weight**2
         return deviation_with_rounding(self.noise, rounding, spare) * self.unit
 
     @property
@@ -258,97 +274,142 @@ class Mechanism:
 
     @property
     def messages_per_user(self) -> float:
-        return self.carrier.messages_per_user(self.share, self.dimension)
+        return self.carrier.messages_per_user(self)
 
     @property
     def bits_per_user(self) -> float:
-        return self.messages_per_user * self.carrier.bits_per_message(self.dimension)
+        return self.messages_per_user * self.carrier.bits_per_message(self)
+
+    @property
+    def message_bytes(self) -> int:
+        """The length of every message."""
+        return self.carrier.message_bytes(self)
+
+    def pack(self, report: ArrayLike) -> tuple[bytes, ...]:
+        """One user's report as messages, in no particular order: the shuffler mixes them with everyone's.
+
+        `docs/format.md` gives the layout with test vectors.
+        """
+        numbers = np.asarray(report, dtype=np.int64)
+        self.carrier.check_report(self, numbers)
+        if (count := self.carrier.message_count(self, numbers)) > MOST_MESSAGES:
+            limit = f"at most {MOST_MESSAGES}: {self.protocol} here is for simulation only"
+            raise InvalidParameter("messages", count, limit)
+        return self.carrier.pack(self, numbers)
+
+    def unpack(self, messages: Sequence[bytes]) -> Integers:
+        """The view that a batch's messages make; anything malformed is refused."""
+        if any(len(message) != self.message_bytes for message in messages):
+            raise TamperedMessage(f"every message of {self.protocol} has {self.message_bytes} bytes")
+        return self.carrier.unpack(self, messages)
+
+    def _shape(self) -> Shape:
+        shape = self.carrier.shape(self)
+        if self.noise_from != "batch":
+            # A device must not be talked into sending its value without noise.
+            raise CroupierError(f"{self.protocol} has its noise from the {self.noise_from}, not from the batch")
+        return shape
+
+    def _messages(self, value: object, source: Source) -> tuple[bytes, ...]:
+        if not isinstance(value, Number | np.bool_):
+            # A list would be taken for many users' values.
+            raise InvalidParameter("value", value, "a number")
+        unit = float(self.values.unit(value))  # type: ignore[arg-type]
+        report = self.randomize(value, source)  # type: ignore[arg-type]
+        while not self.carrier.fits(self, report, unit):
+            report = self.randomize(value, source)  # type: ignore[arg-type]
+        return self.pack(report)
+
+    def _front_messages(self, source: Source) -> tuple[bytes, ...]:
+        return self.carrier.pack(self, self.front_report(source))
+
+    def _decoded(self, slots: Sequence[bytes | None]) -> Decoded:
+        view, damaged = self.carrier.repaired(self, slots)
+        return Decoded(self.analyze(view).decoded, damaged)
+
+    @cached_property
+    def residual(self) -> Residual:
+        return Residual(math.inf, 1.0) if self.noise_from == "analyzer" else self.carrier.residual(self)
+
+    def summary(self, decoded: int | Sequence[int]) -> dict[str, float]:
+        if self.coordinates:
+            return {}
+        total = float(self.estimate(decoded))
+        return {"sum": total, "mean": total / self.users}
+
+    def exposed(self, end: int, trials: int, source: Source, progress: Callable[[int], None] | None = None) -> Integers:
+        """All users hold the lowest value, the first one that or the highest; vectors stand on the first axis.
+
+        The decoded sum tells most, or the first user's own report where it is visible.
+        """
+        lowest = self.values.along(self.values.low)
+        batch = np.broadcast_to(lowest, (self.users, *lowest.shape)).copy()
+        batch[0] = self.values.along(self.extremes[end])
+        rows = max(1, CHUNK // max(1, int(self.users * self.messages_per_user * self.dimension)))
+        drawn = []
+        for done in range(0, trials, rows):
+            now = min(rows, trials - done)
+            view = self.collect(self.randomize(np.broadcast_to(batch, (now, *batch.shape)), source))
+            if self.carrier.lists_reports:
+                drawn.append(view[..., 0])
+            else:
+                decoded = self.analyze_many(view, source)
+                drawn.append(decoded[..., 0] if self.coordinates else decoded)
+            if progress is not None:
+                progress(now)
+        return np.concatenate(drawn)
 
     def certificate(self) -> Certificate:
-        """Recompute the privacy of the view from the noise itself, and set it beside the claim."""
         return self._certificate
 
     @cached_property
     def _certificate(self) -> Certificate:
         claim = self.guarantee
-        divergence = rho = None
-        if claim.order is not None:
-            divergence = _divergence_bound(self, claim.order)
-        if claim.rho is not None:
-            rho = self.loss.zcdp
+        divergence = None if claim.order is None else self.loss.rdp(claim.order)
+        rho = None if claim.rho is None else self.loss.zcdp
         return Certificate(claim, self.loss.epsilon(claim.delta), self.loss.delta(claim.epsilon), rho, divergence)
 
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        body = self.to_dict()
+        recipe = {key: body[key] for key in ("protocol", "constants", "values", "side")}
+        return recipe | {"front_noise": self.front_shares > 0}
+
     def to_dict(self) -> dict[str, Any]:
-        """The mechanism as plain data, complete: a device needs nothing else."""
         return {
             "version": VERSION,
             "protocol": self.protocol,
             "constants": self.constants,
             "users": self.users,
             "honest": self.honest,
-            "values": {"kind": "ball" if self.coordinates else "range"} | asdict(self.values),
+            "values": values_to_dict(self.values),
             "precision": self.precision,
             "share": noise_to_dict(self.share),
-            "carrier": {"kind": self.carrier.kind} | asdict(self.carrier),
+            "carrier": self.carrier.to_dict(),
             "guarantee": {k: v for k, v in asdict(self.guarantee).items() if v is not None},
             "noise_from": self.noise_from,
             "side": self.side,
         } | ({"front_shares": self.front_shares} if self.front_shares else {})
 
-    def to_json(self) -> str:
-        """One line of canonical JSON: sorted keys, no spaces."""
-        return canonical(self.to_dict())
-
     @classmethod
-    def from_json(cls, text: str) -> Mechanism:
-        """Read a mechanism back; anything unknown, missing or inconsistent is refused."""
-        try:
-            body = json.loads(text)
-            if body.pop("version") != VERSION:
-                raise InvalidParameter("version", text[:60], f"{VERSION}")
-            values, carrier = dict(body.pop("values")), dict(body.pop("carrier"))
-            kind = {"ball": Ball, "range": Values}[values.pop("kind")]
-            return cls(
-                **body
-                | {
-                    "values": kind(**values),
-                    "share": noise_from_dict(body["share"]),
-                    "carrier": CARRIERS[carrier.pop("kind")](**carrier),
-                    "guarantee": Guarantee(**body["guarantee"]),
-                }
-            )
-        except (KeyError, TypeError, AttributeError, AssertionError, json.JSONDecodeError) as error:
-            raise InvalidParameter(
-                "mechanism", text[:60], f"version {VERSION} of a serialized mechanism ({error!r})"
-            ) from None
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """A claim, and the exact values recomputed from the noise."""
-
-    claim: Guarantee
-    epsilon: float
-    delta: float
-    rho: float | None = None
-    divergence: float | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether the recomputed privacy is at least as good as every number of the claim."""
-        claim, hair = self.claim, 1.0 + 1e-9
-        if self.rho is not None and self.rho > (claim.rho or 0.0) * hair:
-            return False
-        if self.divergence is not None and self.divergence > (claim.divergence or 0.0) * hair:
-            return False
-        return self.delta <= claim.delta * hair or self.epsilon <= claim.epsilon * hair
+    def _read(cls, body: dict[str, Any], affordable: bool) -> Self:
+        share, carrier = noise_from_dict(body["share"]), dict(body["carrier"])
+        if affordable and not is_affordable(share, body["users"]):
+            raise InvalidParameter("share", str(share), f"noise that {body['users']} devices can compute with")
+        parts = {
+            "values": values_from_dict(body["values"]),
+            "share": share,
+            "carrier": CARRIERS[carrier.pop("kind")](**carrier),
+            "guarantee": Guarantee(**body["guarantee"]),
+        }
+        return cls(**body | parts)
 
 
 @dataclass(frozen=True)
 class Release(Tabular):
     """What is published of one batch: a decoded whole number (or one per coordinate) and how it came about."""
 
-    mechanism: Mechanism
+    mechanism: SumMechanism
     decoded: int | tuple[int, ...]
 
     def __repr__(self) -> str:
@@ -422,29 +483,9 @@ class Release(Tabular):
             decoded = body["decoded"]
             for number in decoded if isinstance(decoded, list) else [decoded]:
                 integer("decoded", number, -(2**63), 2**63 - 1)
-            mechanism = Mechanism.from_json(json.dumps(body["mechanism"]))
+            mechanism = SumMechanism.from_json(json.dumps(body["mechanism"]))
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise InvalidParameter(
                 "release", text[:60], f"version {VERSION} of a serialized release ({error!r})"
             ) from None
         return cls(mechanism, tuple(decoded) if isinstance(decoded, list) else decoded)
-
-
-def _divergence_bound(mechanism: Mechanism, order: float) -> float:
-    """The least of the exact divergence and the paper's bound: a claim may rest on either."""
-    guard = mechanism.guard
-    exact = mechanism.loss.rdp(order)
-    if not isinstance(guard, Skellam):
-        return exact
-    return min(exact, skellam_divergence(guard.sigma2, order, mechanism.precision))
-
-
-def check_front(front_shares: int, honest: int) -> None:
-    """The front adds a whole noise of its own, that of as many parties as are counted on, or none."""
-    if front_shares:
-        integer("front_shares", front_shares, honest, honest)
-
-
-def canonical(body: dict[str, Any]) -> str:
-    """JSON with sorted keys and no spaces: equal values have equal text."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

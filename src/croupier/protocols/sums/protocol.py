@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
 from croupier.noise import Noise
 from croupier.privacy import Guarantee
-from croupier.protocols.sums.mechanism import Mechanism
+from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.values import Ball, Values
 
 CONSTANTS = ("tight", "published")
@@ -23,22 +23,75 @@ PUBLISHED_WRAP, TIGHT_WRAP = 1e-6, 2.0**-40
 """How often a modular sum may wrap around, unless told otherwise; for tight settings it costs a few bits."""
 
 
+EVERY = ("constants", "honest_fraction")
+"""Options that every row reads."""
+NUMBERS = (*EVERY, "low", "high", "binary", "clip")
+VECTORS = (*EVERY, "dimension", "diameter", "clip")
+
+
 @dataclass(frozen=True)
 class Row:
-    """One kind of protocol: what it promises against whom, and how to plan it."""
+    """One kind of protocol: what it promises against whom, what it reads, and how to plan it.
+
+    `trust` is one of `croupier.protocols.mechanism.TRUSTS`.
+    """
 
     name: str
     trust: str
     notion: str
     carrier: str
     paper: str
-    plan: Callable[[Protocol, int], Mechanism] = field(repr=False)
+    plan: Callable[[Protocol, int], SumMechanism] = field(repr=False)
+    options: tuple[str, ...]
+    """What it reads besides epsilon and delta; every other option is refused by name."""
     constants: tuple[str, ...] = CONSTANTS
     binary_only: bool = False
-    vectors: bool = False
+    caps_noise: bool = False
+    """Whether its noise is limited when it is sent, which takes a share of δ."""
+    default_delta: Callable[[float], float] = field(default=lambda epsilon: DEFAULT_DELTA, repr=False)
+    """The δ at this ε, when none is asked for."""
     smallest: Callable[[Protocol], int] = field(default=lambda protocol: 1, repr=False)
     epsilon_below: float = math.inf
     delta_below: float = 1.0
+
+    @property
+    def vectors(self) -> bool:
+        """Whether it sums vectors."""
+        return "dimension" in self.options
+
+    def check_options(self, options: Mapping[str, object]) -> None:
+        """Refuse an option that would not be read."""
+        for name, value in options.items():
+            if name not in self.options:
+                raise InvalidParameter(name, value, f"left out: {self.name} takes {', '.join(self.options)}")
+
+    def values(
+        self,
+        low: float = 0.0,
+        high: float = 1.0,
+        binary: bool | None = None,
+        clip: bool = False,
+        dimension: int = 1,
+        diameter: float = 2.0,
+    ) -> Values | Ball:
+        """What users may report; a row reads one kind of these options or the other."""
+        if self.vectors:
+            return Ball(integer("dimension", dimension, 1), clip=clip, diameter=diameter)
+        if self.binary_only and binary is False:
+            raise InvalidParameter("binary", binary, f"true or left out: {self.name} sums one of two values")
+        return Values(low, high, binary=self.binary_only if binary is None else binary, clip=clip)
+
+    def delta(self, epsilon: float, delta: float | None) -> float:
+        """The δ that is asked for, or this row's own."""
+        if self.notion == "pure":
+            if delta not in (None, 0, 0.0):
+                raise InvalidParameter("delta", delta, f"0 or left out: {self.name} is purely private")
+            return 0.0
+        if delta is None:
+            return self.default_delta(epsilon)
+        if delta == 0:
+            raise InvalidParameter("delta", delta, f"a number in (0, 1): {self.name} is not purely private")
+        return delta
 
 
 @dataclass(frozen=True)
@@ -65,6 +118,7 @@ class Protocol:
     front_noise: bool = False
 
     def __post_init__(self) -> None:
+        self.row.check_options({name: getattr(self, name) for name in OWN if getattr(self, name) != _default(name)})
         positive("epsilon", self.epsilon)
         if self.epsilon > LARGEST_EPSILON:
             raise InvalidParameter("epsilon", self.epsilon, f"a number in (0, {LARGEST_EPSILON:g}]")
@@ -75,8 +129,6 @@ class Protocol:
         if self.wrap_failure is not None:
             between("wrap_failure", self.wrap_failure, 0, 1)
         one_of("side", self.side, ("over", "under"))
-        if self.front_noise and self.row.trust != "shuffler":
-            raise InvalidParameter("front_noise", self.front_noise, f"false: {self.row.name} has no shuffler")
         if self.precision is not None:
             integer("precision", self.precision, 1)
         if not 1 <= self.scaling <= 10**6:
@@ -99,6 +151,10 @@ class Protocol:
     @property
     def name(self) -> str:
         return self.row.name
+
+    def having(self, **options: Any) -> Protocol:
+        """The same with these options, as far as the row reads them."""
+        return replace(self, **{name: options[name] for name in options if name in self.row.options})
 
     @property
     def published(self) -> bool:
@@ -126,7 +182,7 @@ class Protocol:
         """All noise in a batch whose parties each add this share."""
         return share.times(users + self.front_shares(users))
 
-    def plan(self, users: int) -> Mechanism:
+    def plan(self, users: int) -> SumMechanism:
         """Calibrate for a batch of exactly `users` users.
 
         >>> from croupier.protocols import shuffled_bits
@@ -145,9 +201,9 @@ class Protocol:
 
     def mechanism(
         self, users: int, *, precision: int, share: Noise, carrier: object, notion: Guarantee, **more: object
-    ) -> Mechanism:
+    ) -> SumMechanism:
         """Put a mechanism together from what a row decided."""
-        return Mechanism(
+        return SumMechanism(
             protocol=self.name,
             constants=self.constants,
             users=users,
@@ -162,10 +218,20 @@ class Protocol:
         )
 
 
+OWN = ("precision", "scaling", "side", "failure", "wrap_failure", "front_noise")
+"""The options that a protocol keeps; those of its values are in `values`."""
+
+
+def _default(name: str) -> Any:
+    return Protocol.__dataclass_fields__[name].default
+
+
 @lru_cache(maxsize=4096)
-def _plan(protocol: Protocol, users: int) -> Mechanism:
+def _plan(protocol: Protocol, users: int) -> SumMechanism:
     mechanism = protocol.row.plan(protocol, users)
     claim = mechanism.guarantee
+    if mechanism.trust != protocol.row.trust:
+        raise CroupierError(f"{protocol.name} says that {protocol.row.trust} is trusted, and it is {mechanism.trust}")
     if claim.notion in ("pure", "approximate") and mechanism.loss.delta(claim.epsilon) <= claim.delta:
         return mechanism  # sooner than a whole certificate, which also searches for the least ε
     certificate = mechanism.certificate()

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from croupier.checks import InvalidParameter
 from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
-from croupier.privacy import Guarantee, Loss, privacy_loss, renyi_to_approximate, skellam_divergence
+from croupier.privacy import Guarantee, privacy_loss, renyi_to_approximate, skellam_divergence
 from croupier.protocols.sums.carriers import Plain, SecureAggregation
-from croupier.protocols.sums.mechanism import Mechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.protocols.sums.protocol import NUMBERS, Protocol, Row
 
 TIGHT_SCALING = 4.0
 """Tight Laplace encodes this many times finer than [CZ23], so that rounding adds 1 % to the error and two bits."""
@@ -46,8 +46,8 @@ def modulus(users: int, precision: int, slack: int) -> int:
     return users * precision + 2 * slack + 1
 
 
-def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], Mechanism]:
-    def plan(protocol: Protocol, users: int) -> Mechanism:
+def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], SumMechanism]:
+    def plan(protocol: Protocol, users: int) -> SumMechanism:
         epsilon, p = protocol.epsilon, protocol.wrap
         precision = laplace_precision(protocol, users, epsilon)
         if (
@@ -81,39 +81,54 @@ def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], Mechanism]:
 
 
 def _plan_concentrated(
-    family: type[Skellam] | type[DiscreteGaussian], published_slack: Callable[[float, float], float]
-) -> Callable[[Protocol, int], Mechanism]:
-    """Noise of total variance (g/ε)², about ½ε²-zCDP; the exact (ε', δ) is the claim."""
+    noise: Callable[[int, float, int], Noise],
+    published_slack: Callable[[float, float], float],
+    claim: Callable[[Protocol, Noise, int], Guarantee],
+) -> Callable[[Protocol, int], SumMechanism]:
+    """Noise of total variance (g/ε)², about ½ε²-zCDP; the exact (ε', δ) is the claim.
 
-    def plan(protocol: Protocol, users: int) -> Mechanism:
+    `noise` gives the share of each of so many honest users, from g and ε.
+    """
+
+    def plan(protocol: Protocol, users: int) -> SumMechanism:
         epsilon, honest = protocol.epsilon, protocol.honest(users)
         precision = protocol.precision or max(1, math.ceil(protocol.scaling * epsilon * math.sqrt(users)))
-        sigma2 = (precision / Fraction(epsilon)) ** 2
-        share = family(sigma2).share(honest)
-        if isinstance(share, DiscreteGaussian) and share.sigma2 < 0.25:
-            raise InvalidParameter("precision", precision, "large enough that each share has σ >= 1/2 ([CZ23] Lemma 4)")
+        share = noise(precision, epsilon, honest)
         slack = protocol.wrap_slack(share.times(users), published_slack(precision / epsilon, protocol.wrap))
-        loss = privacy_loss(share.times(honest), precision)
         return protocol.mechanism(
             users,
             precision=precision,
             share=share,
             carrier=SecureAggregation(modulus(users, precision, slack), slack),
-            notion=_claim(protocol, loss, precision, share, honest),
+            notion=claim(protocol, share.times(honest), precision),
         )
 
     return plan
 
 
-def _claim(protocol: Protocol, loss: Loss, precision: int, share: Noise, honest: int) -> Guarantee:
-    """Tight: the exact ε' at δ. Published: what the papers' Rényi and concentrated bounds convert to."""
-    delta = protocol.delta
-    total = share.times(honest)
-    if isinstance(total, Skellam):
-        bound, order = renyi_to_approximate(lambda order: skellam_divergence(total.sigma2, order, precision), delta)
-        epsilon = bound if protocol.published else loss.epsilon(delta)
-        divergence = skellam_divergence(total.sigma2, order, precision)
-        return Guarantee("renyi", epsilon, delta, order=order, divergence=divergence)
+def _skellam_share(precision: int, epsilon: float, honest: int) -> Noise:
+    return Skellam((precision / Fraction(epsilon)) ** 2).share(honest)
+
+
+def _gaussian_share(precision: int, epsilon: float, honest: int) -> Noise:
+    share = DiscreteGaussian((precision / Fraction(epsilon)) ** 2).share(honest)
+    if share.sigma2 < 0.25:
+        raise InvalidParameter("precision", precision, "large enough that each share has σ >= 1/2 ([CZ23] Lemma 4)")
+    return share
+
+
+def _renyi_claim(protocol: Protocol, total: Noise, precision: int) -> Guarantee:
+    """Tight: the exact ε' at δ. Published: what the paper's Rényi bound converts to."""
+    delta, sigma2 = protocol.delta, total.variance
+    bound, order = renyi_to_approximate(lambda order: skellam_divergence(sigma2, order, precision), delta)
+    epsilon = bound if protocol.published else privacy_loss(total, precision).epsilon(delta)
+    divergence = skellam_divergence(sigma2, order, precision)
+    return Guarantee("renyi", epsilon, delta, order=order, divergence=divergence)
+
+
+def _concentrated_claim(protocol: Protocol, total: Noise, precision: int) -> Guarantee:
+    """Tight: the exact ε' at δ. Published: what the paper's concentrated bound converts to."""
+    delta, loss = protocol.delta, privacy_loss(total, precision)
     rho = loss.zcdp
     epsilon = renyi_to_approximate(lambda order: rho * order, delta)[0] if protocol.published else loss.epsilon(delta)
     return Guarantee("concentrated", epsilon, delta, rho=rho)
@@ -131,39 +146,43 @@ def _gaussian_slack(spread: float, p: float) -> float:
 
 LAPLACE = Row(
     name="laplace",
-    trust="secure aggregation",
+    trust="devices",
     notion="pure",
     carrier="secure aggregation",
     paper="[CZ23] Thm 1",
     plan=_plan_laplace("batch"),
+    options=(*NUMBERS, "precision", "wrap_failure"),
 )
 
 SKELLAM = Row(
     name="skellam",
-    trust="secure aggregation",
+    trust="devices",
     notion="renyi",
     carrier="secure aggregation",
     paper="[CZ23] Thm 2",
-    plan=_plan_concentrated(Skellam, _skellam_slack),
+    plan=_plan_concentrated(_skellam_share, _skellam_slack, _renyi_claim),
+    options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
 )
 
 DISCRETE_GAUSSIAN = Row(
     name="discrete-gaussian",
-    trust="secure aggregation",
+    trust="devices",
     notion="concentrated",
     carrier="secure aggregation",
     paper="[CZ23] Thm 4",
-    plan=_plan_concentrated(DiscreteGaussian, _gaussian_slack),
+    plan=_plan_concentrated(_gaussian_share, _gaussian_slack, _concentrated_claim),
+    options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
     epsilon_below=1.0,
 )
 
 CENTRAL_LAPLACE = Row(
     name="central-laplace",
-    trust="the analyzer",
+    trust="analyzer",
     notion="pure",
     carrier="secure aggregation",
     paper="[CZ23] Thm 5",
     plan=_plan_laplace("analyzer"),
+    options=(*NUMBERS, "precision", "wrap_failure"),
     epsilon_below=1.0,
 )
 
@@ -174,6 +193,7 @@ LOCAL_LAPLACE = Row(
     carrier="none",
     paper="[CZ23] Thm 6",
     plan=_plan_laplace("user"),
+    options=(*NUMBERS, "precision", "wrap_failure"),
     epsilon_below=1.0,
     smallest=lambda protocol: math.ceil(2.0 * math.log(2.0 / protocol.wrap)) if protocol.published else 1,
 )

@@ -9,14 +9,23 @@ from croupier.noise.target import RESOLUTION
 from croupier.privacy import Guarantee, vector_loss
 from croupier.protocols.sums.bits import published_levels, unary
 from croupier.protocols.sums.carriers import SplitAndMix
-from croupier.protocols.sums.mechanism import Mechanism
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.protocols.sums.protocol import DEFAULT_DELTA, NUMBERS, VECTORS, Protocol, Row
 from croupier.protocols.sums.secagg import laplace_noise, laplace_precision, laplace_slack, modulus
-from croupier.protocols.sums.values import Ball
 from croupier.search import least_passing_positive
 
 VECTOR_PRECISION = 4.0
 """Tight vectors encode √n times this many levels a unit, so that rounding stays small beside the noise."""
+
+
+SECURITY = 40
+"""Bits of statistical security of split-and-mix when no δ is asked for."""
+
+
+def mixing_delta(epsilon: float) -> float:
+    """What so many bits of security cost at this ε; the noise itself is purely private."""
+    sane = epsilon == epsilon and 0 < epsilon < 700
+    return (1.0 + math.exp(epsilon)) * 2.0**-SECURITY * (1.0 + 1e-8) if sane else DEFAULT_DELTA
 
 
 def smallest_mix(protocol: Protocol) -> int:
@@ -24,7 +33,7 @@ def smallest_mix(protocol: Protocol) -> int:
     return max(SplitAndMix.least_users, math.ceil((SplitAndMix.least_users - 1) / protocol.honest_fraction + 1e-9))
 
 
-def plan_laplace(protocol: Protocol, users: int) -> Mechanism:
+def plan_laplace(protocol: Protocol, users: int) -> SumMechanism:
     """[CZ23] Thm 1's noise over split-and-mix; published: at ε/2, as [CZ23] Thm 3 needs for its relaxed aggregation."""
     epsilon = protocol.epsilon
     strength = epsilon / 2.0 if protocol.published else epsilon
@@ -43,10 +52,9 @@ def plan_laplace(protocol: Protocol, users: int) -> Mechanism:
     )
 
 
-def plan_vectors(protocol: Protocol, users: int) -> Mechanism:
+def plan_vectors(protocol: Protocol, users: int) -> SumMechanism:
     """Tight: Skellam in every coordinate, one budget for the vector. Published: labelled bits."""
     values = protocol.values
-    assert isinstance(values, Ball)
     if protocol.published:
         return unary(protocol, users, *published_levels(protocol, users, values.dimension))
     honest, epsilon, root = protocol.honest(users), protocol.epsilon, math.sqrt(values.dimension)
@@ -80,6 +88,8 @@ SHUFFLED_LAPLACE = Row(
     carrier="split-and-mix",
     paper="[CZ23] Thm 3",
     plan=plan_laplace,
+    options=(*NUMBERS, "precision", "wrap_failure", "front_noise"),
+    default_delta=mixing_delta,
     smallest=smallest_mix,
 )
 
@@ -90,7 +100,7 @@ SHUFFLED_VECTORS = Row(
     carrier="split-and-mix",
     paper="[TKMS23], by citation",
     plan=plan_vectors,
-    vectors=True,
+    options=(*VECTORS, "precision", "wrap_failure", "front_noise"),
     smallest=lambda protocol: 1 if protocol.published else smallest_mix(protocol),
     epsilon_below=15.0,
     delta_below=0.5,

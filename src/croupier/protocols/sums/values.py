@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, finite
+from croupier.noise import Noise
 from croupier.noise.source import Source, bernoulli
+from croupier.privacy import Loss, privacy_loss, vector_loss
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -26,6 +29,12 @@ class Values:
     croupier.checks.InvalidParameter: value = 7.0 is not allowed: it must be a number in [0, 5]
     """
 
+    kind: ClassVar[str] = "range"
+    coordinates: ClassVar[int] = 0
+    """The number of axes of one user's value."""
+    dimension: ClassVar[int] = 1
+    checkable: ClassVar[bool] = True
+    """Whether a device can check all that is said of the values."""
     low: float = 0.0
     high: float = 1.0
     binary: bool = False
@@ -42,6 +51,19 @@ class Values:
     @property
     def span(self) -> float:
         return float(self.high) - float(self.low)
+
+    @property
+    def diameter(self) -> float:
+        """How far two users' values can be apart."""
+        return self.span
+
+    def along(self, number: float) -> Floats:
+        """The value that is this number."""
+        return np.asarray(number, dtype=np.float64)
+
+    def loss(self, noise: Noise, precision: int) -> Loss:
+        """The loss of one user's change in a sum of encoded values that carries this noise."""
+        return privacy_loss(noise, precision)
 
     def unit(self, values: ArrayLike) -> Floats:
         """Map values to [0, 1], or refuse them."""
@@ -66,6 +88,9 @@ class Ball:
     `diameter` bounds the distance of two users' vectors, where less than 2 is known to hold; no device can check it.
     """
 
+    kind: ClassVar[str] = "ball"
+    coordinates: ClassVar[int] = 1
+    checkable: ClassVar[bool] = False
     dimension: int
     clip: bool = False
     diameter: float = 2.0
@@ -77,6 +102,19 @@ class Ball:
             raise InvalidParameter("dimension", self.dimension, "a whole number >= 1")
         if not 0 < finite("diameter", self.diameter) <= 2:
             raise InvalidParameter("diameter", self.diameter, "a number in (0, 2]")
+
+    def along(self, number: float) -> Floats:
+        """The vector of this length on the first axis."""
+        vector = np.zeros(self.dimension)
+        vector[0] = number
+        return vector
+
+    def loss(self, noise: Noise, precision: int) -> Loss:
+        """The loss of one user's change in a sum of encoded vectors that carries this noise in every coordinate."""
+        # Couple the two roundings: the whole vectors differ by at most g‖x-x'‖ plus one in each coordinate.
+        root = math.sqrt(self.dimension)
+        l2 = precision / self.span * self.diameter + root
+        return vector_loss(noise, l2=l2, l1=root * l2)
 
     def unit(self, values: ArrayLike) -> Floats:
         """Map each coordinate from [-1, 1] to [0, 1], or refuse the vector."""
@@ -92,6 +130,20 @@ class Ball:
         # Rounding may leave a norm a hair above one: the guarantee is for the ball itself.
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1), 1.0)[..., None]
         return np.asarray(np.clip((vectors + 1.0) / 2.0, 0.0, 1.0))
+
+
+RANGES: dict[str, type[Values] | type[Ball]] = {Values.kind: Values, Ball.kind: Ball}
+"""What users may report, by kind."""
+
+
+def values_to_dict(values: Values | Ball) -> dict[str, Any]:
+    return {"kind": values.kind} | asdict(values)
+
+
+def values_from_dict(data: dict[str, Any]) -> Values | Ball:
+    """Read a range of values back."""
+    body = dict(data)
+    return RANGES[body.pop("kind")](**body)
 
 
 def _numbers(values: ArrayLike, allowed: str) -> Floats:

@@ -1,0 +1,81 @@
+"""Options are declared by their row: what it does not read is refused by name, with those that it takes."""
+
+import pytest
+from cases import make
+
+from croupier.bandits import policy
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.continual import counter
+from croupier.protocols import ROWS, Protocol, laplace, protocol
+from croupier.service.experiment import plan
+
+VALUES = {
+    "low": -1.0,
+    "high": 3.0,
+    "binary": True,
+    "clip": True,
+    "dimension": 2,
+    "diameter": 1.5,
+    "precision": 30,
+    "scaling": 20.0,
+    "side": "under",
+    "failure": 0.01,
+    "wrap_failure": 1e-9,
+    "front_noise": True,
+    "honest_fraction": 0.9,
+    "constants": "published",
+}
+"""For every option a value that is not the default."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_an_option_is_read_or_refused(name: str) -> None:
+    """What a row takes changes what is planned, under some constants; what it does not take is refused by name."""
+    row = ROWS[name]
+    assert set(row.options) <= set(VALUES)
+    # Binary values need no levels, and a row of binary values is that already.
+    common = {} if name != "shuffled-vectors" else {"dimension": 3}
+    for option, value in VALUES.items():
+        if option not in row.options:
+            with pytest.raises(InvalidParameter, match=f"^{option} = .* left out: {name} takes constants, "):
+                protocol(name, epsilon=0.5, **common | {option: value})
+        elif not (option == "binary" and row.binary_only):
+            assert _planned(name, common) != _planned(name, common | {option: value})
+
+
+def _planned(name: str, options: dict[str, object]) -> list[str]:
+    found = []
+    for constants in ROWS[name].constants:
+        recipe = protocol(name, epsilon=0.5, **{"constants": constants} | options)  # type: ignore[arg-type]
+        found.append(recipe.plan(60).to_json())
+    return found
+
+
+def test_a_misspelt_option_is_refused_like_any_other() -> None:
+    with pytest.raises(InvalidParameter, match=r"^scalling = 500 .* left out: skellam takes .*scaling"):
+        protocol("skellam", epsilon=0.5, scalling=500)
+    with pytest.raises(InvalidParameter, match="^side = 'over' "):
+        laplace(epsilon=0.5, side="over")
+
+
+def test_a_protocol_that_is_made_by_hand_is_refused_too() -> None:
+    with pytest.raises(InvalidParameter, match="^scaling = 500"):
+        Protocol(ROWS["laplace"], 0.5, 0.0, scaling=500)
+
+
+def test_values_that_are_not_binary_are_refused_where_only_those_are_summed() -> None:
+    with pytest.raises(InvalidParameter, match="^binary = False"):
+        make("shuffled-bits", "tight", binary=False)
+
+
+def test_who_passes_options_on_has_them_refused_by_name() -> None:
+    with pytest.raises(InvalidParameter, match="^side = 'under'"):
+        policy("dp-klucb", arms=2, horizon=1000, epsilon=1.0, side="under")
+    with pytest.raises(InvalidParameter, match="^scalling = 3"):
+        counter(1000, 2, epsilon=1.0, scalling=3)
+
+
+def test_an_experiment_refuses_an_option_that_its_protocol_does_not_read() -> None:
+    body = {"name": "one", "arms": ["a", "b"], "program": {"horizon": 1000}, "reward": {"side": "under"}}
+    with pytest.raises(CroupierError, match="side = 'under' .* left out: shuffled-laplace takes constants, "):
+        plan(body)

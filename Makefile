@@ -40,6 +40,7 @@ clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "croupier needs Python 3.11 or later, and $(PYTHON) is older: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
 # Each stamp stands for a set of packages; it is renewed when a pin or a dependency changes. The build backend is one of

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 
@@ -77,5 +79,21 @@ def between(name: str, value: object, low: float, high: float, ends: str = "()")
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     """Return `value` when it is one of `choices`."""
     if value not in choices:
-        raise InvalidParameter(name, value, "one of " + ", ".join(choices))
+        raise unknown(name, value, choices)
     return value
+
+
+def unknown(name: str, value: object, choices: Iterable[str]) -> InvalidParameter:
+    """The refusal of a word that is none of `choices`, with the one that was probably meant.
+
+    >>> str(unknown("engine", "locall", ["local", "ray"]))
+    "engine = 'locall' is not allowed: it must be one of local, ray; did you mean local?"
+    """
+    choices = tuple(choices)
+    return InvalidParameter(name, value, "one of " + ", ".join(choices) + did_you_mean(value, choices))
+
+
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """A question after a misspelt word; nothing where no choice is near."""
+    near = difflib.get_close_matches(word, list(choices), 1) if isinstance(word, str) and len(word) < 100 else []
+    return f"; did you mean {near[0]}?" if near else ""

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from croupier import __version__
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter, one_of
 from croupier.simulation.plots import save
 from croupier_papers import (
     concurrent_counters,
@@ -42,9 +42,7 @@ FIGURES: dict[str, Figure] = {
 
 def compute(name: str, task: Task, *, quick: bool = False) -> Body:
     """A figure's numbers, with everything needed to make them again."""
-    if name not in FIGURES:
-        raise InvalidParameter("name", name, "one of " + ", ".join(FIGURES))
-    figure = FIGURES[name]
+    figure = FIGURES[one_of("name", name, tuple(FIGURES))]
     if task.data is not None and not figure.reads_data:
         readers = ", ".join(other.name for other in FIGURES.values() if other.reads_data)
         raise InvalidParameter("data", str(task.data), f"left out: only {readers} read a file")

@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 
 from croupier.cli import main
 from croupier.protocols import ROWS
+from croupier.references import REFERENCES
+from croupier.simulation import ALL_POLICIES
 
 PRICE_KEYS = {
     "protocol",
@@ -55,7 +59,7 @@ def test_protocols_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
 def test_price_json_has_its_keys(capsys: pytest.CaptureFixture[str], name: str) -> None:
     status, out, _ = run(capsys, "price", name, "--users", "100", "--epsilon", "0.5", "--json")
     assert status == 0
-    price = json.loads(out)
+    [price] = json.loads(out)
     assert price.keys() >= PRICE_KEYS
     assert price["protocol"] == name
     assert price["users"] == 100
@@ -65,8 +69,8 @@ def test_price_json_has_its_keys(capsys: pytest.CaptureFixture[str], name: str) 
 
 def test_price_scales_with_the_values_own_units(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("price", "laplace", "--users", "100", "--epsilon", "1", "--json")
-    unit = json.loads(run(capsys, *common)[1])
-    wide = json.loads(run(capsys, *common, "--low", "-5", "--high", "5")[1])
+    [unit] = json.loads(run(capsys, *common)[1])
+    [wide] = json.loads(run(capsys, *common, "--low", "-5", "--high", "5")[1])
     assert wide["variance"] == pytest.approx(100 * unit["variance"])
     assert wide["radius_95"] == pytest.approx(10 * unit["radius_95"])
 
@@ -91,7 +95,7 @@ def test_honest_fraction_is_charged(capsys: pytest.CaptureFixture[str]) -> None:
 def test_audit_passes_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "5000", "--seed", "1")
     status, out, _ = run(capsys, *arguments, "--json")
-    found = json.loads(out)
+    [found] = json.loads(out)
     assert status == 0
     assert found["passed"] is True
     assert found["epsilon_lower_bound"] < found["claimed_epsilon"]
@@ -127,7 +131,6 @@ def test_audit_of_a_broken_mechanism_exits_1(
         (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "0"), "trials"),
         (("audit", "laplace", "--users", "10", "--epsilon", "1"), "--trials"),
         (("deal",), "deal"),
-        ((), "COMMAND"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -169,3 +172,93 @@ def test_files_may_come_before_or_after_options(capsys):
     with pytest.raises(SystemExit):
         main(["policies", "extra"])
     assert "unrecognized arguments: extra" in capsys.readouterr().err
+
+
+WORDS = [
+    (("polcies",), "policies"),
+    (("price", "laplce", "--users", "10", "--epsilon", "1"), "laplace"),
+    (("audit", "skelam", "--users", "10", "--epsilon", "1", "--trials", "9"), "skellam"),
+    (("simulate", "--policy", "dp-kulcb", "--means", ".3,.5", "--horizon", "9"), "dp-klucb"),
+    (("simulate", "--world", "bernouli", "--means", ".3,.5", "--horizon", "9"), "bernoulli"),
+    (("simulate", "--protocol", "laplas", "--means", ".3,.5", "--horizon", "9"), "laplace"),
+    (("simulate", "--polcy", "dp-klucb", "--means", ".3,.5", "--horizon", "9"), "--policy"),
+    (("simulate", "--means", ".3,.5", "--horizon", "9", "--constants", "tigt"), "tight"),
+    (("plan", "--arms", "2", "--lift", ".1", "--epsilon", "1", "--policy", "kl-ubc"), "kl-ucb"),
+    (("sweep", "--policy", "kl-ubc", "--out", "x.parquet"), "kl-ucb"),
+    (("sweep", "--policy", "kl-ucb", "--world", "betta", "--out", "x.parquet"), "beta"),
+    (("sweep", "--policy", "kl-ucb", "--engine", "locl", "--out", "x.parquet"), "local"),
+    (("reproduce", "flagshp"), "flagship"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "meant"), WORDS)
+def test_a_misspelt_word_gets_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], meant: str
+) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"did you mean {meant}?" in err
+
+
+def test_no_command_is_a_wish_for_help(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys)
+    assert (status, err) == (0, "")
+    assert "plan an experiment:" in out
+
+
+TABLES = [
+    (("protocols",), ROWS),
+    (("policies",), ALL_POLICIES),
+    (("price", "--users", "100", "--epsilon", "0.5"), ROWS),
+    (("price", "skellam", "--users", "100", "--epsilon", "0.5"), ["Skellam(sigma2="]),
+    (("price", "--users", "500", "--epsilon", "0.5", "--items", "9"), ["central-pure", "never"]),
+    (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"), ["consistent"]),
+    (("reproduce",), ["tkms23-shufflers-tradeoff"]),
+    (("count", "--users", "300", "--epsilon", "1", "--runs", "1", "--references"), ["shufflers"]),
+    (("plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20"), ["dp-klucb"]),
+    (
+        ("simulate", "--policy", "dist-zcdp-se", "--policy", "dp-klucb", "--means", ".3,.7", "--horizon", "99999"),
+        ["dist-zcdp-se", "± is one standard error of the mean."],
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "whole"), TABLES)
+def test_tables_fit_80_columns_and_break_no_name(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], whole: Iterable[str]
+) -> None:
+    status, out, _ = run(capsys, *arguments)
+    assert status == 0
+    assert [line for line in out.splitlines() if len(line) > 80] == []
+    assert [name for name in whole if name not in out] == []
+    assert "\u00a0" not in out
+
+
+@pytest.mark.parametrize("command", ["protocols", "policies", "reproduce"])
+def test_what_a_table_cites_stands_beneath_it(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    _, out, _ = run(capsys, command)
+    plain = " ".join(out.split())
+    for key in set(re.findall(r"\[([A-Z]+[0-9]{2})\]", out)):
+        assert REFERENCES[key].title in plain
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("protocols",),
+        ("policies",),
+        ("reproduce",),
+        ("price", "laplace", "--users", "50", "--epsilon", "1"),
+        ("price", "--users", "50", "--epsilon", "1"),
+        ("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "50", "--seed", "1"),
+        ("count", "--users", "300", "--epsilon", "1", "--runs", "1"),
+        ("plan", "--arms", "2", "--lift", ".4", "--epsilon", "1", "--runs", "20"),
+        ("simulate", "--means", ".3,.7", "--horizon", "99", "--runs", "2"),
+    ],
+)
+def test_json_is_always_a_list_of_rows(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    status, out, _ = run(capsys, *arguments, "--json")
+    rows = json.loads(out)
+    assert status == 0
+    assert isinstance(rows, list)
+    assert all(isinstance(row, dict) for row in rows)

@@ -20,7 +20,7 @@ def test_json_has_its_keys_and_one_row_is_an_object(capsys: pytest.CaptureFixtur
     status, out, _ = run(
         capsys, "--users", "2048", "--shufflers", "2", "--epsilon", "0.9", "--delta", "1e-6", "--runs", "3", "--json"
     )
-    row = json.loads(out)
+    [row] = json.loads(out)
     assert status == 0
     assert row.keys() >= KEYS
     assert (row["shufflers"], row["users"], row["memory_nodes"]) == (2, 2048, 2)
@@ -36,7 +36,7 @@ def test_the_table_compares_counters_with_references(capsys: pytest.CaptureFixtu
     )
     assert status == 0
     for name in ("tree", "central tree", "central square root", "local"):
-        assert name in out
+        assert [word for word in name.split() if word not in out] == []
     assert "recomputed" in out
 
 
@@ -46,7 +46,7 @@ def test_streams_by_name(capsys: pytest.CaptureFixture[str], stream: str) -> Non
         capsys, "--users", "600", "--shufflers", "1", "--epsilon", "1", "--stream", stream, "--runs", "2", "--json"
     )
     assert status == 0
-    assert json.loads(out)["within_bound"] == 1.0
+    assert json.loads(out)[0]["within_bound"] == 1.0
 
 
 def test_a_file_is_a_stream(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_file_is_a_stream(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 def test_the_best_number_of_shufflers_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("--users", "2048", "--epsilon", "0.9", "--runs", "1", "--json")
-    best = json.loads(run(capsys, "--shufflers", "best", *common)[1])
+    [best] = json.loads(run(capsys, "--shufflers", "best", *common)[1])
     others = json.loads(run(capsys, "--shufflers", "1", "--shufflers", "2", "--shufflers", "tree", *common)[1])
     assert best["bound"] <= min(row["bound"] for row in others)
 

@@ -26,7 +26,8 @@ jobs = 1
 """
 
 OPTIONS = (
-    *("--policy", "dp-klucb", "kl-ucb", "--epsilon", "0.5", "1", "--arms", "3", "--horizon", "2000"),
+    *("--policy", "dp-klucb", "--policy", "kl-ucb", "--epsilon", "0.5", "--epsilon", "1"),
+    *("--arms", "3", "--horizon", "2000"),
     *("--instances", "2", "--runs", "2", "--seed", "4", "--jobs", "1"),
 )
 

@@ -22,12 +22,13 @@ from croupier.learning import (
     Boxes,
     DecisionListQueries,
     HashedPoints,
+    OutsideRange,
     Points,
     PrivateClassifier,
-    RowsAsUsers,
     Seed,
     Stable,
     Thresholds,
+    TooFewSamples,
     TooFewUsers,
     UnverifiedVote,
 )
@@ -64,7 +65,7 @@ def failed_checks(estimator: PrivateClassifier) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_it_passes_the_checks_of_scikit_learn_but_those_that_privacy_forbids() -> None:
-    failed = failed_checks(PrivateClassifier(shared_seed=0, random_state=0))
+    failed = failed_checks(PrivateClassifier(unit="row", shared_seed=0, random_state=0))
     assert set(failed) == set(EXPECTED)
     for name, reason in EXPECTED.items():
         assert ("public classes" in failed[name]) == (reason == PUBLIC_LABELS)
@@ -72,7 +73,7 @@ def test_it_passes_the_checks_of_scikit_learn_but_those_that_privacy_forbids() -
 
 @pytest.mark.slow
 def test_public_labels_are_the_only_convention_that_is_broken() -> None:
-    failed = failed_checks(TakesLabelsFromTheData(shared_seed=0, random_state=0))
+    failed = failed_checks(TakesLabelsFromTheData(unit="row", shared_seed=0, random_state=0))
     assert {EXPECTED[name] for name in failed} == {NOISE_DECIDES}
 
 
@@ -140,7 +141,7 @@ def test_a_grid_search_routes_users_to_every_fit() -> None:
     x, y, users = data(users=160)
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(
-            model().set_fit_request(groups=True),
+            model(),
             {"learner": [Stable(Thresholds(cuts=9)), Stable(Points(2))]},
             cv=GroupKFold(2),
             error_score=0.0,
@@ -153,11 +154,43 @@ def test_a_grid_search_routes_users_to_every_fit() -> None:
     assert search.best_estimator_.unit_ == "user"
 
 
-def test_without_groups_rows_are_users_and_it_says_so() -> None:
-    x, y, _ = data(users=40, samples=10)
-    with pytest.warns(RowsAsUsers, match="every row"):
-        made = model(learner=Stable(Thresholds(), gamma=20.0)).fit(x, y)
+def test_rows_are_users_only_where_that_is_said() -> None:
+    x, y, users = data(users=40, samples=10)
+    rows = model(learner=Stable(Thresholds(), gamma=20.0), unit="row")
+    with pytest.warns(TooFewSamples, match="1 samples or fewer, and with fewer than 20"):
+        made = rows.fit(x, y)
     assert (made.users_, made.unit_) == (400, "row")
+    with pytest.raises(InvalidParameter, match="groups = None .* the user of each row"):
+        model().fit(x, y)
+    with pytest.raises(InvalidParameter, match="groups = 'given' .* left out"):
+        rows.fit(x, y, groups=users)
+    with pytest.raises(InvalidParameter, match="unit = 'users'.* did you mean user"):
+        model(unit="users").fit(x, y, groups=users)
+
+
+def test_a_grid_search_that_would_lose_the_users_is_refused() -> None:
+    x, y, users = data(users=40)
+    search = GridSearchCV(model(), {"alpha": [0.2, 0.3]}, cv=GroupKFold(2), error_score="raise")
+    with pytest.raises(InvalidParameter, match="groups = None"):
+        search.fit(x, y, groups=users)
+
+
+def test_too_few_samples_a_user_are_warned_about() -> None:
+    x, y, users = data(samples=20)
+    least = model()._ballot(2, Seed.of(0)).samples_needed
+    with pytest.warns(TooFewSamples, match=f"20 samples or fewer, and with fewer than {least}"):
+        model().fit(x, y, groups=users)
+    enough = data(samples=least)
+    model().fit(enough[0], enough[1], groups=enough[2])
+
+
+@pytest.mark.parametrize("learner", [None, Stable(Boxes(cuts=5))])
+def test_features_outside_the_public_range_are_warned_about(learner: Any) -> None:
+    x, y, users = data(users=100)
+    with pytest.warns(OutsideRange, match=r"lie outside \[0, 1\], the learner's public range"):
+        model(learner=learner).fit(3 * x, y, groups=users)
+    wide = Stable(Thresholds(low=0.0, high=3.0))
+    model(learner=wide).fit(3 * x, y, groups=users)
 
 
 def test_too_few_users_are_warned_about_once_the_need_is_known() -> None:

@@ -138,7 +138,7 @@ def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
         try:
             url = up.stdout.readline().split()[1].rstrip("/")
             assert main(["crowd", "--users", "400", "--analyzer", url, "--means", "0,0.5,1", "--json"]) == 0
-            found = json.loads(capsys.readouterr().out)
+            [found] = json.loads(capsys.readouterr().out)
             assert found["state"]["finished"]
             transcript = tmp_path / "t.jsonl"
             transcript.write_text(httpx.get(f"{url}/experiments/colours/transcript", timeout=30).text)

@@ -186,6 +186,20 @@ def test_a_hostile_file_is_refused_in_one_line(tmp_path, capsys):
         assert len(captured.err) < 600, what
 
 
+def test_a_transcript_that_names_a_module_imports_nothing(tmp_path, monkeypatch, capsys):
+    """Names such as os:system are looked up, and never imported."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "bomb.py").write_text("from pathlib import Path\nPath(__file__).with_name('went off').touch()\n")
+    path = tmp_path / "hostile.jsonl"
+    for name in ("bomb:ENTRY", "os:system", "bomb"):
+        for key in ("program__name", "program__protocol_name", "program__kind", "recipe__protocol"):
+            path.write_bytes(first_line(**{key: name}))
+            main(["verify", str(path)])
+            assert capsys.readouterr().err.count("\n") <= 1, (key, name)
+            assert "bomb" not in sys.modules, (key, name)
+    assert not (tmp_path / "went off").exists()
+
+
 def test_whoever_is_not_trusted_makes_nobody_plan_anything(monkeypatch):
     """With the keys pinned, nothing of a stranger's file is looked at but its signature."""
     import croupier.service.verifying as verifying

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from croupier.bandits.batch_sizes import SMALLEST, Ladder
@@ -16,6 +16,7 @@ from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
+from croupier.registry import Registry, instances
 
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
@@ -33,7 +34,7 @@ class Entry:
     model: str
     protocol: str | None
     paper: str
-    build: Callable[[Request], Policy]
+    build: Callable[[Request], Policy] = field(repr=False)
     tight_only: bool = False
     """Whether there are no published constants: nobody has published the policy over these sums."""
 
@@ -102,10 +103,8 @@ def policy(
     >>> flagship.wanted().tolist()
     [[32, 0, 0]]
     """
-    if name not in POLICIES:
-        raise InvalidParameter("policy", name, "one of " + ", ".join(POLICIES))
+    entry = POLICIES.find(name)
     one_of("constants", constants, CONSTANTS)
-    entry = POLICIES[name]
     kind = protocol_name or entry.protocol
     if constants == "published" and not entry.tight_only and entry.protocol not in (None, kind):
         whose = f"{entry.protocol} with published constants: {entry.paper} states no radius for another noise"
@@ -260,7 +259,7 @@ def _kl_ucb(request: Request) -> Policy:
     return KLUCB(request.arms, request.horizon, ladder, exploration=request.exploration or 1.0, **request.common())
 
 
-POLICIES: dict[str, Entry] = {
+_OWN: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry("dp-klucb", "DP-KLUCB, distributed", "devices", "laplace", "[AWHOIB25]", _index(KLUCB), True),
@@ -285,4 +284,6 @@ POLICIES: dict[str, Entry] = {
         Entry("kl-ucb", "KL-UCB", "none", None, "yardstick", _kl_ucb),
     )
 }
+
+POLICIES: Registry[Entry] = Registry("policy", "croupier.policies", _OWN, instances(Entry, "an Entry"))
 """Every policy by name. DP-SE, a baseline with continuous noise, is in `croupier.simulation`."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from croupier import __version__
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, did_you_mean
 from croupier.cli import (
     audit,
     count,
@@ -43,7 +43,15 @@ DASHED_KEY = re.compile(r"-[A-Za-z0-9_-]{42}=?")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line on stderr, exit status 2."""
+    """A parser whose errors are one line on stderr, exit status 2, with the word that was probably meant."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        choices = None if action.choices is None else [str(choice) for choice in action.choices]
+        if choices is not None and value not in choices:
+            known = ", ".join(choices)
+            raise argparse.ArgumentError(
+                action, f"there is no {value!r}; there are {known}{did_you_mean(value, choices)}"
+            )
 
     def error(self, message: str) -> None:  # type: ignore[override]
         self.exit(2, f"{self.prog}: {message}\n")
@@ -59,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         usage="croupier COMMAND [options]   (croupier COMMAND --help explains one)",
     )
     top.add_argument("--version", action="version", version=f"croupier {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS)
     for modules in GROUPS.values():
         for module in modules:
             command = commands.add_parser(
@@ -68,7 +76,8 @@ def parser() -> argparse.ArgumentParser:
             if module not in SERVING:
                 command.add_argument("--json", action="store_true", help="print JSON instead of a table")
             module.add(command)
-            command.set_defaults(run=module.run)
+            flags = [flag for action in command._actions for flag in action.option_strings if flag.startswith("--")]
+            command.set_defaults(run=module.run, known_options=flags)
     return top
 
 
@@ -84,10 +93,16 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     top = parser()
     options, rest = top.parse_known_args(_joined(sys.argv[1:] if arguments is None else arguments))
     if rest and (not hasattr(options, "files") or any(one.startswith("-") for one in rest)):
-        top.error(f"unrecognized arguments: {' '.join(rest)}")
+        top.error(f"unrecognized arguments: {' '.join(rest)}{_meant(options, rest)}")
     if rest:
         options.files += rest
     return options
+
+
+def _meant(options: argparse.Namespace, rest: list[str]) -> str:
+    """The option that a misspelt one was meant to be."""
+    known = getattr(options, "known_options", ["--help", "--version"])
+    return next(filter(None, (did_you_mean(word.partition("=")[0], known) for word in rest if word[0] == "-")), "")
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
@@ -104,6 +119,9 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; bad input is one line on stderr and status 2."""
     options = _parsed(arguments)
+    if options.command is None:
+        parser().print_help()
+        return 0
     try:
         status = int(options.run(options))
         sys.stdout.flush()

@@ -33,20 +33,19 @@ def run(options: argparse.Namespace) -> int:
     with progress("batches", 2 * options.trials) as advance:
         found = run_audit(mechanism, options.trials, source, failure=options.failure, progress=advance)
     if options.json:
-        print_json(
-            {
-                "protocol": mechanism.protocol,
-                "users": mechanism.users,
-                "constants": mechanism.constants,
-                "delta": found.delta,
-                "claimed_epsilon": found.claimed_epsilon,
-                "exact_epsilon": found.exact_epsilon,
-                "epsilon_lower_bound": found.lower_bound,
-                "trials": found.trials,
-                "failure": found.failure,
-                "passed": found.passed,
-            }
-        )
+        row = {
+            "protocol": mechanism.protocol,
+            "users": mechanism.users,
+            "constants": mechanism.constants,
+            "delta": found.delta,
+            "claimed_epsilon": found.claimed_epsilon,
+            "exact_epsilon": found.exact_epsilon,
+            "epsilon_lower_bound": found.lower_bound,
+            "trials": found.trials,
+            "failure": found.failure,
+            "passed": found.passed,
+        }
+        print_json([row])
     else:
         verdict = "consistent with the claim" if found.passed else "THE CLAIM IS BROKEN"
         rows = [

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             error = CountingError.measure(make, values, options.runs, tell=lambda: advance(1))
             rows.append(summary(name, make(0), error, plans.get(name), options))
     if options.json:
-        print_json(rows[0] if len(rows) == 1 else rows)
+        print_json(rows)
         return 0
     show(rows, options)
     return 0
@@ -153,7 +153,7 @@ def show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     sure = f"{100 * (1 - options.failure):g} %"
     headings = ["counter", "shufflers", "batches", "worst RMS error", "mean largest error", f"bound ({sure})", "within"]
     table(
-        [*headings, "memory", "messages a user"],
+        [*headings, "messages a user"],
         [
             [
                 row["counter"],
@@ -163,19 +163,19 @@ def show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
                 number(row["max_error_mean"]),
                 number(row["bound"]),
                 f"{100 * row['within_bound']:g} %",
-                f"{row['memory_nodes']:,}",
                 number(row["messages_per_user"], 3) if "messages_per_user" in row else "-",
             ]
             for row in rows
         ],
-        right={1, 3, 4, 5, 6, 7, 8},
+        right={1, 3, 4, 5, 6, 7},
         title=f"{options.users:,} users, ε = {options.epsilon:g}, δ = {options.delta:g}, {options.constants}, "
         f"{options.stream}, {options.runs} runs, seed {options.seed}",
+        notes=[
+            f"A user's total over all levels, recomputed: δ = {worst:.3g} at ε = {options.epsilon:g}."
+            for worst in [max((row["delta_recomputed"] for row in rows if "delta_recomputed" in row), default=None)]
+            if worst is not None
+        ],
     )
-    planned = [row for row in rows if "delta_recomputed" in row]
-    if planned:
-        worst = max(row["delta_recomputed"] for row in planned)
-        print(f"A user's total over all levels, recomputed: δ = {worst:.3g} at ε = {options.epsilon:g}.")
 
 
 def batches(sizes: list[int] | None) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError
 from croupier.cli.experiment_table import print_outcomes, print_standing
-from croupier.cli.options import print_json
+from croupier.cli.options import numbers, print_json
 from croupier.cli.progress import progress
 from croupier.cli.serve import require_service
 
@@ -19,7 +19,9 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--users", type=int, required=True, metavar="N", help="how many users take a turn")
     command.add_argument("--analyzer", default="http://127.0.0.1:8400", metavar="URL")
     command.add_argument("--experiment", metavar="NAME", help="default: the first one that is not finished")
-    command.add_argument("--means", metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)")
+    command.add_argument(
+        "--means", type=numbers, metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)"
+    )
     command.add_argument("--silent", type=float, default=0.0, metavar="SHARE", help="share that never reports")
     command.add_argument("--late", type=float, default=0.0, metavar="SHARE", help="share that reports late")
     command.add_argument("--lying", type=float, default=0.0, metavar="SHARE", help="share that reports the opposite")
@@ -60,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         outcomes = crowd.run(population, options.processes, advance)
     state = crowd.wait_finished(analyzer, experiment, 1.0)
     if options.json:
-        print_json({"experiment": experiment, "outcomes": outcomes, "state": state})
+        print_json([{"experiment": experiment, "outcomes": outcomes, "state": state}])
         return 0
     print_outcomes(experiment, outcomes)
     print_standing(state)
@@ -76,11 +78,8 @@ def first_experiment(analyzer: str) -> str:
     raise CroupierError(f"the analyzer at {analyzer} has no experiment")
 
 
-def means_of(text: str | None, arms: int) -> tuple[float, ...]:
+def means_of(given: list[float] | None, arms: int) -> tuple[float, ...]:
     """What arms are worth to simulated users."""
-    if text is None:
+    if given is None:
         return tuple(0.3 + 0.3 * arm / max(1, arms - 1) for arm in range(arms))
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidParameter("means", text, "numbers in [0, 1], separated by commas") from None
+    return tuple(given)

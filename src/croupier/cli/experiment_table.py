@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from croupier.cli.tables import made, number, table
+from croupier.cli.tables import console, made, number, table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -19,9 +19,7 @@ SAY_SECONDS = 5.0
 
 def print_standing(state: dict[str, Any]) -> None:
     """Print what is known so far."""
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else 160).print(standing(state))
+    console().print(standing(state))
 
 
 def print_outcomes(experiment: str, outcomes: dict[str, int]) -> None:

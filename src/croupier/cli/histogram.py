@@ -12,7 +12,7 @@ from typing import Any
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.cli.options import print_json
 from croupier.cli.progress import progress
-from croupier.cli.tables import number, table
+from croupier.cli.tables import number, say, table
 from croupier.noise import secure, seeded
 from croupier.protocols import Buckets, HistogramRelease, ItemOutside, Items, histogram
 from croupier.protocols.histograms.target import CONSTANTS, MODELS, SIDES, WISHES
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
             raise CroupierError(f"{place}: {refused.value!r} is not in the universe ({options.universe})") from None
     body = _summary(release, options)
     if options.json:
-        print_json(body)
+        print_json([body])
     else:
         _show(body, release, options)
     return 0
@@ -171,16 +171,15 @@ def _summary(release: HistogramRelease, options: argparse.Namespace) -> dict[str
 def _show(body: dict[str, Any], release: HistogramRelease, options: argparse.Namespace) -> None:
     mechanism = release.mechanism
     universe = mechanism.universe
-    print(f"{mechanism.users:,} users, {mechanism.size:,} {universe.counted}; the {len(body['top']):,} largest counts:")
+    say(f"{mechanism.users:,} users, {mechanism.size:,} {universe.counted}; the {len(body['top']):,} largest counts:")
     table(
         [universe.heading, "count", "at least", "at most"],
         [[e["item"], f"{e['count']:,.0f}", f"{e['lower']:,.0f}", f"{e['upper']:,.0f}"] for e in body["top"]],
         right={1, 2, 3},
     )
     for word, text in _facts(body, release, options):
-        print(f"{word:<9} {text}")
-    for line in universe.explanation:
-        print(line)
+        say(f"{word:<9} {text}")
+    say(*universe.explanation)
 
 
 def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Namespace) -> list[tuple[str, str]]:

@@ -1,20 +1,25 @@
-"""Arguments that several commands share, and the protocol they describe."""
+"""Arguments that several commands share, and what they describe."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from croupier.checks import InvalidParameter
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
+from croupier.simulation.prices import DIMENSION
+
+OUTSIDE = "or module:name"
 
 
 def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> None:
     """The protocol, its privacy target and the batch."""
-    names = ", ".join(ROWS)
+    names = ", ".join(ROWS.own)
     command.add_argument(
-        "protocol", metavar="PROTOCOL", nargs=None if protocol_required else "?", help=f"one of {names}"
+        "protocol", metavar="PROTOCOL", nargs=None if protocol_required else "?", help=f"{names}, {OUTSIDE}"
     )
     command.add_argument("--users", type=int, required=True, metavar="N", help="users in a batch")
     command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
@@ -40,16 +45,12 @@ def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> 
 GIVEN = ("low", "high", "binary", "dimension", "front_noise")
 """Flags that some protocols read."""
 
-DIMENSION = 10
 
-
-def protocol_from(options: argparse.Namespace, name: str, constants: str, *, all_read: bool = True) -> Protocol:
-    """The protocol that the options describe; without `all_read`, as far as it reads them."""
-    row = ROWS.get(name)
+def protocol_from(options: argparse.Namespace, name: str, constants: str) -> Protocol:
+    """The protocol that the options describe."""
+    row = ROWS.find(ROWS.admit(name))
     given = {flag: getattr(options, flag) for flag in GIVEN if getattr(options, flag) is not None}
-    if row is not None:
-        given = {flag: given[flag] for flag in given if all_read or flag in row.options}
-        given = ({"dimension": DIMENSION} if row.vectors else {}) | given
+    given = ({"dimension": DIMENSION} if row.vectors else {}) | given
     return protocol(
         name,
         epsilon=options.epsilon,
@@ -60,9 +61,41 @@ def protocol_from(options: argparse.Namespace, name: str, constants: str, *, all
     )
 
 
-def print_json(body: object) -> None:
-    """Machine-readable output; infinities become null, which JSON can hold."""
-    print(json.dumps(_finite(body), indent=2, ensure_ascii=False))
+def numbers(text: str) -> list[float]:
+    """Read 0.3,0.5,0.7."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.3,0.5,0.7") from None
+
+
+def add_world(command: Any) -> None:
+    """Where rewards come from."""
+    from croupier.simulation import WORLDS
+
+    known = ", ".join(WORLDS.own)
+    command.add_argument("--world", metavar="NAME", help=f"{known}, {OUTSIDE} (default: bernoulli)")
+    command.add_argument("--means", type=numbers, metavar="M,M,...", help="the arms' means, as 0.3,0.5,0.7")
+    command.add_argument("--arms", type=int, metavar="K", help="number of arms, whose means are drawn")
+    command.add_argument("--low", type=float, help="least mean drawn (default: 0.25)")
+    command.add_argument("--high", type=float, help="largest mean drawn (default: 0.75)")
+    command.add_argument(
+        "--data",
+        metavar="FILE",
+        help="replay a file: clicks (.csv, Open Bandit) or ratings (LETOR, in --arms clusters)",
+    )
+
+
+def positive_epsilon(options: argparse.Namespace) -> float:
+    """ε, refused before anything else is done with it."""
+    if not options.epsilon > 0:
+        raise InvalidParameter("epsilon", options.epsilon, "a finite number > 0")
+    return float(options.epsilon)
+
+
+def print_json(rows: Sequence[object]) -> None:
+    """Machine-readable output, always a list; infinities become null, which JSON can hold."""
+    print(json.dumps(_finite(list(rows)), indent=2, ensure_ascii=False))
 
 
 def _finite(body: Any) -> Any:

@@ -6,11 +6,14 @@ import argparse
 import math
 from typing import Any
 
-from croupier.cli.options import print_json
+from croupier.checks import InvalidParameter
+from croupier.cli.options import OUTSIDE, numbers, print_json
 from croupier.cli.progress import progress
 from croupier.cli.simulate import privacy_of
 from croupier.cli.tables import number, table
-from croupier.simulation.planning import Plan, users_needed
+from croupier.protocols import ROWS
+from croupier.simulation import ALL_POLICIES
+from croupier.simulation.planning import Plan, lifted, users_needed
 
 NAME = "plan"
 SUMMARY = "how many users until the better arm is found, with and without privacy"
@@ -20,12 +23,14 @@ SWEEP = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 def add(command: argparse.ArgumentParser) -> None:
     """The experiment."""
-    command.add_argument("--arms", type=int, required=True, metavar="K", help="number of arms")
-    command.add_argument("--lift", type=float, required=True, metavar="D", help="how much better one arm is, as 0.05")
-    command.add_argument("--base", type=float, default=0.5, metavar="M", help="mean of the other arms (default: 0.5)")
+    command.add_argument("--arms", type=int, metavar="K", help="number of arms")
+    command.add_argument("--lift", type=float, metavar="D", help="how much better one arm is, as 0.05")
+    command.add_argument("--base", type=float, metavar="M", help="mean of the other arms (default: 0.5)")
+    command.add_argument("--means", type=numbers, metavar="M,M,...", help="the arms' means, instead of those three")
     command.add_argument("--epsilon", type=float, required=True, metavar="E", help="privacy parameter")
     command.add_argument("--delta", type=float, metavar="D", help="where the policy's protocol needs one")
-    command.add_argument("--policy", default="dp-klucb", metavar="NAME", help="default: dp-klucb")
+    command.add_argument("--policy", default="dp-klucb", metavar="NAME", help=f"{OUTSIDE} (default: dp-klucb)")
+    command.add_argument("--protocol", metavar="NAME", help=f"{OUTSIDE}: sums batches (default: the policy's own)")
     command.add_argument("--runs", type=int, default=1000, metavar="R", help="simulated experiments (default: 1000)")
     command.add_argument("--seed", type=int, default=0, metavar="S")
     command.add_argument("--plot", metavar="FILE", help="write users needed over ε as a picture")
@@ -33,9 +38,11 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan for this policy, for none, and for the local model."""
+    means = means_from(options)
+    name, over = ALL_POLICIES.admit(options.policy), ROWS.admit(options.protocol)
     models: list[tuple[str, str, dict[str, Any]]] = [
         ("no privacy", "kl-ucb", {}),
-        (f"{options.policy}", options.policy, privacy_of(options.policy, options.epsilon, options.delta)),
+        (name, name, privacy_of(name, options.epsilon, options.delta, over)),
         ("the same in the local model", "dp-klucb", {"epsilon": options.epsilon, "protocol_name": "local-laplace"}),
     ]
     epsilons = SWEEP if options.plot else ()
@@ -43,13 +50,13 @@ def run(options: argparse.Namespace) -> int:
     curves: dict[str, list[float]] = {}
     with progress("planning", len(models) * (1 + len(epsilons))) as advance:
         for label, name, privacy in models:
-            plan = _need(options, name, privacy)
+            plan = _need(options, means, name, privacy)
             plans.append((label, plan))
             advance(1)
             curves[label] = []
             for epsilon in epsilons:
                 curves[label].append(
-                    _need(options, name, privacy | {"epsilon": epsilon}).users if privacy else plan.users
+                    _need(options, means, name, privacy | {"epsilon": epsilon}).users if privacy else plan.users
                 )
                 advance(1)
     free = plans[0][1].users
@@ -61,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         from croupier.simulation.plots import plot_needs
 
-        path = plot_needs(epsilons, curves, options.plot, f"{options.arms} arms, one better by {options.lift:g}")
+        path = plot_needs(epsilons, curves, options.plot, _words(means))
     if options.json:
         print_json(rows)
         return 0
@@ -78,13 +85,31 @@ def run(options: argparse.Namespace) -> int:
             for row in rows
         ],
         right={2, 3, 4},
-        title=f"Users until the better of {options.arms} arms (by {options.lift:g}) is recommended in 95 % of runs",
+        title=f"Users until the best arm is recommended in 95 % of runs: {_words(means)}",
+        notes=[f"Needs are told to two per cent, from {options.runs:,} simulated experiments, seed {options.seed}."],
     )
     if path is not None:
         print(f"figure: {path}")
     return 0
 
 
-def _need(options: argparse.Namespace, name: str, privacy: dict[str, Any]) -> Plan:
-    shared = {"arms": options.arms, "lift": options.lift, "base": options.base, "runs": options.runs}
-    return users_needed(name, **shared, seed=options.seed, **privacy)
+def means_from(options: argparse.Namespace) -> list[float]:
+    """The arms' means: as they are given, or equal but for one."""
+    if options.means is not None:
+        for key in ("arms", "lift", "base"):
+            if vars(options)[key] is not None:
+                raise InvalidParameter(key, vars(options)[key], "left out where the means are given")
+        return list(options.means)
+    for key in ("arms", "lift"):
+        if vars(options)[key] is None:
+            raise InvalidParameter(key, None, "given, or else --means")
+    return lifted(options.arms, options.lift, 0.5 if options.base is None else options.base)
+
+
+def _words(means: list[float]) -> str:
+    second, best = sorted(means)[-2:]
+    return f"{len(means)} arms, one better by {best - second:.3g}"
+
+
+def _need(options: argparse.Namespace, means: list[float], name: str, privacy: dict[str, Any]) -> Plan:
+    return users_needed(name, means=means, runs=options.runs, seed=options.seed, **privacy)

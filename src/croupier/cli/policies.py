@@ -28,13 +28,14 @@ def run(options: argparse.Namespace) -> int:
             "notion": entry.notion,
             "paper": entry.paper,
         }
-        for entry in ALL_POLICIES.values()
+        for entry in ALL_POLICIES.usable().values()
     ]
     if options.json:
         print_json(rows)
         return 0
     for row in rows:
         row |= {"protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}
-    headings = ["policy", "in the paper", "trusts", "protocol", "guarantee", "from"]
-    table(headings, [list(row.values()) for row in rows], right=set())
+    shown = ("name", "model", "protocol", "notion", "paper")
+    headings = ["policy", "trusts", "protocol", "guarantee", "from"]
+    table(headings, [[row[key] for key in shown] for row in rows], right=set(), notes=ALL_POLICIES.refused())
     return 0

@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.cli.options import add_target, print_json, protocol_from
+from croupier.cli.options import GIVEN, add_target, positive_epsilon, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
-from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
 from croupier.protocols.histograms.target import PURE
+from croupier.simulation.prices import price, prices
 
 NAME = "price"
 SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"
@@ -32,97 +32,62 @@ def run(options: argparse.Namespace) -> int:
         return _compare(options)
     mechanism = protocol_from(options, options.protocol, options.constants or "tight").plan(options.users)
     if options.json:
-        print_json(priced(mechanism, options.epsilon))
+        print_json([price(mechanism, options.epsilon)])
         return 0
     _describe(mechanism, options.epsilon)
     return 0
 
 
-def priced(mechanism: SumMechanism, epsilon: float) -> dict[str, Any]:
-    """A mechanism's price as plain data; variance and radius are of the sum, in the values' own units."""
-    certificate = mechanism.certificate()
-    return {
-        "protocol": mechanism.protocol,
-        "users": mechanism.users,
-        "epsilon": epsilon,
-        "delta": mechanism.guarantee.delta,
-        "notion": mechanism.guarantee.notion,
-        "constants": mechanism.constants,
-        "noise": noise_to_dict(mechanism.noise),
-        "share": noise_to_dict(mechanism.share),
-        "honest_users": mechanism.honest,
-        "precision": mechanism.precision,
-        "claimed_epsilon": mechanism.guarantee.epsilon,
-        "exact_epsilon": certificate.epsilon,
-        "exact_delta": certificate.delta,
-        "rho": mechanism.guarantee.rho,
-        "variance": mechanism.variance,
-        "rounding_variance": mechanism.rounding_variance,
-        "standard_deviation": math.sqrt(mechanism.variance),
-        "radius_95": mechanism.radius(0.05),
-        "omission_bias": mechanism.omission_bias,
-        "messages_per_user": mechanism.messages_per_user,
-        "bits_per_user": mechanism.bits_per_user,
-    } | ({"front_messages": mechanism.shape.front} if mechanism.front_shares else {})
-
-
 def _describe(mechanism: SumMechanism, epsilon: float) -> None:
-    price = priced(mechanism, epsilon)
-    radius = price["radius_95"]
+    row = price(mechanism, epsilon)
+    radius = row["radius_95"]
     spread = f"{mechanism.values.low:g} to {mechanism.values.high:g}"
     side = {"unbiased": "unbiased", "over": "never below the truth", "under": "never above the truth"}
     rows = [
         ("guarantee", str(mechanism.guarantee)),
-        ("exact privacy", _exact(price)),
+        ("exact privacy", _exact(row)),
         ("noise in the sum", repr(mechanism.noise)),
         ("noise of one party", repr(mechanism.share)),
         ("encoding", f"steps of 1/{mechanism.precision} of the range {spread}"),
         ("carrier", repr(mechanism.carrier)),
         ("estimate", side[mechanism.side]),
-        ("standard deviation", f"{number(price['standard_deviation'])} in the sum of {mechanism.users:,} values"),
-        ("rounding adds at most", f"{number(math.sqrt(price['rounding_variance']))} standard deviation"),
+        ("standard deviation", f"{number(row['standard_deviation'])} in the sum of {mechanism.users:,} values"),
+        ("rounding adds at most", f"{number(math.sqrt(row['rounding_variance']))} standard deviation"),
         ("95 % error radius", f"{number(radius)}, so {number(radius / mechanism.users)} in the mean"),
-        ("messages per user", number(price["messages_per_user"])),
-        ("bits per user", number(price["bits_per_user"])),
+        ("messages per user", number(row["messages_per_user"])),
+        ("bits per user", number(row["bits_per_user"])),
     ]
     if mechanism.honest < mechanism.users:
         rows.append(("honest users counted on", f"{mechanism.honest:,} of {mechanism.users:,}"))
-        rows.append(("bias if others add no noise", f"at most {number(price['omission_bias'])}"))
+        rows.append(("bias if others add no noise", f"at most {number(row['omission_bias'])}"))
     if mechanism.front_shares:
-        rows.append(("the front adds", f"a whole noise of its own, in {price['front_messages']:,} messages a batch"))
+        rows.append(("the front adds", f"a whole noise of its own, in {row['front_messages']:,} messages a batch"))
     table([mechanism.protocol, f"{mechanism.constants} constants, {mechanism.users:,} users"], rows, right=set())
 
 
-def _exact(price: dict[str, Any]) -> str:
-    if price["notion"] == "pure":
-        return f"ε = {number(price['exact_epsilon'])} with δ = 0"
+def _exact(row: dict[str, Any]) -> str:
+    if row["notion"] == "pure":
+        return f"ε = {number(row['exact_epsilon'])} with δ = 0"
     return (
-        f"δ = {number(price['exact_delta'])} at ε = {number(price['claimed_epsilon'])}, "
-        f"ε = {number(price['exact_epsilon'])} at δ = {number(price['delta'])}"
+        f"δ = {number(row['exact_delta'])} at ε = {number(row['claimed_epsilon'])}, "
+        f"ε = {number(row['exact_epsilon'])} at δ = {number(row['delta'])}"
     )
 
 
 def _compare(options: argparse.Namespace) -> int:
     """All protocols for one batch, published constants against tight ones."""
-    found: list[dict[str, Any]] = []
-    refused: list[dict[str, Any]] = []
-    if not options.epsilon > 0:
-        raise InvalidParameter("epsilon", options.epsilon, "a finite number > 0")
-    cases = [
-        (name, constants)
-        for name in ROWS
-        for constants in ((options.constants,) if options.constants else ("published", "tight"))
-    ]
-    with progress("protocols", len(cases)) as advance:
-        for name, constants in cases:
-            pure = ROWS[name].notion == "pure"
-            own = argparse.Namespace(**vars(options) | {"delta": None if pure else options.delta})
-            try:
-                mechanism = protocol_from(own, name, constants, all_read=False).plan(options.users)
-                found.append(priced(mechanism, options.epsilon))
-            except CroupierError as error:
-                refused.append({"protocol": name, "constants": constants, "refused": str(error)})
-            advance(1)
+    kinds = (options.constants,) if options.constants else ("published", "tight")
+    with progress("protocols", len(kinds) * len(ROWS)) as advance:
+        every = prices(
+            options.users,
+            epsilon=positive_epsilon(options),
+            delta=options.delta,
+            constants=kinds,
+            progress=advance,
+            honest_fraction=options.honest_fraction,
+            **{flag: getattr(options, flag) for flag in GIVEN if getattr(options, flag) is not None},
+        )
+    found, refused = [row for row in every if "refused" not in row], [row for row in every if "refused" in row]
     if not found:
         raise CroupierError(refused[0]["refused"])
     if options.json:
@@ -130,31 +95,32 @@ def _compare(options: argparse.Namespace) -> int:
         return 0
     rows = [
         [
-            price["protocol"],
-            ROWS[price["protocol"]].trust,
-            price["constants"],
-            _short(price),
-            number(price["exact_epsilon"], 3),
-            number(price["standard_deviation"], 3),
-            number(price["radius_95"], 3),
-            number(price["messages_per_user"], 3),
-            number(price["bits_per_user"], 3),
+            row["protocol"],
+            row["constants"],
+            number(row["claimed_epsilon"], 3),
+            number(row["delta"], 2),
+            number(row["exact_epsilon"], 3),
+            number(row["standard_deviation"], 3),
+            number(row["radius_95"], 3),
+            number(row["messages_per_user"], 3),
         ]
-        for price in found
+        for row in found
     ]
     table(
-        ["protocol", "trusts", "constants", "promise", "exact ε", "std of sum", "95 % radius", "messages", "bits"],
+        ["protocol", "constants", "ε", "δ", "exact ε", "std of sum", "95 % radius", "messages"],
         rows,
-        right={4, 5, 6, 7, 8},
+        right={2, 3, 4, 5, 6, 7},
         title=f"The price of privacy: the sum of {options.users:,} values in "
         f"[{options.low or 0:g}, {1 if options.high is None else options.high:g}], asked for ε = {options.epsilon:g}",
+        notes=[
+            "ε and δ are the promise. Exact ε is recomputed from the noise itself, at the promised δ. Where it lies "
+            "below the promise, noise was paid for and not needed; tight constants spend what was promised.",
+            "Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages: per user.",
+            "croupier protocols says whom each one trusts; croupier price --items K prices histograms.",
+            *(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}" for refusal in refused),
+            *ROWS.refused(),
+        ],
     )
-    print("Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages and bits: per user.")
-    print("Exact ε is recomputed from the noise itself, at the promised δ. Where it lies below the promise, noise was")
-    print("paid for and not needed; tight constants spend what was promised.")
-    print("croupier price --items K prices histograms.")
-    for refusal in refused:
-        print(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}")
     return 0
 
 
@@ -201,34 +167,39 @@ def _histograms(options: argparse.Namespace) -> int:
         print_json(found + refused)
         return 0
     table(
-        ["model", "trusts", "counts", "constants", "exact ε", "std", "95 % error", "of the winner", "messages", "bits"],
+        ["model", "counts", "constants", "exact ε", "std", "95 % error", "of the winner", "messages", "bits"],
         [
             [
-                price["model"],
-                price["trusts"],
-                ERRS[price["side"]],
-                price["constants"] + (", few messages" if price["minimise"] == "messages" else ""),
-                number(price["exact_epsilon"], 3),
-                number(price["standard_deviation"], 3),
-                number(price["radius_95"]),
-                number(price["winner_error_95"]),
-                number(price["messages_per_user"]) + ("*" if price["simulation_only"] else ""),
-                number(price["bits_per_user"]),
+                row["model"],
+                ERRS[row["side"]],
+                row["constants"] + (", few messages" if row["minimise"] == "messages" else ""),
+                number(row["exact_epsilon"], 3),
+                number(row["standard_deviation"], 3),
+                number(row["radius_95"]),
+                number(row["winner_error_95"]),
+                number(row["messages_per_user"]) + ("*" if row["simulation_only"] else ""),
+                number(row["bits_per_user"]),
             ]
-            for price in found
+            for row in found
         ],
-        right={4, 5, 6, 7, 8, 9},
+        right={3, 4, 5, 6, 7, 8},
         title=f"The price of privacy: {options.users:,} users, {options.items:,} items, ε = {options.epsilon:g}",
+        notes=_histogram_notes(found, refused),
     )
-    print("95 % error: of the worst count of all items, negative ones taken as 0. Of the winner: how far a selection's")
-    print("winner may be below the best item. Messages and bits: per user; in the shuffle model they grow with the")
-    print("universe, since noise is sent for every item.")
-    if any(price["simulation_only"] for price in found):
-        print("* More than a device would send: simulation only. To count under, a user sends every item not held.")
-    for refusal in refused:
-        where = " ".join(word for word in (refusal["model"], refusal["side"]) if word)
-        print(f"{where} ({refusal['constants']}): {refusal['refused']}")
     return 0
+
+
+def _histogram_notes(found: list[dict[str, Any]], refused: list[dict[str, Any]]) -> list[str]:
+    trusted = {row["model"]: row["trusts"] for row in found}
+    limited = "* More than a device would send: simulation only. To count under, a user sends every item not held."
+    return [
+        "Whom a model trusts: " + ", ".join(f"{model}: {whom}" for model, whom in trusted.items()) + ".",
+        "95 % error: of the worst count of all items, negative ones taken as 0. Of the winner: how far a selection's "
+        "winner may be below the best item. Messages and bits: per user; in the shuffle model they grow with the "
+        "universe, since noise is sent for every item.",
+        *([limited] if any(row["simulation_only"] for row in found) else []),
+        *(f"{case['model']} {case['side'] or ''} ({case['constants']}): {case['refused']}" for case in refused),
+    ]
 
 
 def _priced_histogram(
@@ -267,9 +238,3 @@ def _priced_histogram(
         "bits_per_user": mechanism.bits_per_user,
         "simulation_only": mechanism.simulation_only,
     }
-
-
-def _short(price: dict[str, Any]) -> str:
-    if price["notion"] == "pure":
-        return f"ε = {number(price['claimed_epsilon'], 3)}"
-    return f"ε = {number(price['claimed_epsilon'], 3)}, δ = {price['delta']:.1e}"

@@ -9,7 +9,7 @@ from croupier.cli.tables import table
 from croupier.protocols import ROWS, protocol
 
 NAME = "protocols"
-SUMMARY = "list the private sums: trust, notion, carrier, smallest batch"
+SUMMARY = "list the private sums: trust, guarantee, smallest batch, paper"
 
 NOTIONS = {"pure": "ε-DP", "approximate": "(ε, δ)-DP", "renyi": "Rényi DP", "concentrated": "zCDP"}
 
@@ -29,14 +29,15 @@ def run(options: argparse.Namespace) -> int:
             "smallest_batch": protocol(row.name, epsilon=0.5).smallest,
             "paper": row.paper,
         }
-        for row in ROWS.values()
+        for row in ROWS.usable().values()
     ]
     if options.json:
         print_json(rows)
         return 0
     table(
-        ["protocol", "trusts", "guarantee", "carrier", "smallest batch", "paper"],
-        [list((row | {"notion": NOTIONS[str(row["notion"])]}).values()) for row in rows],
-        right={4},
+        ["protocol", "trusts", "guarantee", "smallest batch", "paper"],
+        [[row["name"], row["trust"], NOTIONS[str(row["notion"])], row["smallest_batch"], row["paper"]] for row in rows],
+        right={3},
+        notes=ROWS.refused(),
     )
     return 0

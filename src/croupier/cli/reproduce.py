@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         body = compute(options.name, task, quick=options.quick)
     picture, numbers = write(body, options.out)
     if options.json:
-        print_json({"figure": options.name, "picture": str(picture), "numbers": str(numbers)})
+        print_json([{"figure": options.name, "picture": str(picture), "numbers": str(numbers)}])
         return 0
     figure = FIGURES[options.name]
     if figure.table is not None:
@@ -53,5 +53,6 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
         return 0
-    table(["figure", "paper", "what it shows", "--quick, seconds"], [list(row.values()) for row in rows], right={3})
+    headings, notes = ["figure", "paper", "what it shows", "seconds"], ["Seconds: with --quick, on a small machine."]
+    table(headings, [list(row.values()) for row in rows], right={3}, notes=notes)
     return 0

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import numpy as np
+
 from croupier.checks import InvalidParameter
-from croupier.cli.options import print_json
+from croupier.cli.options import OUTSIDE, add_world, print_json
 from croupier.cli.progress import progress
-from croupier.cli.tables import number, table
+from croupier.cli.protocols import NOTIONS
+from croupier.cli.tables import STANDARD_ERROR, number, table
+from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.simulation import ALL_POLICIES, Bernoulli, Run, simulate, simulated_policy
+from croupier.simulation import ALL_POLICIES, WORLDS, Changing, Run, World, ratings, simulate, simulated_policy, world
+from croupier.simulation.sweep import drawn_means
 
 NAME = "simulate"
 SUMMARY = "run policies on simulated users and compare their regret"
@@ -18,8 +23,11 @@ SUMMARY = "run policies on simulated users and compare their regret"
 
 def add(command: argparse.ArgumentParser) -> None:
     """The policies, the problem, and how often."""
-    command.add_argument("--policy", action="append", metavar="NAME", help="repeat to compare (default: dp-klucb)")
-    command.add_argument("--arms", required=True, metavar="MEANS", help="success rates of the arms, as 0.3,0.5,0.7")
+    command.add_argument(
+        "--policy", action="append", metavar="NAME", help=f"{OUTSIDE}; repeat to compare (default: dp-klucb)"
+    )
+    command.add_argument("--protocol", metavar="NAME", help=f"{OUTSIDE}: sums batches (default: the policy's own)")
+    add_world(command)
     command.add_argument("--horizon", type=int, required=True, metavar="T", help="users in a run")
     command.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="privacy parameter (default: 1)")
     command.add_argument("--delta", type=float, metavar="D", help="where a policy's protocol needs one (default: 1e-6)")
@@ -29,62 +37,81 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--plot", metavar="FILE", help="write regret over time as a picture")
 
 
-def parse_means(text: str) -> list[float]:
-    """Read 0.3,0.5,0.7."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidParameter("arms", text, "success rates separated by commas, as 0.3,0.5,0.7") from None
-
-
 def run(options: argparse.Namespace) -> int:
     """Simulate every policy on the same problem."""
-    world = Bernoulli(parse_means(options.arms))
-    names = options.policy or ["dp-klucb"]
+    where = world_from(options)
+    names = [ALL_POLICIES.admit(name) for name in options.policy or ["dp-klucb"]]
+    ROWS.admit(options.protocol)
     policies = [
         simulated_policy(
             name,
-            arms=world.arms,
+            arms=where.arms,
             horizon=options.horizon,
             runs=options.runs,
-            binary=True,
+            binary=where.binary,
             constants=options.constants,
-            **privacy_of(name, options.epsilon, options.delta),
+            **privacy_of(name, options.epsilon, options.delta, options.protocol),
         )
         for name in names
     ]
     done: list[Run] = []
     with progress("simulating", 1000 * len(policies)) as advance:
         for policy in policies:
-            done.append(simulate(policy, world, seed=options.seed, progress=lambda share: advance(round(1000 * share))))
+            done.append(simulate(policy, where, seed=options.seed, progress=lambda share: advance(round(1000 * share))))
     rows = [summary(run, options) for run in done]
     if options.plot:
         from croupier.simulation.plots import plot_regret
 
-        title = f"{world.arms} arms, {options.runs} runs, ε = {options.epsilon:g}, {options.constants} constants"
+        title = f"{where.arms} arms, {options.runs} runs, ε = {options.epsilon:g}, {options.constants} constants"
         path = plot_regret(done, options.plot, title)
     if options.json:
         print_json(rows)
         return 0
-    show(rows, f"{world.arms} arms ({options.arms}), {options.horizon:,} users, seed {options.seed}")
+    show(rows, f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}", _notes(where))
     if options.plot:
         print(f"figure: {path}")
     return 0
 
 
-def privacy_of(name: str, epsilon: float, delta: float | None) -> dict[str, Any]:
-    """ε and δ as far as a policy takes them: none without privacy, no δ where privacy is pure."""
-    entry = ALL_POLICIES.get(name)
-    if entry is not None and entry.notion == "none":
+def world_from(options: argparse.Namespace) -> World:
+    """The world that the options describe."""
+    drawn = options.arms is not None and options.data is None
+    if sum((options.means is not None, drawn, options.data is not None)) != 1:
+        raise InvalidParameter("means", options.means, "given, or else --arms, or --data: one of the three")
+    for name in ("low", "high") if not drawn else ():
+        if vars(options)[name] is not None:
+            raise InvalidParameter(name, vars(options)[name], "left out: means are drawn only with --arms")
+    if options.data is not None:
+        if options.world is not None:
+            raise InvalidParameter("world", options.world, "left out where the world is a file")
+        with progress("reading", 1000) as advance:
+            return ratings(
+                options.data, arms=options.arms, seed=options.seed, progress=lambda p: advance(round(1000 * p))
+            )
+    means = options.means
+    if drawn:
+        ends = (0.25 if options.low is None else options.low, 0.75 if options.high is None else options.high)
+        means = np.round(drawn_means(options.arms, 1, *ends, options.seed)[0], 4).tolist()
+    return world(WORLDS.admit(options.world or "bernoulli"), means)
+
+
+def privacy_of(name: str, epsilon: float, delta: float | None, over: str | None = None) -> dict[str, Any]:
+    """What of privacy a policy takes: nothing without privacy, no δ where privacy is pure."""
+    entry = ALL_POLICIES.find(name)
+    if entry.notion == "none":
         return {}
-    return {"epsilon": epsilon} if entry is None or entry.notion == "pure" else {"epsilon": epsilon, "delta": delta}
+    if over is not None and entry.protocol is None:
+        raise InvalidParameter("protocol", over, f"left out: {name} has noise of its own")
+    notion = entry.notion if over is None else ROWS.find(over).notion
+    found: dict[str, Any] = {"epsilon": epsilon} if notion == "pure" else {"epsilon": epsilon, "delta": delta}
+    return found if over is None else found | {"protocol_name": over}
 
 
 def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     """One policy's row."""
     name = run.policy.name
     protocol = run.policy.ladder.protocol
-    notion = ALL_POLICIES[name].notion
+    notion = ALL_POLICIES[name].notion if protocol is None else protocol.row.notion
     private = {
         "policy": name,
         "epsilon": options.epsilon if notion != "none" else None,
@@ -94,7 +121,7 @@ def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     return private | run.summary() | {"constants": options.constants, "seed": options.seed}
 
 
-def show(rows: list[dict[str, Any]], title: str) -> None:
+def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
     """The table that a person reads."""
     best = min(row["regret_mean"] for row in rows)
     table(
@@ -102,10 +129,10 @@ def show(rows: list[dict[str, Any]], title: str) -> None:
         [
             [
                 row["policy"],
-                row["notion"],
+                NOTIONS.get(row["notion"], "none"),
                 "-" if row["epsilon"] is None else number(row["epsilon"]),
                 number(row["regret_mean"]),
-                number(1.96 * row["regret_sem"], 3),
+                number(row["regret_sem"], 3),
                 number(row["regret_median"]),
                 number(row["regret_max"]),
                 f"{100 * row['best_arm_rate']:.1f} %",
@@ -115,4 +142,10 @@ def show(rows: list[dict[str, Any]], title: str) -> None:
         ],
         right={2, 3, 4, 5, 6, 7, 8},
         title=title,
+        notes=notes,
     )
+
+
+def _notes(where: World) -> list[str]:
+    changing = "Regret is against the arm that is best at each time; the best arm is that at the end."
+    return [STANDARD_ERROR, *([changing] if isinstance(where, Changing) else [])]

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
-from croupier.cli.options import print_json
+from croupier.cli.options import OUTSIDE, add_world, print_json
 from croupier.cli.progress import progress
-from croupier.cli.tables import number, table
+from croupier.cli.tables import STANDARD_ERROR, number, table
+from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.simulation import ALL_POLICIES
+from croupier.simulation import ALL_POLICIES, WORLDS
 from croupier.simulation.engines import ENGINES, Store
 from croupier.simulation.sweep import (
     KEYS,
-    WORLDS,
     Row,
     Sweep,
     checked,
@@ -44,26 +44,30 @@ EXECUTION: dict[str, Callable[[str, Any], Any]] = {
 }
 """Keys that say where a sweep runs, and change nothing in its rows."""
 
-REPLACES = {"means": ("arms", "low", "high", "instances"), "arms": ("means",)}
+REPLACES = {
+    "means": ("arms", "low", "high", "instances", "data", "data_hash"),
+    "arms": ("means",),
+    "world": ("data", "data_hash"),
+    "data": ("means", "arms", "low", "high", "instances", "world", "data_hash"),
+}
 """What an option replaces in the file besides its own key: a given world or a drawn one."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """The sweep, in a file, in options, or both: an option beats the file."""
     command.add_argument("file", metavar="FILE.toml", nargs="?", help="a sweep written down; its keys are the options")
-    several: dict[str, Any] = {"action": "extend", "nargs": "+"}
-    sweep = command.add_argument_group("what is compared")
-    sweep.add_argument("--policy", **several, metavar="NAME", help="any of " + ", ".join(ALL_POLICIES))
-    sweep.add_argument("--epsilon", **several, type=float, metavar="E", help="privacy parameters ε")
+    several: dict[str, Any] = {"action": "append"}
+    sweep = command.add_argument_group(
+        "what is compared; --policy, --epsilon, --constants and --horizon may be repeated"
+    )
+    sweep.add_argument("--policy", **several, metavar="NAME", help=f"{', '.join(ALL_POLICIES.own)}, {OUTSIDE}")
+    sweep.add_argument("--protocol", metavar="NAME", help=f"{OUTSIDE}: sums batches (default: each policy's own)")
+    sweep.add_argument("--epsilon", **several, type=float, metavar="E", help="privacy parameter ε")
     sweep.add_argument("--delta", type=float, metavar="D", help="δ where a policy needs one (default: its protocol's)")
-    sweep.add_argument("--constants", **several, choices=CONSTANTS, help="exact calibration, or a paper's own, or both")
+    sweep.add_argument("--constants", **several, choices=CONSTANTS, help="exact calibration, or a paper's own")
     sweep.add_argument("--horizon", **several, type=int, metavar="T", help="users in a run (default: 100000)")
     where = command.add_argument_group("the worlds")
-    where.add_argument("--world", choices=tuple(WORLDS), help="kind of rewards (default: bernoulli)")
-    where.add_argument("--arms", type=int, metavar="K", help="arms with drawn means (default: 10)")
-    where.add_argument("--low", type=float, help="least mean drawn (default: 0.25)")
-    where.add_argument("--high", type=float, help="largest mean drawn (default: 0.75)")
-    where.add_argument("--means", type=_numbers, metavar="M,M,...", help="one world with these means instead")
+    add_world(where)
     where.add_argument("--instances", type=int, metavar="I", help="worlds drawn, the same for all (default: 20)")
     where.add_argument("--runs", type=int, metavar="R", help="runs in each world (default: 10)")
     where.add_argument("--seed", type=int, metavar="S", help="of worlds, rewards and noise (default: 0)")
@@ -71,13 +75,6 @@ def add(command: argparse.ArgumentParser) -> None:
     how.add_argument("--out", metavar="FILE.parquet", help="where the rows go, one a run")
     how.add_argument("--jobs", type=int, metavar="N", help="processes (default: one for each core)")
     how.add_argument("--engine", choices=tuple(ENGINES), help="this machine, or a Ray cluster (default: local)")
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.3,0.5,0.7") from None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -104,19 +101,30 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _admit(keys: dict[str, Any]) -> None:
+    """Import what the options, or the person's own file, name as `module:name`."""
+    for registry, key in ((ALL_POLICIES, "policy"), (ROWS, "protocol"), (WORLDS, "world")):
+        given = keys.get(key)
+        for name in given if isinstance(given, list | tuple) else [given]:
+            registry.admit(name)
+
+
 def _keys(options: argparse.Namespace) -> dict[str, Any]:
     """The file's keys under the command line's."""
     table = KEYS | EXECUTION
-    given = {key: vars(options)[key] for key in table if vars(options)[key] is not None}
+    given = {key: value for key in table if (value := vars(options).get(key)) is not None}
     written = {} if options.file is None else _written(options.file, table)
     replaced = [key for option, keys in REPLACES.items() if option in given for key in keys]
+    _admit(given)
     return {key: value for key, value in written.items() if key not in replaced} | checked(given, table)
 
 
 def _written(path: str, table: dict[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
-            return checked(tomllib.load(file), table)
+            body = tomllib.load(file)
+        _admit(body)
+        return checked(body, table)
     except OSError as error:
         raise CroupierError(f"{path}: {error.strerror}") from None
     except (CroupierError, ValueError) as error:
@@ -135,9 +143,9 @@ def _report(options: argparse.Namespace, store: Store, rows: list[Row]) -> None:
             "horizon",
             "runs",
             "mean regret",
-            "std error",
+            "±",
             "median",
-            "worst",
+            "worst run",
             "best arm found",
         ],
         [
@@ -156,6 +164,7 @@ def _report(options: argparse.Namespace, store: Store, rows: list[Row]) -> None:
             for row in rows
         ],
         right={1, 3, 4, 5, 6, 7, 8, 9},
+        notes=[STANDARD_ERROR + " Of the worlds' means, where there are several worlds."],
     )
     print(f"{sum(row['runs'] for row in rows):,} rows, one a run, are in {store.out}.")
     if store.folder.exists():

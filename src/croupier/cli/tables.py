@@ -1,48 +1,106 @@
-"""Tables for people, as wide as they need to be when nobody's terminal says otherwise."""
+"""Tables for people: 80 columns where no terminal says otherwise, with what they cite beneath."""
 
 from __future__ import annotations
 
 import math
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from croupier.references import cited
+
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group
+
+WIDTH = 80
+GAP = 2
+
+STANDARD_ERROR = "± is one standard error of the mean."
+"""What the column ± holds, wherever there is one."""
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, right: set[int], title: str = "") -> None:
-    """Print a table; columns in `right` are numbers."""
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: set[int],
+    title: str = "",
+    notes: Sequence[str] = (),
+) -> None:
+    """Print a table; columns in `right` are numbers. Notes stand beneath it, then the papers that it cites."""
+    where = console()
+    where.print(made(headings, rows, right=right, title=title, width=where.width))
+    cells = [title, *headings, *notes, *(str(cell) for row in rows for cell in row)]
+    say(*notes, *map(str, cited(" ".join(cells))))
+
+
+def say(*lines: str) -> None:
+    """Print lines of words, folded to the width of the tables."""
+    for line in lines:
+        print(textwrap.fill(line, console().width, subsequent_indent="  ", break_on_hyphens=False))
+
+
+def console() -> Console:
+    """Where tables are printed."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(made(headings, rows, right=right, title=title))
+    return Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
-def made(headings: Sequence[str], rows: Sequence[Sequence[object]], *, right: set[int], title: str = "") -> Group:
+def made(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: set[int],
+    title: str = "",
+    width: int = WIDTH,
+) -> Group:
     """A table under its title, not yet printed."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    body = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, heading in enumerate(headings):
-        body.add_column(heading, justify="right" if index in right else "left", overflow="fold")
-    for row in rows:
-        body.add_row(*(str(cell) for cell in row))
+    cells = [[str(cell) for cell in row] for row in rows]
+    body = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for index, wide in enumerate(_widths(headings, cells, right, width)):
+        body.add_column(Text(headings[index]), justify="right" if index in right else "left", width=wide)
+    for row in cells:
+        body.add_row(*map(Text, row))
     # Above, not as the table's own: that would be folded to the width of the columns.
     return Group(Text(title, style="italic"), body) if title else Group(body)
 
 
+def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], room: int) -> list[int]:
+    """How wide each column is: the widest gives way first, and no word or number is folded while there is room."""
+    columns = [[row[index] for row in rows] for index in range(len(headings))]
+    widths = [max(map(len, [heading, *column])) for heading, column in zip(headings, columns, strict=True)]
+    words = [
+        max(map(len, [*heading.split(), *(column if index in right else " ".join(column).split())]), default=1)
+        for index, (heading, column) in enumerate(zip(headings, columns, strict=True))
+    ]
+    room -= GAP * (len(headings) - 1)
+    while sum(widths) > room:
+        spare = [index for index in range(len(widths)) if widths[index] > words[index]] or range(len(widths))
+        widest = max(spare, key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
 def number(value: float, digits: int = 4) -> str:
-    """A number as a person would write it: 0.271, 67.7, 1,500, 9.9e+08."""
+    """A number as a person would write it.
+
+    >>> number(0.2714), number(67.7), number(1500.2), number(9.91e8, 3), number(1e-6)
+    ('0.2714', '67.7', '1,500', '9.91e8', '1e-6')
+    """
     if not math.isfinite(value):
         return "infinite"
     if value == 0:
         return "0"
-    if 1e4 <= abs(value) < 1e7:
+    if 1e3 <= abs(value) < 1e7:
         return f"{value:,.0f}"
-    if 1e-4 <= abs(value) < 1e4:
+    if 1e-4 <= abs(value) < 1e3:
         return f"{value:.{digits}g}"
-    return f"{value:.2e}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from croupier.checks import CroupierError, between, integer
 from croupier.cli.crowd import first_experiment, means_of
 from croupier.cli.experiment_table import print_outcomes, print_standing, watched
+from croupier.cli.options import numbers
 from croupier.cli.serve import require_service
 from croupier.cli.verify import print_verdict
 
@@ -39,7 +40,9 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
     command.add_argument("--crowd", type=int, default=0, metavar="N", help="up to N simulated users come, watched here")
     command.add_argument("--silent", type=float, default=0.2, metavar="SHARE", help="of them, who never report (0.2)")
-    command.add_argument("--means", metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)")
+    command.add_argument(
+        "--means", type=numbers, metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     integer("crowd", options.crowd, 0)
     integer("port", options.port, 0, 65_534)
     between("silent", options.silent, 0, 1, "[)")
+    print("Starting a front and an analyzer on this machine ...", flush=True)
     with tempfile.TemporaryDirectory(prefix="croupier-") as scratch, _stoppable():
         return _run(options, Path(options.home or scratch))
 

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         verdict.place_of(head)
     shown = None if options.ask is None else _countersigned(verdict, options.ask)
     if options.json:
-        print_json(verdict.to_dict())
+        print_json([verdict.to_dict()])
         return 0
     print_verdict(verdict, tuple(trust), shown)
     return 0

@@ -21,7 +21,11 @@ from croupier.learning.seeds import Seed
 from croupier.learning.stable import Ballot, Stable, plurality
 from croupier.learning.thresholds import Thresholds
 
-_ESTIMATORS = ("PrivateClassifier", "RowsAsUsers", "TooFewUsers", "UnverifiedVote")
+_ESTIMATORS = ("OutsideRange", "PrivateClassifier", "TooFewSamples", "TooFewUsers", "UnverifiedVote")
+
+
+class MissingScikitLearn(CroupierError, ImportError):
+    """The estimator was asked for, and scikit-learn is not installed."""
 
 
 def __getattr__(name: str) -> Any:
@@ -31,7 +35,7 @@ def __getattr__(name: str) -> Any:
     try:
         from croupier.learning import estimators
     except ImportError as error:
-        raise CroupierError(f"{name} needs scikit-learn: install croupier[learning] ({error})") from None
+        raise MissingScikitLearn(f"{name} needs scikit-learn: install croupier[learning] ({error})") from None
     return getattr(estimators, name)
 
 
@@ -47,18 +51,19 @@ __all__ = [
     "Hypothesis",
     "ListElection",
     "Listed",
+    "OutsideRange",
     "Parities",
     "Points",
     "PrivateClassifier",
     "QueryBallot",
     "Representation",
-    "RowsAsUsers",
     "Samples",
     "Seed",
     "SeparatorQueries",
     "Stable",
     "Stream",
     "Thresholds",
+    "TooFewSamples",
     "TooFewUsers",
     "UnverifiedVote",
     "Voting",

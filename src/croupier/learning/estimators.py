@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from croupier.checks import InvalidParameter, between
+from croupier.checks import InvalidParameter, between, one_of
 from croupier.learning.election import AnyBallot, Voting
 from croupier.learning.samples import Samples
 from croupier.learning.seeds import Seed
 from croupier.learning.stable import Stable
+from croupier.learning.thresholds import Grid
 from croupier.noise import Source, secure, seeded
 
 PARTS = 3
@@ -26,8 +28,12 @@ class TooFewUsers(UserWarning):
     """Fewer users than the accuracy asked for needs. Privacy is not affected."""
 
 
-class RowsAsUsers(UserWarning):
-    """No user ids were given, so privacy is that of single rows."""
+class TooFewSamples(UserWarning):
+    """So few samples a user that users hardly vote alike. Privacy is not affected."""
+
+
+class OutsideRange(UserWarning):
+    """Features outside the public range of the learner's grid, where it cannot tell them apart."""
 
 
 class UnverifiedVote(UserWarning):
@@ -52,13 +58,17 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     agreement : the part of the users that is assumed to vote alike, above one half.
     classes : the two labels, no and yes. They are public: labels found in the data would say what the data holds.
     route : "list", "bits" or "auto": how votes are counted (see `Voting`).
+    unit : "user", and `fit` must be told the user of each row; or "row", where every row is a user of its own.
     shared_seed : the public seed of all users: a whole number, a text or bytes, chosen independently of the data. None
         draws one, which is then published as `shared_seed_`.
     random_state : where noise comes from. None is a cryptographic source, as any real release needs. A whole number
         makes a simulation repeatable, and is no private release: whoever knows it can take the noise away again.
 
-    `fit` takes `groups`, the user of each row. Without it every row is a user of its own, with a warning, and `unit_`
-    says so. Every fit is one release: fitting again on the same users (as a grid search does) adds up.
+    `fit` takes `groups`, the user of each row. Without them it is refused unless `unit` is "row": a grid search that
+    does not hand the users on must not turn the promise into one for rows. scikit-learn's metadata routing hands them
+    on. Every fit is one release: fitting again on the same users (as a grid search does) adds up.
+
+    Warnings look at the data, for whoever holds them. They are no part of the release.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -71,6 +81,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> print(model.privacy_)
     (1, 1e-06)-DP
     """
+
+    # With metadata routing, scikit-learn's searches and pipelines hand the users on unasked.
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -86,6 +99,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         route: str = "auto",
         constants: str = "tight",
         honest_fraction: float = 1.0,
+        unit: str = "user",
         shared_seed: int | str | bytes | None = None,
         random_state: Any = None,
     ) -> None:
@@ -100,6 +114,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.route = route
         self.constants = constants
         self.honest_fraction = honest_fraction
+        self.unit = unit
         self.shared_seed = shared_seed
         self.random_state = random_state
 
@@ -108,20 +123,14 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y)
         check_classification_targets(y)
         self.classes_ = self._classes(y)
-        if groups is None:
-            message = "no groups were given: every row is taken for a user of its own, and privacy is that of a row"
-            warnings.warn(message, RowsAsUsers, stacklevel=2)
+        self._check_unit(groups)
         source = _source(self.random_state)
         seed = Seed.draw(source) if self.shared_seed is None else Seed.of(self.shared_seed)
         samples = Samples.of(X, np.asarray(y) == self.classes_[1], groups)
         ballot = self._ballot(samples.columns, seed)
         self.users_needed_ = self.users_needed(columns=samples.columns)
-        if samples.users < self.users_needed_:
-            message = (
-                f"{samples.users} users, where error {self.alpha:g} with probability {1 - self.beta:g} needs "
-                f"{self.users_needed_} at this privacy: the result may be any hypothesis (privacy is not affected)"
-            )
-            warnings.warn(message, TooFewUsers, stacklevel=2)
+        for kind, message in self._doubts(samples, ballot):
+            warnings.warn(message, kind, stacklevel=2)
         self.election_ = self._voting().plan(ballot, samples.users, seed)
         decision = self.election_.decide(ballot, samples, source)
         if not decision.verified:
@@ -130,8 +139,43 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.hypothesis_, self.verified_ = decision.hypothesis, decision.verified
         self.privacy_, self.certificate_ = self.election_.privacy, self.election_.certificate()
         self.shared_seed_, self.users_ = seed, samples.users
-        self.unit_ = "row" if groups is None else "user"
+        self.unit_ = self.unit
         return self
+
+    def _check_unit(self, groups: ArrayLike | None) -> None:
+        """Whose privacy it is must be said: nobody's users become rows in silence."""
+        one_of("unit", self.unit, ("user", "row"))
+        if groups is None and self.unit == "user":
+            raise InvalidParameter(
+                "groups", None, 'given: the user of each row. unit="row" makes every row a user of its own'
+            )
+        if groups is not None and self.unit == "row":
+            raise InvalidParameter("groups", "given", 'left out where unit="row"')
+
+    def _doubts(self, samples: Samples, ballot: AnyBallot) -> Iterator[tuple[type[UserWarning], str]]:
+        """What stands in the way of accuracy, as far as it can be seen before the vote."""
+        spared = "privacy is not affected"
+        if samples.users < self.users_needed_:
+            aim = f"error {self.alpha:g} with probability {1 - self.beta:g}"
+            yield (
+                TooFewUsers,
+                f"{samples.users} users, where {aim} needs {self.users_needed_} at this privacy: "
+                f"the result may be any hypothesis ({spared})",
+            )
+        typical, least = float(np.median(samples.sizes)), getattr(ballot, "samples_needed", 1)
+        if typical < least:
+            yield (
+                TooFewSamples,
+                f"half of the users have {typical:g} samples or fewer, and with fewer than {least} users hardly vote "
+                f"alike: more samples a user, or a larger alpha ({spared})",
+            )
+        grid = getattr(self.learner, "family", Stable().family if self.learner is None else None)
+        if isinstance(grid, Grid) and (outside := grid.outside(samples.features)):
+            yield (
+                OutsideRange,
+                f"{outside:,} of {samples.features.size:,} numbers lie outside [{grid.low:g}, {grid.high:g}], the "
+                f"learner's public range, and cannot be told apart there: scale them, or say low and high ({spared})",
+            )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The elected rule's label for each row."""

@@ -106,6 +106,15 @@ class Ballot:
         """How many bits name one of them."""
         return max(1, (self.size - 1).bit_length())
 
+    @property
+    def samples_needed(self) -> int:
+        """The samples a user must have so that one of them changes no hypothesis's weight by more than a factor e.
+
+        With fewer, a single sample decides which hypotheses a user can vote for, and users hardly vote alike. It is a
+        floor: docs/learning.md says how many samples were enough.
+        """
+        return math.ceil(self.gamma)
+
     @cached_property
     def log_times(self) -> Floats:
         """The exponential time of every hypothesis, as a logarithm."""

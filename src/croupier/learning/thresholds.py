@@ -33,6 +33,11 @@ class Grid:
     def points(self) -> Floats:
         return np.linspace(self.low, self.high, self.cuts)
 
+    def outside(self, features: NDArray[Any]) -> int:
+        """How many numbers lie outside the grid, where no cut can tell them apart."""
+        hair = 1e-9 * (self.high - self.low)
+        return int(((features < self.low - hair) | (features > self.high + hair)).sum())
+
     def codes(self, values: NDArray[Any]) -> Integers:
         """How many cuts lie at or below each value, as a search would find; the grid is even, so a guess is near."""
         points = self.points

@@ -12,8 +12,9 @@ from croupier.noise.source import SecureSource, SeededSource, Source, secure, se
 from croupier.noise.sparse import SparseBits
 from croupier.noise.table import Table
 from croupier.noise.window import Window
+from croupier.registry import Registry, subclasses
 
-FAMILIES: dict[str, type[Noise]] = {
+_OWN: dict[str, type[Noise]] = {
     family.__name__: family
     for family in (
         Binomial,
@@ -29,6 +30,8 @@ FAMILIES: dict[str, type[Noise]] = {
         Table,
     )
 }
+
+FAMILIES: Registry[type[Noise]] = Registry("family", "croupier.noises", _OWN, subclasses(Noise, "a kind of Noise"))
 """Every family by name, for whoever reads a stored noise back."""
 
 __all__ = [

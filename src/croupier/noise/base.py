@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from croupier.checks import InvalidParameter, Number, integer
 from croupier.noise.bits import Bits
+from croupier.noise.inversion import inverter
 from croupier.noise.likelihoods import Pair, directed_pair, renyi_divergence, shifted
 from croupier.noise.source import SeededSource, Source
 from croupier.noise.target import Target
@@ -263,9 +264,16 @@ class Noise(ABC):
             return abs(self.mean) + self.extent(2.0**-64)
         return float(max(abs(low), abs(high)))
 
-    @abstractmethod
+    def cells(self) -> Iterator[tuple[int, arb]]:
+        """Values and their probabilities as balls at the current precision, likely ones first.
+
+        Exact samples are drawn by them. A family that can draw in another way need not list them.
+        """
+        raise InvalidParameter("noise", self, "one that lists its values (`cells`), which exact samples need")
+
     def _draw(self, count: int, source: Source) -> Integers:
         """Draw exactly from any source of words."""
+        return inverter(self).sample(count, source)
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         window = self.window()

@@ -13,10 +13,8 @@ from flint import arb
 
 from croupier.checks import Number
 from croupier.noise.base import Noise, to_arb
-from croupier.noise.inversion import inverter
 from croupier.noise.precision import precise
-from croupier.noise.source import Source
-from croupier.noise.window import EPSILON, SHALLOW, Floats, Integers, Window, check_width
+from croupier.noise.window import EPSILON, SHALLOW, Floats, Window, check_width
 
 
 class RatioNoise(Noise):
@@ -61,9 +59,6 @@ class RatioNoise(Noise):
                 yield down, below
             if not moved:
                 return
-
-    def _draw(self, count: int, source: Source) -> Integers:
-        return inverter(self).sample(count, source)
 
 
 @lru_cache(maxsize=64)

@@ -47,10 +47,9 @@ def noise_from_dict(data: dict[str, Any]) -> Noise:
     """Read a noise back; the result equals the one written."""
     body = dict(data)
     family = body.pop("family", None)
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InvalidParameter("family", family, "one of " + ", ".join(FAMILIES))
+    kind = FAMILIES.find(family)
     try:
         parameters = {name: _exact(value) for name, value in body.items()}
-        return FAMILIES[family](**parameters)
+        return kind(**parameters)
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise InvalidParameter("noise", data, f"the parameters of {family}: {error}") from None

@@ -14,10 +14,8 @@ from flint import arb, fmpq, fmpq_poly
 
 from croupier.checks import InvalidParameter, Number, finite, integer
 from croupier.noise.base import Noise, one_party, settle, show, to_arb
-from croupier.noise.inversion import inverter
 from croupier.noise.likelihoods import Pair, in_order
-from croupier.noise.source import Source
-from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Integers, Window
+from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Window
 
 LARGEST_TABLE = 2**16
 LONGEST_FRACTION = 1600
@@ -140,9 +138,6 @@ class Table(Noise):
         """Values and their probabilities as balls at the current precision, likely ones first."""
         held = ((x, mass) for x, mass in self._masses() if mass)
         return ((x, to_arb(mass)) for x, mass in sorted(held, key=lambda cell: -cell[1]))
-
-    def _draw(self, count: int, source: Source) -> Integers:
-        return inverter(self).sample(count, source)
 
 
 def _fractions(name: str, values: Iterable[Number]) -> tuple[Fraction, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from croupier.checks import InvalidParameter
 from croupier.protocols.audit import Audit, audit
 from croupier.protocols.histograms.histogram import Histogram, HistogramMechanism, HistogramRelease, histogram
 from croupier.protocols.histograms.selection import Selection, SelectionMechanism, selection
@@ -21,8 +20,9 @@ from croupier.protocols.sums.protocol import Protocol, Row
 from croupier.protocols.sums.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
 from croupier.protocols.sums.split_and_mix import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
 from croupier.protocols.sums.values import Ball, Values
+from croupier.registry import Registry, instances
 
-ROWS: dict[str, Row] = {
+_OWN: dict[str, Row] = {
     row.name: row
     for row in (
         SHUFFLED_BITS,
@@ -37,6 +37,8 @@ ROWS: dict[str, Row] = {
         SHUFFLED_VECTORS,
     )
 }
+
+ROWS: Registry[Row] = Registry("protocol", "croupier.protocols", _OWN, instances(Row, "a Row"))
 """Every protocol by name."""
 
 VALUES = ("low", "high", "binary", "clip", "dimension", "diameter")
@@ -54,9 +56,7 @@ def protocol(name: str, *, epsilon: float, delta: float | None = None, **options
     Traceback (most recent call last):
     croupier.checks.InvalidParameter: side = 'under' is not allowed: it must be left out: laplace takes constants, ...
     """
-    if name not in ROWS:
-        raise InvalidParameter("protocol", name, "one of " + ", ".join(ROWS))
-    row = ROWS[name]
+    row = ROWS.find(name)
     row.check_options(options)
     values = row.values(**{key: options.pop(key) for key in VALUES if key in options})
     return Protocol(row, epsilon, row.delta(epsilon, delta), values=values, **options)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from croupier.bandits import POLICIES
 from croupier.checks import CroupierError, InvalidParameter, one_of
 from croupier.messages.configuration import NAME, Admission, Configuration, Privacy, ServerKeys
 from croupier.messages.sealing import SUITES
@@ -60,9 +61,18 @@ def read_plan(path: str) -> Plan:
     """Read an experiment's file; whatever is wrong with it is said in one line that names the file."""
     body = read_toml(path)
     try:
+        _admit(body)
         return plan(body)
     except CroupierError as error:
         raise CroupierError(f"{path}: {error}") from None
+
+
+def _admit(body: dict[str, Any]) -> None:
+    """Import what the owner of the file names as `module:name`."""
+    for section, key, registry in (("reward", "protocol", ROWS), ("program", "policy", POLICIES)):
+        given = body.get(section)
+        if isinstance(given, dict):
+            registry.admit(given.get(key))
 
 
 def plan(body: dict[str, Any]) -> Plan:
@@ -172,8 +182,8 @@ def _target(sections: dict[str, Section], *, counted: bool) -> Section:
 def _sum(sections: dict[str, Section]) -> tuple[str, Section]:
     """The protocol that sums a batch, and its options."""
     reward = sections["reward"]
-    name = one_of("protocol", reward.pop("protocol", "shuffled-laplace"), tuple(ROWS))
-    row = ROWS[name]
+    name = reward.pop("protocol", "shuffled-laplace")
+    row = ROWS.find(name)
     if row.trust != "shuffler" or row.vectors:
         carried = [one.name for one in ROWS.values() if one.trust == "shuffler" and not one.vectors]
         raise InvalidParameter("protocol", name, "one that a front carries: " + ", ".join(carried))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter as Counts
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +20,7 @@ from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.continual import Counter, CounterPlan, counter
 from croupier.protocols import HistogramRelease, Mechanism, histogram
 from croupier.protocols.histograms.universe import universe_from_dict
+from croupier.registry import Registry, subclasses
 from croupier.service.thinned import Thinned
 
 
@@ -37,6 +37,10 @@ class Program(ABC):
     """One experiment's program."""
 
     kind: ClassVar[str]
+
+    @abstractmethod
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        """Begin, with what the configuration says."""
 
     @property
     @abstractmethod
@@ -286,9 +290,11 @@ def _plain(estimate: Any) -> Any:
     return estimate if isinstance(estimate, float) else estimate.tolist()
 
 
-KINDS: dict[str, Callable[[dict[str, Any]], Program]] = {
+_OWN: dict[str, type[Program]] = {
     program.kind: program for program in (BanditProgram, CounterProgram, HistogramProgram)
 }
+
+KINDS: Registry[type[Program]] = Registry("kind", "croupier.programs", _OWN, subclasses(Program, "a kind of Program"))
 """Every program by its kind."""
 
 
@@ -303,6 +309,6 @@ def program(parameters: dict[str, Any]) -> Program:
     body = dict(parameters)
     kind = str(body.pop("kind", None))
     try:
-        return KINDS[one_of("kind", kind, tuple(KINDS))](body)
+        return KINDS.find(kind)(body)
     except (TypeError, KeyError) as error:
         raise CroupierError(f"the {kind} program does not take these parameters: {error}") from None

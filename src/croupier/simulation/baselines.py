@@ -16,6 +16,7 @@ from croupier.bandits.chernoff import TILTS, Floats, Tails
 from croupier.bandits.elimination import EVERYONE
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import InvalidParameter, positive
+from croupier.registry import Registry
 
 
 class ReferencePolicy(Elimination):
@@ -85,18 +86,17 @@ class Reference(Entry):
 
 REFERENCES: dict[str, Entry] = {"dp-se": Reference("dp-se", "DP-SE", "analyzer", None, "reference baseline", _dp_se)}
 
-ALL_POLICIES: dict[str, Entry] = POLICIES | REFERENCES
+ALL_POLICIES: Registry[Entry] = POLICIES.extended(REFERENCES)
 """Everything that can be simulated."""
 
 
 def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: Any) -> Policy:
     """Make any policy by name, references included; see `croupier.bandits.policy`."""
+    entry = ALL_POLICIES.find(name)
     if name not in REFERENCES:
-        if name not in POLICIES:
-            raise InvalidParameter("policy", name, "one of " + ", ".join(ALL_POLICIES))
         return policy(name, arms=arms, horizon=horizon, **options)
     request = Request(
-        entry=REFERENCES[name],
+        entry=entry,
         arms=arms,
         horizon=horizon,
         epsilon=options.get("epsilon"),
@@ -108,4 +108,4 @@ def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: An
         failure=options.get("failure"),
         exploration=None,
     )
-    return REFERENCES[name].build(request)
+    return entry.build(request)

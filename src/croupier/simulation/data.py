@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, integer
+from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.simulation.worlds import Ratings
 
 Features = NDArray[np.float32]
@@ -39,6 +40,28 @@ ROW = "a row must be like '2 qid:10 1:0.03 2:0.5': a label >= 0, then rising fea
 TOPICS = 64
 RELEVANCE = (0.52, 0.32, 0.13, 0.02, 0.01)
 TOPIC_WEIGHT = 0.5
+
+
+def ratings(path: Anywhere, *, arms: int | None = None, seed: int = 0, progress: Progress | None = None) -> Ratings:
+    """The world that a file holds: a click log where its name ends in .csv or .csv.gz, else ratings in LETOR layout.
+
+    `arms` is the number of clusters that ratings are made into (50 unless told); a log has the arms that it has.
+    """
+    if not Path(path).name.removesuffix(".gz").endswith(".csv"):
+        return ratings_from_letor(path, arms=50 if arms is None else arms, seed=seed, progress=progress)
+    found = ratings_from_open_bandit(path, progress=progress)
+    if arms not in (None, found.arms):
+        raise InvalidParameter("arms", arms, f"left out, or {found.arms}, as many as {path} has items")
+    return found
+
+
+def file_hash(path: Anywhere) -> str:
+    """The SHA-256 of a file."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CroupierError(f"cannot read {path}: {error.strerror}") from None
 
 
 def ratings_from_letor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from croupier.checks import InvalidParameter, between, integer
 from croupier.protocols import ROWS
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.runner import simulate
-from croupier.simulation.worlds import Bernoulli
+from croupier.simulation.worlds import Bernoulli, checked_means
 
 GRID_RATIO = 1.02
 """Needs are told to two per cent."""
@@ -33,9 +34,7 @@ class Plan:
 def users_needed(
     name: str,
     *,
-    arms: int,
-    lift: float,
-    base: float = 0.5,
+    means: Sequence[float],
     epsilon: float | None = None,
     delta: float | None = None,
     protocol_name: str | None = None,
@@ -43,31 +42,44 @@ def users_needed(
     runs: int = 1000,
     seed: int = 0,
 ) -> Plan:
-    """The least number of users from which on the policy recommends the better arm in 95 % of runs.
+    """The least number of users from which on the policy recommends the best arm in 95 % of runs.
 
-    >>> users_needed("kl-ucb", arms=2, lift=0.3, runs=200).users < 1000
+    >>> users_needed("kl-ucb", means=lifted(arms=2, lift=0.3), runs=200).users < 1000
     True
+    """
+    # The best comes last, so that no tie is broken in its favour.
+    order = np.sort(checked_means(means))
+    arms, lift = len(order), round(float(order[-1] - order[-2]), 12)
+    if lift <= 0:
+        raise InvalidParameter("means", list(means), "numbers of which one is the largest")
+    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "protocol_name": protocol_name}
+    entry = ALL_POLICIES.find(name)
+    if entry.protocol is None:
+        options = {} if entry.notion == "none" else {"epsilon": epsilon}
+    horizon = _horizon(arms, lift, epsilon, local=_trusts_nobody(name, protocol_name))
+    policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)
+    watch = _Recommended(policy, best=arms - 1, horizon=horizon)
+    simulate(policy, Bernoulli(order), seed=seed, checkpoints=1, watch=watch)
+    return Plan(name, protocol_name, epsilon, watch.users(confidence))
+
+
+def lifted(arms: int, lift: float, base: float = 0.5) -> list[float]:
+    """Means of which the last is better than all others by `lift`.
+
+    >>> lifted(arms=3, lift=0.25)
+    [0.5, 0.5, 0.75]
     """
     integer("arms", arms, 2)
     between("lift", lift, 0, 1)
     base = float(between("base", base, 0, 1, "[]"))
     if base + lift > 1:
         raise InvalidParameter("lift", lift, f"at most {1 - base:g}, since the other arms' mean is {base:g}")
-    means = np.full(arms, base)
-    means[-1] += lift  # last, so that no tie is broken in its favour
-    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "protocol_name": protocol_name}
-    if ALL_POLICIES.get(name) is not None and ALL_POLICIES[name].protocol is None:
-        options = {"epsilon": epsilon} if name == "dp-se" else {}
-    horizon = _horizon(arms, lift, epsilon, local=_trusts_nobody(name, protocol_name))
-    policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)
-    watch = _Recommended(policy, best=arms - 1, horizon=horizon)
-    simulate(policy, Bernoulli(means), seed=seed, checkpoints=1, watch=watch)
-    return Plan(name, protocol_name, epsilon, watch.users(confidence))
+    return [base] * (arms - 1) + [base + lift]
 
 
 def _trusts_nobody(name: str, protocol_name: str | None) -> bool:
     """Whether every report of this policy must be private alone: then it needs far more of them."""
-    if protocol_name in ROWS:
+    if protocol_name is not None and protocol_name in ROWS:
         return ROWS[protocol_name].trust == "nobody"
     return name in ALL_POLICIES and ALL_POLICIES[name].model == "nobody"
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import InvalidParameter, integer, one_of
+from croupier.frames import Rows, Tabular
 from croupier.noise import SeededSource, seeded
 from croupier.protocols import SumMechanism
 from croupier.simulation.baselines import ReferencePolicy
@@ -22,7 +23,7 @@ MODES = ("law", "users")
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Tabular):
     """What came of it: regret at checkpoints and at the end, and what the policy recommends."""
 
     policy: Policy
@@ -34,15 +35,55 @@ class Run:
 
     @property
     def best_arm_rate(self) -> float:
-        """How often the recommended arm is truly a best one."""
-        gaps = self.world.gaps(self.policy.runs)
+        """How often the recommended arm is truly a best one, where the world changes: at the end."""
+        gaps = self._last_gaps
         return float(np.mean(gaps[np.arange(self.policy.runs), self.policy.best_arm] <= 1e-12))
 
     @property
     def lost_best_rate(self) -> float:
         """How often every best arm was eliminated."""
-        best = self.world.gaps(self.policy.runs) <= 1e-12
+        best = self._last_gaps <= 1e-12
         return float(np.mean(~(best & self.policy.active).any(axis=1)))
+
+    @property
+    def _last_gaps(self) -> Floats:
+        return self.world.gaps(self.policy.runs, int(self.policy.users.max()) - 1)
+
+    @property
+    def rows(self) -> Rows:
+        """One row a run: its regret, and the arm that it recommends."""
+        found = self._last_gaps[np.arange(self.policy.runs), self.policy.best_arm] <= 1e-12
+        return Rows(
+            {
+                "policy": self.policy.name,
+                "seed": self.seed,
+                "run": run,
+                "users": int(self.policy.users[run]),
+                "regret": float(self.regret[run]),
+                "best_arm": int(self.policy.best_arm[run]),
+                "best_arm_found": bool(found[run]),
+            }
+            for run in range(self.policy.runs)
+        )
+
+    def curve_frame(self) -> Any:
+        """Regret over time as a pandas DataFrame, one column a run, by the number of users."""
+        frame = Rows(
+            {"users": users} | {f"run {run}": value for run, value in enumerate(regrets)}
+            for users, regrets in zip(self.checkpoints.tolist(), self.curve.T.tolist(), strict=True)
+        ).frame()
+        return frame.set_index("users")
+
+    def __repr__(self) -> str:
+        found = self.summary()
+        return (
+            f"{found['policy']} in {self.world!r}: regret {found['regret_mean']:.4g} ± {found['regret_sem']:.2g} "
+            f"(one standard error, {found['runs']:,} runs of {found['horizon']:,} users), "
+            f"best arm found in {100 * found['best_arm_rate']:.0f} %"
+        )
+
+    def _repr_html_(self) -> str:
+        return Rows([self.summary()])._repr_html_()
 
     def summary(self) -> dict[str, Any]:
         """The numbers that a table shows."""
@@ -85,13 +126,14 @@ def simulate(
     if limit is None:
         raise InvalidParameter("users", users, "given when the policy knows no horizon")
     source = seeded(seed)
-    trace = _Trace(world.gaps(policy.runs), limit, integer("checkpoints", checkpoints, 1))
+    trace = _Trace(world, policy.runs, limit, integer("checkpoints", checkpoints, 1))
     told = 0.0
     while not (policy.finished | (policy.users >= limit)).all():
         wanted = policy.wanted()
         assigned, released = policy.assign(wanted, limit)
         trace.add(policy.users, assigned)
-        policy.observe(_sums(policy, world, assigned, released, source, mode), assigned, released)
+        now = world.at(policy.users, assigned)
+        policy.observe(_sums(policy, now, assigned, released, source, mode), assigned, released)
         if watch is not None:
             watch(policy)
         if progress is not None:
@@ -135,27 +177,28 @@ def _one_by_one(
 
 
 class _Trace:
-    """Pseudo-regret at checkpoints: arms are played in order, each at its own slope."""
+    """Pseudo-regret at checkpoints, against the best arm at each time: a phase plays its arms in order."""
 
-    def __init__(self, gaps: Floats, limit: int, checkpoints: int) -> None:
-        self.gaps = gaps
+    def __init__(self, world: World, runs: int, limit: int, checkpoints: int) -> None:
+        self.world = world
         even = np.linspace(limit / checkpoints, limit, checkpoints)
         early = np.geomspace(min(10.0, limit), limit, checkpoints)
         self.checkpoints = np.unique(np.concatenate((even, early)).astype(np.int64))
-        self.curve = np.zeros((len(gaps), len(self.checkpoints)))
-        self.regret = np.zeros(len(gaps))
+        self.curve = np.zeros((runs, len(self.checkpoints)))
+        self.regret = np.zeros(runs)
 
     def add(self, start: Integers, assigned: Integers) -> None:
         now = start.astype(float)
         for arm in np.flatnonzero(assigned.any(axis=0)).tolist():
-            users, gap = assigned[:, arm], self.gaps[:, arm]
+            users = assigned[:, arm]
             end = now + users
             first = int(np.searchsorted(self.checkpoints, now[users > 0].min(), side="right"))
             last = int(np.searchsorted(self.checkpoints, end.max(), side="right"))
             if first < last:
                 points = self.checkpoints[None, first:last]
                 inside = (points > now[:, None]) & (points <= end[:, None])
-                value = self.regret[:, None] + gap[:, None] * (points - now[:, None])
+                reached = np.clip(points, now[:, None], end[:, None])
+                value = self.regret[:, None] + self.world.regret(arm, now, reached)
                 self.curve[:, first:last] = np.where(inside, value, self.curve[:, first:last])
-            self.regret = self.regret + gap * users
+            self.regret = self.regret + self.world.regret(arm, now, end[:, None])[:, 0]
             now = end

@@ -12,27 +12,31 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croupier import __version__
 from croupier.bandits import Policy
-from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
-from croupier.protocols import protocol
+from croupier.checks import CroupierError, InvalidParameter, between, did_you_mean, integer, one_of, positive
+from croupier.frames import Rows
+from croupier.protocols import ROWS, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
+from croupier.registry import Registry
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
+from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.engines import ENGINES, Store
 from croupier.simulation.runner import simulate
-from croupier.simulation.worlds import Bernoulli, Beta, ClippedGaussian, World, checked_means, uniform_means
+from croupier.simulation.worlds import WORLDS, World, checked_means, uniform_means, world
 
 Row = dict[str, Any]
 
-WORLDS: dict[str, Callable[[Any], World]] = {"bernoulli": Bernoulli, "gaussian": ClippedGaussian, "beta": Beta}
-"""Worlds made from means (for clipped Gaussians: from centres)."""
+LATER = ("protocol", "data", "data_hash")
+"""Fields of a cell that are None unless they are used."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Cell:
     delta: float | None
     constants: str
     horizon: int
-    world: str
+    world: str | None
     arms: int
     low: float | None
     high: float | None
@@ -55,11 +59,14 @@ class Cell:
     instances: int
     runs: int
     seed: int
+    protocol: str | None = None
+    data: str | None = None
+    data_hash: str | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Cell:
         """The cell that a row came from."""
-        values = {field.name: row[field.name] for field in fields(cls)}
+        values = {field.name: row[field.name] for field in fields(cls) if field.name in row}
         return cls(**values | {"means": None if row["means"] is None else tuple(row["means"])})
 
     @property
@@ -69,24 +76,39 @@ class Cell:
     @property
     def notion(self) -> str:
         """What the policy promises; `none` where there is no privacy at all."""
+        if self.protocol is not None:
+            return ROWS[self.protocol].notion
         entry = ALL_POLICIES[self.policy]
         # A reference has no protocol of ours, and is purely private.
         return "pure" if self.epsilon is not None and entry.protocol is None else entry.notion
 
     @property
+    def content(self) -> dict[str, Any]:
+        """What decides the results. Keys that came later count where they are used, so that older results stay."""
+        body = asdict(self)
+        return {key: value for key, value in body.items() if value is not None or key not in LATER}
+
+    @property
     def name(self) -> str:
         """A file name: two cells share it when all their content and the version of croupier agree."""
-        return f"{_digest(self.policy, asdict(self), __version__):064x}"[:32]
+        return f"{_digest(self.policy, self.content, __version__):064x}"[:32]
 
     def make_world(self) -> World:
         """The worlds that every policy of a sweep meets alike, one for each run."""
+        if self.data is not None:
+            return _read_data(self.data, self.data_hash, self.arms, self.seed)
+        assert self.world is not None
         if self.means is not None:
-            return WORLDS[self.world](self.means)
+            return world(self.world, self.means)
         assert self.low is not None
         assert self.high is not None
-        drawn = np.random.default_rng([self.seed, _digest("instances", self.arms, self.low, self.high)])
-        means = uniform_means(self.arms, self.instances, self.low, self.high, drawn)
-        return WORLDS[self.world](np.repeat(means, self.runs, axis=0))
+        means = drawn_means(self.arms, self.instances, self.low, self.high, self.seed)
+        return world(self.world, np.repeat(means, self.runs, axis=0))
+
+    def admit(self) -> None:
+        """Import what is named as `module:name`, in a process that has not yet."""
+        for registry, name in ((ALL_POLICIES, self.policy), (ROWS, self.protocol), (WORLDS, self.world)):
+            registry.admit(name)
 
     def make_policy(self, runs: int) -> Policy:
         """The policy, not yet played."""
@@ -99,16 +121,26 @@ class Cell:
             constants=self.constants,
             runs=runs,
             binary=self.make_world().binary,
+            **({} if self.protocol is None else {"protocol_name": self.protocol}),
         )
 
     def __str__(self) -> str:
         privacy = "" if self.epsilon is None else f", epsilon {self.epsilon:g}, {self.constants} constants"
-        return f"{self.policy}{privacy}, horizon {self.horizon:,}"
+        over = "" if self.protocol is None else f" over {self.protocol}"
+        return f"{self.policy}{over}{privacy}, horizon {self.horizon:,}"
+
+
+def drawn_means(arms: int, instances: int, low: float, high: float, seed: int) -> NDArray[np.floating[Any]]:
+    """The means of worlds that every policy meets alike: they follow from these numbers alone."""
+    if not 0 <= low < high <= 1:
+        raise InvalidParameter("low", low, f"a number in [0, 1] below high = {high:g}")
+    generator = np.random.default_rng([integer("seed", seed, 0), _digest("instances", arms, low, high)])
+    return uniform_means(integer("arms", arms, 2), instances, low, high, generator)
 
 
 def run_cell(cell: Cell) -> list[Row]:
     """Play all runs of a cell; one row each."""
-    entropy = np.random.SeedSequence([cell.seed, _digest("rewards", asdict(cell))])
+    entropy = np.random.SeedSequence([cell.seed, _digest("rewards", cell.content)])
     seed = int.from_bytes(entropy.generate_state(4).tobytes(), "little")
     try:
         run = simulate(cell.make_policy(cell.total), cell.make_world(), seed=seed, checkpoints=1)
@@ -116,7 +148,7 @@ def run_cell(cell: Cell) -> list[Row]:
         # Other errors may not survive the way back from another process.
         raise CroupierError(f"{cell}: {error}") from None
     everyone = np.arange(cell.total)
-    found = run.world.gaps(cell.total)[everyone, run.policy.best_arm] <= 1e-12
+    found = run.world.gaps(cell.total, cell.horizon - 1)[everyone, run.policy.best_arm] <= 1e-12
     common = asdict(cell) | {"notion": cell.notion, "means": cell.means and list(cell.means)}
     return [
         common
@@ -128,6 +160,20 @@ def run_cell(cell: Cell) -> list[Row]:
         }
         for index in everyone.tolist()
     ]
+
+
+def _admitted_cell(cell: Cell) -> list[Row]:
+    """Play a cell that this machine's own sweep is made of; a file's rows are never taken at their word like this."""
+    cell.admit()
+    return run_cell(cell)
+
+
+@lru_cache(maxsize=1)
+def _read_data(path: str, known: str | None, arms: int, seed: int) -> World:
+    found = ratings(path, arms=arms, seed=seed)
+    if known not in (None, file_hash(path)):
+        raise CroupierError(f"{path} is not the file that this was made of: its SHA-256 is another")
+    return found
 
 
 def repeat(row: Mapping[str, Any]) -> Row:
@@ -158,13 +204,27 @@ def _means(name: str, value: Any) -> tuple[float, ...]:
     return tuple(checked_means(list(value)).tolist())
 
 
+def _known(registry: Registry[Any], name: str, value: Any) -> str:
+    registry.find(value, name)
+    return str(value)
+
+
+def _text(name: str, value: Any, allowed: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidParameter(name, value, allowed)
+    return value
+
+
 KEYS: dict[str, Callable[[str, Any], Any]] = {
-    "policy": _several(lambda name, value: one_of(name, value, tuple(ALL_POLICIES))),
+    "policy": _several(lambda name, value: _known(ALL_POLICIES, name, value)),
+    "protocol": lambda name, value: _known(ROWS, name, value),
     "epsilon": _several(lambda name, value: float(positive(name, value))),
     "constants": _several(lambda name, value: one_of(name, value, CONSTANTS)),
     "horizon": _several(lambda name, value: integer(name, value, 1, 10**15)),
     "delta": lambda name, value: float(between(name, value, 0, 1)),
-    "world": lambda name, value: one_of(name, value, tuple(WORLDS)),
+    "world": lambda name, value: _known(WORLDS, name, value),
+    "data": lambda name, value: _text(name, value, "the name of a file"),
+    "data_hash": lambda name, value: _text(name, value, "a SHA-256"),
     "arms": lambda name, value: integer(name, value, 2),
     "means": _means,
     "low": lambda name, value: float(between(name, value, 0, 1, "[]")),
@@ -180,7 +240,7 @@ def checked(keys: Mapping[str, Any], table: Mapping[str, Callable[[str, Any], An
     """The values as the table's checks return them, without those that are None."""
     for key in keys:
         if key not in table:
-            raise CroupierError(f"there is no key {key!r}; there are {', '.join(table)}")
+            raise CroupierError(f"there is no key {key!r}; there are {', '.join(table)}{did_you_mean(key, table)}")
     return {key: table[key](key, value) for key, value in keys.items() if value is not None}
 
 
@@ -198,7 +258,7 @@ class Sweep:
     constants: tuple[str, ...] = ("tight",)
     horizon: tuple[int, ...] = (100_000,)
     delta: float | None = None
-    world: str = "bernoulli"
+    world: str | None = "bernoulli"
     arms: int = 10
     means: tuple[float, ...] | None = None
     low: float | None = 0.25
@@ -206,6 +266,9 @@ class Sweep:
     instances: int = 20
     runs: int = 10
     seed: int = 0
+    protocol: str | None = None
+    data: str | None = None
+    data_hash: str | None = None
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
@@ -213,12 +276,10 @@ class Sweep:
         given = checked(keys, KEYS)
         if "policy" not in given:
             raise InvalidParameter("policy", None, "given: one or more of " + ", ".join(ALL_POLICIES))
+        if "data" in given:
+            given = _from_data(given)
         if "means" in given:
-            implied = {"arms": len(given["means"]), "instances": 1, "low": None, "high": None}
-            for key, value in implied.items():
-                if given.get(key, value) != value:
-                    raise InvalidParameter(key, given[key], "left out where the means are given")
-            given |= implied
+            given |= _implied(given, "the means are given", arms=len(given["means"]), instances=1, low=None, high=None)
         sweep = cls(**given)
         if sweep.low is not None and sweep.high is not None and not sweep.low < sweep.high:
             raise InvalidParameter("low", sweep.low, f"below high = {sweep.high:g}")
@@ -232,18 +293,21 @@ class Sweep:
         return tuple(sorted(cells, key=lambda cell: (cell.policy, cell.epsilon or 0, cell.constants, cell.horizon)))
 
     def _cell(self, policy: str, epsilon: float | None, constants: str, horizon: int) -> Cell:
-        entry, delta = ALL_POLICIES[policy], None
+        entry, delta, over = ALL_POLICIES[policy], None, self.protocol
+        carried = over or entry.protocol
         if entry.model == "none":
-            epsilon, constants = None, "tight"
+            epsilon, constants, over = None, "tight", None
         elif epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {policy} is private")
         elif entry.protocol is None:
-            delta, constants = 0.0, "published"
+            delta, constants, over = 0.0, "published", None
         else:
-            own = None if entry.notion == "pure" else self.delta
-            delta = protocol(entry.protocol, epsilon=epsilon, delta=own).delta
+            assert carried is not None
+            own = None if ROWS[carried].notion == "pure" else self.delta
+            delta = protocol(carried, epsilon=epsilon, delta=own).delta
         place = (self.world, self.arms, self.low, self.high, self.means)
-        return Cell(policy, epsilon, delta, constants, horizon, *place, self.instances, self.runs, self.seed)
+        often = (self.instances, self.runs, self.seed)
+        return Cell(policy, epsilon, delta, constants, horizon, *place, *often, over, self.data, self.data_hash)
 
     def unfinished(self, store: Store) -> list[Cell]:
         """The cells that the store does not have yet."""
@@ -264,12 +328,33 @@ class Sweep:
             raise CroupierError(refused[0] + others)
 
 
+def _from_data(given: dict[str, Any]) -> dict[str, Any]:
+    """A world from a file: its arms are those that the file makes, and nothing is drawn."""
+    given = given | _implied(given, "the world is a file", world=None, instances=1, low=None, high=None)
+    if "means" in given:
+        raise InvalidParameter("means", given["means"], "left out where the world is a file")
+    if "data_hash" in given:
+        return given
+    path = given["data"]
+    found = ratings(path, arms=given.get("arms"), seed=given.get("seed", 0))
+    return given | {"arms": found.arms, "data_hash": file_hash(path)}
+
+
+def _implied(given: dict[str, Any], where: str, **implied: Any) -> dict[str, Any]:
+    """What follows where `where` holds; a given value that says otherwise is refused."""
+    for key, value in implied.items():
+        if given.get(key, value) != value:
+            raise InvalidParameter(key, given[key], f"left out where {where}")
+    return implied
+
+
 def columns(arrow: Any) -> Any:
     """A file's columns: a cell's fields, the run's place in it, and what came of it."""
     text, whole, real, flag = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_()
     kinds = {"policy": text, "epsilon": real, "delta": real, "notion": text, "constants": text, "horizon": whole}
     kinds |= {"world": text, "arms": whole, "low": real, "high": real, "means": arrow.list_(real)}
     kinds |= dict.fromkeys(("instances", "runs", "seed", "instance", "run"), whole)
+    kinds |= dict.fromkeys(LATER, text)
     return arrow.schema(list((kinds | {"regret": real, "best_arm_found": flag}).items()))
 
 
@@ -286,7 +371,7 @@ def run_sweep(
     tell = progress or (lambda done: None)
     left = sweep.unfinished(store)
     tell(len(sweep.cells) - len(left))
-    with closing(play(run_cell, left, jobs)) as results:
+    with closing(play(_admitted_cell, left, jobs)) as results:
         for cell, rows in results:
             store.keep(cell.name, rows)
             tell(1)
@@ -302,7 +387,7 @@ def read_sweep(path: str | Path) -> tuple[Sweep, Any]:
     return Sweep.of(json.loads(about["croupier.sweep"])), table
 
 
-def summaries(sweep: Sweep, table: Any) -> list[Row]:
+def summaries(sweep: Sweep, table: Any) -> Rows:
     """Every cell's regret: mean, standard error, median, worst; and how often the best arm was found.
 
     Runs in one world are alike, so with several worlds the standard error is that of the worlds' means.
@@ -310,7 +395,7 @@ def summaries(sweep: Sweep, table: Any) -> list[Row]:
     shape = (len(sweep.cells), sweep.instances, sweep.runs)
     regrets = table["regret"].to_numpy().reshape(shape)
     found = table["best_arm_found"].to_numpy().reshape(shape)
-    rows = []
+    rows = Rows()
     for cell, regret, best in zip(sweep.cells, regrets, found, strict=True):
         units = regret.mean(axis=1) if sweep.instances > 1 else regret[0]
         rows.append(

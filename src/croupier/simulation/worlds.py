@@ -1,24 +1,29 @@
 """Where rewards come from: each arm a distribution on [0, 1], drawn a user or a whole batch at a time.
 
 A batch is drawn in law: the encoded rewards of n users fall into g + 1 levels, so their counts are multinomial and one
-draw gives the batch's sum. For coins that is one binomial.
+draw gives the batch's sum. For coins that is one binomial. In a world that changes with time every user's coin is
+another, so each is tossed.
+
+A new world is a class here or elsewhere, made from its arms' means: see docs/write-your-own.md.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import InvalidParameter, positive
+from croupier.checks import CroupierError, InvalidParameter, integer, positive
+from croupier.registry import Registry
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
+Numbers = NDArray[Any]
 
 
 CHUNK = 10**6
@@ -39,10 +44,25 @@ class World(ABC):
         """Whether rewards are zero or one."""
         return False
 
-    def gaps(self, runs: int) -> Floats:
-        """How much worse than the best each arm is, in every run."""
+    def at(self, users: Integers, assigned: Integers) -> World:
+        """The world as a phase meets it: after so many users in each run, who are assigned to the arms in order."""
+        return self
+
+    def gaps(self, runs: int, users: int = 0) -> Floats:
+        """How much worse than the best each arm is after so many users, in every run."""
         means = np.broadcast_to(self.means, (runs, self.arms))
         return np.asarray(means.max(axis=1, keepdims=True) - means)
+
+    def regret(self, arm: int, start: Numbers, end: Numbers) -> Floats:
+        """What playing an arm from one user to another costs, against the best arm at each time.
+
+        `start` has one number for each run, `end` one or more, in rising order.
+        """
+        return np.asarray(self._gap[..., arm, None] * (end - start[:, None]))
+
+    @cached_property
+    def _gap(self) -> Floats:
+        return np.asarray(self.means.max(axis=-1, keepdims=True) - self.means)
 
     @abstractmethod
     def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
@@ -108,6 +128,99 @@ class Bernoulli(World):
 
     def __repr__(self) -> str:
         return f"Bernoulli({np.array2string(self.means, precision=3, threshold=6)})"
+
+
+class Changing(World):
+    """Coins whose probabilities change with time; what is best may change with them.
+
+    A subclass says `means_at`, and keeps the means of the first user as `means`.
+    """
+
+    @abstractmethod
+    def means_at(self, run: int, times: Integers) -> Floats:
+        """Every arm's mean when so many users have come before: one row for each time."""
+
+    @property
+    def binary(self) -> bool:
+        return True
+
+    def at(self, users: Integers, assigned: Integers) -> World:
+        return _Moment(self, users[:, None] + np.cumsum(assigned, axis=1) - assigned)
+
+    def gaps(self, runs: int, users: int = 0) -> Floats:
+        means = np.stack([self.means_at(run, np.asarray([users]))[0] for run in range(runs)])
+        return np.asarray(means.max(axis=1, keepdims=True) - means)
+
+    def regret(self, arm: int, start: Numbers, end: Numbers) -> Floats:
+        found = np.zeros(end.shape)
+        for run, (first, ends) in enumerate(zip(start.astype(np.int64).tolist(), end.astype(np.int64), strict=True)):
+            for times in _pieces(first, int(ends.max(initial=first))):
+                means = self.means_at(run, times)
+                costs = np.concatenate(([0.0], np.cumsum(means.max(axis=1) - means[:, arm])))
+                found[run] += costs[np.clip(ends - times[0], 0, len(times))]
+        return found
+
+    def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
+        return self._beginning(run).rewards(run, arm, users, generator)
+
+    def encoded_sums(
+        self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
+    ) -> Integers:
+        return self._beginning(int(runs.max(initial=0))).encoded_sums(runs, arms, users, precision, generator)
+
+    def _beginning(self, last_run: int) -> World:
+        return _Moment(self, np.zeros((last_run + 1, self.arms), dtype=np.int64))
+
+
+class _Moment(World):
+    """A changing world at the times when its batches begin, one for each run and arm."""
+
+    def __init__(self, world: Changing, starts: Integers) -> None:
+        self.world, self.starts, self.means = world, starts, world.means
+
+    def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
+        return self._tosses(run, arm, users, generator)
+
+    def encoded_sums(
+        self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
+    ) -> Integers:
+        sums = self.sums(runs, arms, np.full(len(runs), users), generator)
+        return precision * sums.astype(np.int64)
+
+    def sums(self, runs: Integers, arms: Integers, users: Integers, generator: np.random.Generator) -> Floats:
+        batches = zip(runs.tolist(), arms.tolist(), users.tolist(), strict=True)
+        return np.asarray([self._tosses(*batch, generator).sum() for batch in batches])
+
+    def _tosses(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
+        start = int(self.starts[run, arm])
+        pieces = [self.world.means_at(run, times)[:, arm] for times in _pieces(start, start + users)]
+        chances = np.concatenate(pieces) if pieces else np.zeros(0)
+        return (generator.random(users) < chances).astype(float)
+
+
+def _pieces(start: int, end: int) -> Iterator[Integers]:
+    """All times from one to another, as many at once as fit in memory with all arms."""
+    for first in range(start, end, CHUNK):
+        yield np.arange(first, min(first + CHUNK, end))
+
+
+class Drifting(Changing):
+    """Coins whose means drift to those of the arms in reverse order and back, once in every `period` users.
+
+    >>> Drifting([0.2, 0.8], period=1000).means_at(0, np.array([0, 250, 500])).round(3).tolist()
+    [[0.2, 0.8], [0.5, 0.5], [0.8, 0.2]]
+    """
+
+    def __init__(self, means: ArrayLike, period: int = 100_000) -> None:
+        self.means, self.period = checked_means(means), integer("period", period, 2)
+
+    def means_at(self, run: int, times: Integers) -> Floats:
+        first = self.means[run] if self.means.ndim == 2 else self.means
+        there = (1.0 - np.cos(2.0 * np.pi * times / self.period)[:, None]) / 2.0
+        return np.asarray((1.0 - there) * first + there * first[::-1])
+
+    def __repr__(self) -> str:
+        return f"Drifting({np.array2string(self.means, precision=3, threshold=6)}, period={self.period:,})"
 
 
 class Levelled(World):
@@ -240,6 +353,34 @@ class Ratings(Levelled):
         up = (scaled - below) * counts
         law = np.bincount(below, counts - up, precision + 1) + np.bincount(below + 1, up, precision + 1)
         return normalised(law.astype(float))
+
+
+_OWN: dict[str, Callable[[Any], World]] = {
+    "bernoulli": Bernoulli,
+    "gaussian": ClippedGaussian,
+    "beta": Beta,
+    "drifting": Drifting,
+}
+
+WORLDS: Registry[Callable[[Any], World]] = Registry(
+    "world",
+    "croupier.worlds",
+    _OWN,
+    lambda thing: None if callable(thing) else "a World, or a function that makes one of means",
+)
+"""Worlds made from means (for clipped Gaussians: from centres)."""
+
+
+def world(name: str, means: ArrayLike) -> World:
+    """Make a world by its name in `WORLDS`.
+
+    >>> world("bernoulli", [0.3, 0.5])
+    Bernoulli([0.3 0.5])
+    """
+    found = WORLDS.find(name)(means)
+    if not isinstance(found, World):
+        raise CroupierError(f"world {name!r} makes {type(found).__name__}, not a World")
+    return found
 
 
 def uniform_means(arms: int, instances: int, low: float, high: float, generator: np.random.Generator) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from croupier.checks import InvalidParameter, integer
+from croupier.frames import Rows, Tabular
 from croupier.noise import Source
 from croupier.privacy import Guarantee
 from croupier.protocols.histograms.oracles import Floats, FrequencyOracle, Integers, Progress, Reports
@@ -163,7 +164,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class HistogramRelease:
+class HistogramRelease(Tabular):
     """What is published of one batch: a whole number for each item, and how it came about."""
 
     mechanism: HistogramMechanism
@@ -179,6 +180,28 @@ class HistogramRelease:
 
     def __hash__(self) -> int:
         return hash((self.mechanism, self.decoded.tobytes()))
+
+    def __repr__(self) -> str:
+        """The largest counts, how far any may be off, and what was promised."""
+        first = ", ".join(f"{entry.name} {entry.count:,.0f}" for entry in self.top(3))
+        more = ", ..." if self.mechanism.size > 3 else ""
+        off = f"± {self.radius():.2g} (95 %, all {self.mechanism.size:,} at once)"
+        model = f"histogram in the {self.mechanism.model} model"
+        return f"{first}{more} {off} of {self.users:,} users, {self.privacy}, {model}"
+
+    @property
+    def rows(self) -> Rows:
+        """One row an item, with bounds that all hold at once with 95 %."""
+        lower, upper = self.mechanism.oracle.bounds(self.decoded, 0.05)
+        name = self.mechanism.universe.name
+        return Rows(
+            {"item": name(i), "count": float(self.counts[i]), "lower": float(lower[i]), "upper": float(upper[i])}
+            for i in range(self.mechanism.size)
+        )
+
+    def _repr_html_(self) -> str:
+        largest = sorted(self.rows, key=lambda row: -row["count"])[:50]
+        return Rows(largest)._repr_html_()
 
     @property
     def users(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of
+from croupier.frames import Rows, Tabular
 from croupier.noise import Noise, Source
 from croupier.noise.serial import noise_from_dict, noise_to_dict
 from croupier.privacy import Guarantee, Loss
@@ -405,11 +406,39 @@ class SumMechanism(Mechanism):
 
 
 @dataclass(frozen=True)
-class Release:
+class Release(Tabular):
     """What is published of one batch: a decoded whole number (or one per coordinate) and how it came about."""
 
     mechanism: SumMechanism
     decoded: int | tuple[int, ...]
+
+    def __repr__(self) -> str:
+        """The estimate, how far it may be off, and what was promised."""
+        sums = self.sum if isinstance(self.sum, float) else np.round(self.sum, 1).tolist()
+        radius, side = self.radius(), self.mechanism.side
+        off = {"unbiased": f"± {radius:.2g}", "over": f"- {radius:.2g} + 0", "under": f"- 0 + {radius:.2g}"}[side]
+        shown = f"{sums:.1f}" if isinstance(sums, float) else str(sums)
+        return f"{shown} {off} (95 %) of {self.users:,} users, {self.privacy}, {self.mechanism.protocol}"
+
+    @property
+    def rows(self) -> Rows:
+        """One row for each number that is published, with bounds that hold with 95 %."""
+        sums, (low, high) = np.atleast_1d(self.sum), self.interval()
+        return Rows(
+            {
+                "coordinate": place,
+                "sum": float(value),
+                "lower": float(lower),
+                "upper": float(upper),
+                "users": self.users,
+                "epsilon": self.privacy.epsilon,
+                "delta": self.privacy.delta,
+                "protocol": self.mechanism.protocol,
+            }
+            for place, (value, lower, upper) in enumerate(
+                zip(sums, np.atleast_1d(low), np.atleast_1d(high), strict=True)
+            )
+        )
 
     @property
     def users(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -42,16 +42,16 @@ class Row:
     notion: str
     carrier: str
     paper: str
-    plan: Callable[[Protocol, int], SumMechanism]
+    plan: Callable[[Protocol, int], SumMechanism] = field(repr=False)
     options: tuple[str, ...]
     """What it reads besides epsilon and delta; every other option is refused by name."""
     constants: tuple[str, ...] = CONSTANTS
     binary_only: bool = False
     caps_noise: bool = False
     """Whether its noise is limited when it is sent, which takes a share of δ."""
-    default_delta: Callable[[float], float] = lambda epsilon: DEFAULT_DELTA
+    default_delta: Callable[[float], float] = field(default=lambda epsilon: DEFAULT_DELTA, repr=False)
     """The δ at this ε, when none is asked for."""
-    smallest: Callable[[Protocol], int] = lambda protocol: 1
+    smallest: Callable[[Protocol], int] = field(default=lambda protocol: 1, repr=False)
     epsilon_below: float = math.inf
     delta_below: float = 1.0
     least_epsilon: float = 0.0
@@ -143,6 +143,13 @@ class Protocol:
             if self.delta >= self.row.delta_below:
                 limit = f"a number in (0, {self.row.delta_below:g}) with published constants ({self.row.paper})"
                 raise InvalidParameter("delta", self.delta, limit)
+
+    def __repr__(self) -> str:
+        """What makes it again, without what is as it always is."""
+        usual = Protocol(self.row, self.epsilon, self.delta, self.constants, self.values)
+        own = [f.name for f in fields(self)[5:] if getattr(self, f.name) != getattr(usual, f.name)]
+        said = ["epsilon", *(["delta"] if self.delta else []), "constants", *own]
+        return f"{self.name}({', '.join(f'{key}={getattr(self, key)!r}' for key in said)}; {self.values!r})"
 
     @property
     def name(self) -> str:

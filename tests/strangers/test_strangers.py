@@ -1,0 +1,162 @@
+"""What docs/write-your-own.md shows works from outside the package, by `module:name`, wherever names are taken."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from croupier.bandits import POLICIES, Released, Session
+from croupier.cli import main
+from croupier.noise import FAMILIES, DiscreteLaplace, seeded
+from croupier.noise.serial import noise_from_dict, noise_to_dict
+from croupier.privacy import privacy_loss
+from croupier.service.experiment import read_plan
+from croupier.simulation import WORLDS, Bernoulli, simulate, simulated_policy, world
+
+HERE = Path(__file__).parent
+DOCUMENT = HERE.parent.parent / "docs" / "write-your-own.md"
+OWN = sorted(path for path in HERE.glob("*.py") if not path.name.startswith("test_"))
+
+
+class Words:
+    """A source of repeatable words, which are compared with exact probabilities as secret ones are."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = np.random.default_rng(seed)
+
+    def words(self, count: int) -> np.ndarray:
+        return self.generator.integers(0, 2**64, count, dtype=np.uint64)
+
+    def renew(self) -> None:
+        """Nothing to renew."""
+
+
+@pytest.fixture(autouse=True)
+def _as_somebody_in_this_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Modules are found on the path, as they would be in the folder of somebody who wrote them."""
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.chdir(tmp_path)
+    for registry, name in ((POLICIES, "thompson:ENTRY"), (WORLDS, "seasons:Seasons")):
+        monkeypatch.setattr(registry, "_added", {})
+        registry.admit(name)
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main([*arguments, "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_each_is_short_and_uses_no_private_hook(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 80
+    own = set(re.findall(r"def (_[a-z]\w*)", text))
+    assert set(re.findall(r"(?:self|super\(\))\.(_[a-z]\w*)", text)) <= own
+
+
+def test_the_document_shows_the_files_as_they_are() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for path in OWN:
+        assert path.read_text(encoding="utf-8") in text, path.name
+
+
+def test_the_policy_finds_the_best_arm(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--means", ".2,.5,.8", "--horizon", "20000", "--runs", "20", "--epsilon", "1")
+    [mine] = rows(capsys, "simulate", "--policy", "thompson:ENTRY", *common)
+    assert mine["best_arm_rate"] == 1.0
+    assert mine["regret_mean"] < 0.1 * 20_000 * 0.3
+    [over] = rows(capsys, "simulate", "--policy", "thompson:ENTRY", "--protocol", "skellam", *common)
+    assert (over["notion"], over["best_arm_rate"]) == ("renyi", 1.0)
+
+
+def test_the_policy_replays_from_its_transcript(tmp_path: Path) -> None:
+    """It draws, and yet the same events open the same batches."""
+    live = Session({"name": "thompson:ENTRY", "arms": 3, "horizon": 3000, "epsilon": 1.0, "binary": True})
+    rng = np.random.default_rng(1)
+    while not live.finished:
+        batch = live.open_batches[0]
+        live.observe(Released(batch.batch, int(rng.binomial(batch.users, [0.2, 0.5, 0.8][batch.arm]))))
+    assert Session.replay(live.transcript()).log == live.log
+
+
+def test_the_policy_carries_an_experiment(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\narms = ["a", "b"]\n[program]\nhorizon = 1000\npolicy = "thompson:ENTRY"\n')
+    assert read_plan(str(path)).program().wanted[0].batches[0][1].users == 32
+
+
+def test_the_world_changes_and_regret_follows_it() -> None:
+    seasons = world("seasons:Seasons", [0.4, 0.5])
+    assert seasons.gaps(1, 0).argmin() != seasons.gaps(1, 2_500).argmin()
+    played = simulated_policy("kl-ucb", arms=2, horizon=20_000, runs=5)
+    still = simulated_policy("kl-ucb", arms=2, horizon=20_000, runs=5)
+    assert simulate(played, seasons, seed=1).regret.min() > simulate(still, Bernoulli([0.4, 0.5]), seed=1).regret.max()
+
+
+@pytest.mark.parametrize(("epsilon", "width"), [(1.0, 10), (0.3, 1), (3.0, 7)])
+def test_the_noise_keeps_its_promise_exactly(epsilon: float, width: int) -> None:
+    """Privacy by direct summation, against what the noise answers; and less noise than Laplace's for wide steps."""
+    noise = import_module("staircase").Staircase(epsilon, width)
+    window = noise.window()
+    assert window.pmf.sum() + window.below + window.above == pytest.approx(1.0, abs=1e-12)
+    ratios = [np.abs(np.log(window.pmf[shift:] / window.pmf[:-shift])).max() for shift in range(1, width + 1)]
+    assert max(ratios) == pytest.approx(epsilon, rel=1e-9)
+    loss = privacy_loss(noise, width)
+    assert (loss.pure, loss.delta(epsilon)) == (epsilon, 0.0)
+    near = 0.5 * epsilon
+    summed = np.maximum(window.pmf[width:] - np.exp(near) * window.pmf[:-width], 0.0).sum()
+    assert loss.delta(near) == pytest.approx(summed, rel=1e-9)
+    assert noise.variance <= DiscreteLaplace(Fraction(width) / Fraction(epsilon)).variance * (1 + 1e-9)
+
+
+def test_the_noise_is_sampled_exactly_and_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chi-square over the middle values and the rest, with a false-alarm rate of 1e-9; both sources."""
+    kind = import_module("staircase").Staircase
+    monkeypatch.setattr(FAMILIES, "_added", {})
+    FAMILIES.add("Staircase", kind)
+    noise, count = kind(1.0, 5), 20_000
+    assert noise_from_dict(noise_to_dict(noise)) == noise
+    values = np.arange(-20, 21)
+    law = np.append(noise.pmf(values), 1.0 - noise.pmf(values).sum()) * count
+    for source in (Words(1), seeded(1)):
+        drawn = noise.sample(count, source)
+        seen = np.append([(drawn == value).sum() for value in values], (np.abs(drawn) > 20).sum())
+        assert ((seen - law) ** 2 / law).sum() < chi2.isf(1e-9, len(law) - 1)
+    tilt = np.array([-0.1, 0.0, 0.15])
+    deep = noise.window(1e-290)
+    points = np.arange(deep.start, deep.stop)
+    summed = [np.log((deep.pmf * np.exp(t * points)).sum()) for t in tilt]
+    assert noise.cumulant(tilt) == pytest.approx(summed, abs=1e-9)
+    assert noise.cumulant(np.array([0.21])) == [np.inf]
+
+
+def test_workers_of_a_sweep_know_strangers(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--policy", "thompson:ENTRY", "--policy", "kl-ucb", "--world", "seasons:Seasons", "--epsilon", "1")
+    sizes = ("--arms", "2", "--horizon", "500", "--instances", "2", "--runs", "2", "--jobs", "2")
+    found = rows(capsys, "sweep", *options, *sizes, "--out", "mine.parquet")
+    assert [row["policy"] for row in found] == ["kl-ucb", "thompson:ENTRY"]
+
+
+def test_plan_takes_strangers(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--means", ".3,.7", "--epsilon", "1", "--runs", "20")
+    assert rows(capsys, "plan", "--policy", "thompson:ENTRY", *common)[1]["policy"] == "thompson:ENTRY"
+
+
+def test_a_fresh_command_finds_modules_in_its_folder() -> None:
+    """As installed: the folder where the command runs is not on the path by itself."""
+    command = "import sys; from croupier.cli import main; sys.path = [p for p in sys.path if p]; sys.exit(main())"
+    arguments = ("simulate", "--world", "seasons:Seasons", "--means", ".3,.6", "--horizon", "300", "--runs", "2")
+    done = subprocess.run(
+        [sys.executable, "-c", command, *arguments], cwd=HERE, capture_output=True, text=True, env=os.environ
+    )
+    assert (done.returncode, done.stderr) == (0, "")

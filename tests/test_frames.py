@@ -1,0 +1,88 @@
+"""Results as people use them: rows, DataFrames, tables in notebooks, and reprs worth reading."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from croupier.bandits import POLICIES, policy
+from croupier.frames import Rows
+from croupier.noise import seeded
+from croupier.protocols import Items, counted_messages, histogram, laplace, shuffled_bits, shuffled_vectors
+from croupier.simulation import Bernoulli, Run, prices, simulate
+
+
+@pytest.fixture
+def run() -> Run:
+    played = policy("dp-klucb", arms=2, horizon=500, epsilon=1.0, runs=3, binary=True)
+    return simulate(played, Bernoulli([0.2, 0.8]), seed=1, checkpoints=5)
+
+
+@pytest.fixture
+def pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for pandas: a DataFrame is the rows that it was given."""
+    frame = SimpleNamespace(DataFrame=lambda rows: SimpleNamespace(rows=rows, set_index=lambda key: (key, rows)))
+    monkeypatch.setitem(sys.modules, "pandas", frame)
+
+
+def test_every_result_has_a_frame(run: Run, pandas: None) -> None:
+    assert [row["run"] for row in run.frame().rows] == [0, 1, 2]
+    assert run.frame().rows[1]["regret"] == run.regret[1]
+    key, curve = run.curve_frame()
+    assert (key, len(curve)) == ("users", len(run.checkpoints))
+    assert curve[-1]["run 2"] == run.curve[2, -1]
+    release = laplace(epsilon=1.0).plan(100).run(np.full(100, 0.25), seeded(1))
+    assert release.frame().rows[0]["sum"] == release.sum
+    mechanism = histogram(universe=Items(("a", "b")), epsilon=1.0).plan(100)
+    counts = mechanism.run(["a"] * 60 + ["b"] * 40, seeded(1))
+    assert [row["item"] for row in counts.frame().rows] == ["a", "b"]
+    assert len(prices(100, epsilon=0.5, constants=["tight"]).frame().rows) == 10
+
+
+def test_without_pandas_one_line_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        run.frame()
+
+
+def test_real_pandas_takes_the_rows(run: Run) -> None:
+    found = pytest.importorskip("pandas")
+    assert isinstance(run.frame(), found.DataFrame)
+    assert list(run.curve_frame().columns) == ["run 0", "run 1", "run 2"]
+
+
+def test_notebooks_show_a_table_and_no_markup_of_strangers(run: Run) -> None:
+    assert "<th>regret_mean</th>" in run._repr_html_()
+    assert "<script>" not in Rows([{"<script>": "<script>"}])._repr_html_()
+
+
+def test_a_release_says_its_estimate() -> None:
+    release = laplace(epsilon=1.0).plan(100).run(np.full(100, 0.25), seeded(1))
+    low, high = release.interval()
+    assert low < release.sum < high
+    assert repr(release) == f"{release.sum:.1f} ± 3.2 (95 %) of 100 users, 1-DP, laplace"
+    over = counted_messages(epsilon=1.0).plan(100).run(np.ones(100), seeded(1))
+    assert " + 0 (95 %) of 100 users, (1, 1e-06)-DP, counted-messages" in repr(over)
+    vectors = shuffled_vectors(epsilon=1.0, dimension=2).plan(30).run(np.zeros((30, 2)), seeded(1))
+    assert repr(vectors).startswith("[")
+    assert len(vectors.rows) == 2
+
+
+def test_a_histogram_says_its_largest_counts() -> None:
+    mechanism = histogram(universe=Items(("a", "b", "c", "d")), epsilon=1.0).plan(100)
+    text = repr(mechanism.run(["a"] * 60 + ["b"] * 40, seeded(1)))
+    assert text.startswith("a ")
+    assert "of 100 users, (1, 1e-06)-DP, histogram in the shuffle model" in text
+
+
+def test_protocols_and_policies_show_no_addresses() -> None:
+    target = shuffled_bits(epsilon=0.5, honest_fraction=0.9)
+    assert repr(target).startswith("shuffled-bits(epsilon=0.5, delta=1e-06, constants='tight', honest_fraction=0.9; ")
+    for thing in (target, target.row, POLICIES["dp-klucb"]):
+        assert "0x" not in repr(thing)
+
+
+def test_a_run_says_what_came_of_it(run: Run) -> None:
+    assert repr(run).startswith("dp-klucb in Bernoulli([0.2 0.8]): regret ")
+    assert "one standard error, 3 runs of 500 users" in repr(run)

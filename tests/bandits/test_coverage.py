@@ -45,7 +45,7 @@ def check(name, *, users, runs, **options):
     simulate(policy, Bernoulli(MEANS), seed=12, users=users[1], checkpoints=1, watch=watch)
     policy.resume(1)
     simulate(policy, Bernoulli(MEANS), seed=13, users=users[2], checkpoints=1, watch=watch)
-    assert (policy.batches > 0).all()
+    assert (policy.batches > 0).mean() > 0.95
     watch.assert_covered()
 
 

@@ -16,6 +16,7 @@ CONFIGURATIONS = [
     {"name": "dist-dp-se", "arms": 3, "horizon": 4000, "epsilon": 1.0, "binary": True},
     {"name": "vb-sdp-ae", "arms": 3, "horizon": 4000, "epsilon": 0.9, "constants": "published"},
     {"name": "shuffle-dp-se", "arms": 3, "horizon": 4000, "epsilon": 1.0},
+    {"name": "dp-thompson", "arms": 3, "horizon": 4000, "epsilon": 1.0, "binary": True, "seed": 5},
 ]
 
 
@@ -62,7 +63,7 @@ def test_replay_repeats_every_decision(configuration: dict[str, object]) -> None
 
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(
-    st.lists(st.sampled_from(["release", "expire", "pause", "resume", "add", "retire"]), max_size=25), st.integers(0, 3)
+    st.lists(st.sampled_from(["release", "expire", "pause", "resume", "add", "retire"]), max_size=25), st.integers(0, 4)
 )
 def test_whatever_happens_a_replay_agrees(steps: list[str], which: int) -> None:
     session = Session(CONFIGURATIONS[which])

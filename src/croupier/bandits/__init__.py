@@ -9,6 +9,7 @@ from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubG
 from croupier.bandits.index import IMED, KLUCB, IndexPolicy
 from croupier.bandits.policy import Policy
 from croupier.bandits.session import Event, Expired, Opened, Operated, Released, Session
+from croupier.bandits.thompson import Thompson
 
 __all__ = [
     "IMED",
@@ -27,5 +28,6 @@ __all__ = [
     "Session",
     "SubExponentialRadius",
     "SubGaussianRadius",
+    "Thompson",
     "policy",
 ]

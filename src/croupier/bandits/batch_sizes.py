@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from croupier.bandits.chernoff import TILTS, Tails, tails
+from croupier.bandits.chernoff import TILTS, Numbers, Tails, tails
 from croupier.checks import InvalidParameter, integer
 from croupier.protocols import Protocol, SumMechanism
 
 SMALLEST = 32
 """No batch of a tight policy is smaller: privacy in a crowd of a few is not worth having."""
+
+LARGEST = 2**50
+"""No batch is larger: sums of so many users are still exact in doubles."""
 
 
 @dataclass
@@ -26,7 +29,7 @@ class Ladder:
     protocol: Protocol | None
     first: int
     growth: float
-    _sizes: list[int] = field(default_factory=list, repr=False)
+    _sizes: Numbers = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         integer("first", self.first, 1)
@@ -37,15 +40,19 @@ class Ladder:
 
     def size(self, step: int) -> int:
         """The size of the batch after `step` earlier ones."""
-        while len(self._sizes) <= step:
-            exact = self.first * self.growth ** len(self._sizes)
-            self._sizes.append(min(math.ceil(exact - 1e-9), 2**50))
-        return self._sizes[step]
+        return int(self.sizes(np.asarray(step)))
 
-    def sizes(self, steps: np.ndarray) -> np.ndarray:
+    def sizes(self, steps: Numbers) -> Numbers:
         """The same for an array of steps."""
-        known, places = np.unique(steps, return_inverse=True)
-        return np.array([self.size(int(step)) for step in known], dtype=np.int64)[places]
+        most = int(steps.max(initial=0))
+        if most >= len(self._sizes):
+            # A share ahead, so that many batches cost no more than their number.
+            self._sizes = np.array([self._exact(step) for step in range(most + most // 8 + 8)], dtype=np.int64)
+        return self._sizes[steps]
+
+    def _exact(self, step: int) -> int:
+        reached = math.log(self.first) + step * math.log(self.growth) > math.log(LARGEST) + 1.0
+        return LARGEST if reached else min(math.ceil(self.first * self.growth**step - 1e-9), LARGEST)
 
     def mechanism(self, size: int) -> SumMechanism | None:
         """How a batch of this size is made private; None without privacy."""

@@ -11,14 +11,18 @@ from croupier.bandits.batch_sizes import SMALLEST, Ladder
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB
 from croupier.bandits.policy import Policy
+from croupier.bandits.thompson import Thompson
 from croupier.checks import InvalidParameter, one_of
-from croupier.protocols import Protocol, protocol
+from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 from croupier.registry import Registry, instances
 
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
+
+LEAST_EPSILON = 1e-4
+"""Below it noise drowns every batch, and its calibration takes longer than anybody waits."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Request:
     growth: float | None
     failure: float | None
     exploration: float | None
+    seed: int = 0
 
     def ladder(self, growth: float, published_first: int = 2) -> Ladder:
         """Batch sizes: the papers' from two users on, ours from the smallest batch."""
@@ -84,13 +89,15 @@ def policy(
     growth: float | None = None,
     failure: float | None = None,
     exploration: float | None = None,
+    seed: int = 0,
     **options: Any,
 ) -> Policy:
     """Make a policy by its name in `POLICIES`.
 
     `constants` sets the noise of the protocol and the radii of the policy; `protocol_name` runs it over another
     protocol than its own, with `options` passed on; `binary` says that rewards are zero or one; `failure` is the chance
-    of losing the best arm (elimination); `exploration` scales the index policies' level.
+    of losing the best arm (elimination); `exploration` scales the index policies' level; `seed` is all the chance that
+    a policy has (Thompson sampling).
 
     >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
     >>> flagship.wanted().tolist()
@@ -106,13 +113,44 @@ def policy(
     if kind is not None:
         if epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {name} is private")
-        options |= {"binary": True} if binary else {}
-        carried = protocol(kind, epsilon=epsilon, delta=delta, constants=constants, **options)
+        _check_epsilon(entry.name, kind, epsilon, constants)
+        try:
+            options |= {"binary": True} if binary else {}
+            carried = protocol(kind, epsilon=epsilon, delta=delta, constants=constants, **options)
+        except InvalidParameter as error:
+            if error.name == "delta" and delta is None:
+                raise _unplannable(epsilon, kind, error) from None
+            raise
         if carried.published and horizon is not None:
             # The papers let the modular sum wrap around with their own p.
             carried = carried.having(wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
-    request = Request(entry, arms, horizon, epsilon, carried, constants, runs, smallest, growth, failure, exploration)
-    return entry.build(request)
+    chosen = (constants, runs, smallest, growth, failure, exploration, seed)
+    made = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
+    _check_first_batch(made.ladder)
+    return made
+
+
+def _check_epsilon(name: str, kind: str, epsilon: float, constants: str) -> None:
+    """Refuse what would only make people wait."""
+    row = ROWS.get(kind)
+    least = LEAST_EPSILON if row is None or constants == "published" else max(LEAST_EPSILON, row.least_epsilon)
+    if 0 < epsilon < least:
+        raise InvalidParameter("epsilon", epsilon, f"at least {least:g} for {name} over {kind}")
+
+
+def _check_first_batch(ladder: Ladder) -> None:
+    """Refuse an ε for which no batch can be planned in the user's words, not in those of a formula that overflows."""
+    try:
+        ladder.mechanism(ladder.first)
+    except (ArithmeticError, ValueError) as error:
+        assert ladder.protocol is not None
+        if isinstance(error, InvalidParameter) and error.value == ladder.protocol.epsilon:
+            raise
+        raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
+
+
+def _unplannable(epsilon: float, kind: str, why: Exception) -> InvalidParameter:
+    return InvalidParameter("epsilon", epsilon, f"one at which {kind} can plan a batch ({why})")
 
 
 def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, growth: float, first: int = 2) -> Policy:
@@ -201,11 +239,18 @@ def _plain_elimination(request: Request) -> Policy:
 
 def _index(kind: type[KLUCB] | type[IMED]) -> Callable[[Request], Policy]:
     def build(request: Request) -> Policy:
-        ladder = Ladder(request.protocol, request.smallest or SMALLEST, request.growth or GROWTH)
         exploration = request.exploration or 0.6
-        return kind(request.arms, request.horizon, ladder, exploration=exploration, **request.common())
+        return kind(
+            request.arms, request.horizon, request.ladder(GROWTH, SMALLEST), exploration=exploration, **request.common()
+        )
 
     return build
+
+
+def _thompson(request: Request) -> Policy:
+    return Thompson(
+        request.arms, request.horizon, request.ladder(GROWTH, SMALLEST), seed=request.seed, **request.common()
+    )
 
 
 def _kl_ucb(request: Request) -> Policy:
@@ -219,6 +264,7 @@ _OWN: dict[str, Entry] = {
     for entry in (
         Entry("dp-klucb", "DP-KLUCB, distributed", "devices", "laplace", "[AWHOIB25]", _index(KLUCB), True),
         Entry("dp-imed", "DP-IMED, distributed", "devices", "laplace", "[AWHOIB25]", _index(IMED), True),
+        Entry("dp-thompson", "Thompson sampling", "devices", "laplace", "yardstick", _thompson, True),
         Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 1", _sdp_ae),
         Entry("vb-sdp-ae", "VB-SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 2", _vb_sdp_ae),
         Entry("dist-dp-se", "Dist-DP-SE", "devices", "laplace", "[CZ23] Thm 1", _batched(_laplace)),

@@ -12,6 +12,7 @@ the noise: reward deviation and noise deviation are traded off, not added.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ class Tails(NamedTuple):
     """How likely the noise is to carry a modular sum around to its other end, which no cumulant knows."""
 
 
+@lru_cache(maxsize=4096)
 def tails(noise: Noise, unit: float, wrap: float = 0.0) -> Tails:
     """Of noise worth `unit` a step; cumulants are infinite where the expectation is."""
     return Tails(noise.cumulant(-TILTS * unit), noise.cumulant(TILTS * unit), wrap)
@@ -53,14 +55,18 @@ def bounds(totals: Floats, users: Numbers, noise: Numbers, rows: Tails, level: F
 
 def upper_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:
     """The largest plausible mean; `cumulants` is K(-l) with the grid on its last axis. No users: one."""
-    # Columns that are infinite for all say nothing; at the smallest tilts no noise is.
+    # Columns that are infinite for all say nothing; where all are, neither does the total.
     held = np.isfinite(cumulants).reshape(-1, len(TILTS)).any(axis=0)
     tilts = TILTS[held]
-    n = np.maximum(users, 1)[..., None]
+    exponent = np.asarray(tilts * np.asarray(total)[..., None])
+    # In place: for thousands of runs these are the largest arrays there are.
     with np.errstate(over="ignore"):
-        exponent = (np.asarray(level)[..., None] + tilts * np.asarray(total)[..., None] + cumulants[..., held]) / n
-        bounds = np.expm1(-exponent) / np.expm1(-tilts)
-    return np.where(users > 0, np.clip(bounds.min(axis=-1), 0.0, 1.0), 1.0)
+        exponent += np.asarray(level)[..., None]
+        exponent += cumulants[..., held]
+        exponent /= np.maximum(users, 1)[..., None]
+        bounds = np.expm1(np.negative(exponent, out=exponent), out=exponent)
+        bounds /= np.expm1(-tilts)
+    return np.where(users > 0, np.clip(bounds.min(axis=-1, initial=1.0), 0.0, 1.0), 1.0)
 
 
 def lower_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:

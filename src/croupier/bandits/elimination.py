@@ -49,12 +49,17 @@ class Elimination(Policy):
     def settled(self) -> Bools:
         return np.asarray((self.active & self.open_to_users).sum(axis=1) == 1)
 
-    def wanted(self) -> Integers:
-        playing = self.active & self.open_to_users & ~self.finished[:, None]
-        size = np.where(self.settled, EVERYONE, self.ladder.sizes(self.phase))
-        return np.where(playing, size[:, None], 0)
+    def odds(self) -> Floats:
+        """The same for every arm in play."""
+        playing = self.playable
+        return np.asarray(playing / np.maximum(playing.sum(axis=1), 1)[:, None])
 
-    def _decide(self, released: Bools) -> None:
+    def sizes(self, runs: Integers, arms: Integers) -> Integers:
+        """All arms of a phase get the same; the last arm in play gets everyone."""
+        return np.where(self.settled, EVERYONE, self.ladder.sizes(self.phase))[runs]
+
+    def learn(self, released: Bools) -> None:
+        """End the phase: remove every arm whose upper bound lies below another's lower bound."""
         compared = released & self.active
         complete = compared.any(axis=1) & ~self.finished
         self.phase = self.phase + complete

@@ -8,11 +8,14 @@ secure-aggregation models the law of a run is that of the central model.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import Any
+
 import numpy as np
 
 from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.chernoff import Floats, evidence, upper_bound
-from croupier.bandits.policy import Bools, Integers, Policy
+from croupier.bandits.policy import Bools, Policy
 from croupier.checks import positive
 
 
@@ -31,62 +34,60 @@ class IndexPolicy(Policy):
     ) -> None:
         self.exploration = float(positive("exploration", exploration))
         super().__init__(arms, horizon, ladder, runs=runs, name=name)
-        self._index: Floats = np.full((runs, arms), np.inf)
-        self._span: Floats = self.span
 
     @property
     def level(self) -> Floats:
         """How unlikely an arm's bad luck must be before it is no longer tried: exploration·log T."""
         return np.asarray(self.exploration * np.log(self.span))
 
-    def wanted(self) -> Integers:
-        choice = self.choice()
-        wanted = np.zeros((self.runs, self.arms), dtype=np.int64)
-        rows = np.flatnonzero(~self.finished & (self.active & self.open_to_users).any(axis=1))
-        wanted[rows, choice[rows]] = self.ladder.sizes(self.batches[rows, choice[rows]])
-        return wanted
+    @abstractmethod
+    def index(self) -> Floats:
+        """How soon each arm is played, in every run: the larger, the sooner. Arms without a batch need none."""
 
-    def choice(self) -> Integers:
-        """The arm to play next in every run; ties go to the first."""
-        playable = self.active & self.open_to_users
-        # An arm without a batch comes before all others.
+    def odds(self) -> Floats:
+        """All on the arm with the largest index; ties go to the first."""
+        playable = self.playable
         index = np.where(self.counts == 0, np.inf, self.index())
-        return np.asarray(np.argmax(np.where(playable, index, -np.inf), axis=1))
+        choice = np.argmax(np.where(playable, index, -np.inf), axis=1)
+        odds = np.zeros((self.runs, self.arms))
+        odds[np.arange(self.runs), choice] = playable.any(axis=1)
+        return odds
+
+
+class KLUCB(IndexPolicy):
+    """The largest mean μ with inf_z {n kl(z, μ) + Λ(n(z - μ̃))} <= level, Λ the rate function of all noise in μ̃."""
+
+    def __init__(self, arms: int, horizon: int | None, ladder: Ladder, **options: Any) -> None:
+        super().__init__(arms, horizon, ladder, **options)
+        self._index: Floats = np.full((self.runs, arms), np.inf)
+        self._span: Floats = self.span
 
     def index(self) -> Floats:
-        """The larger, the sooner an arm is played."""
         return self._index
 
     def add_arm(self) -> int:
         self._index = np.concatenate((self._index, np.full((self.runs, 1), np.inf)), axis=1)
         return super().add_arm()
 
-    def _decide(self, released: Bools) -> None:
+    def learn(self, released: Bools) -> None:
         """Renew the index of the arms that changed; of all when a doubled horizon moves the level."""
         stale = released | (self.span != self._span)[:, None]
         self._span = self.span
         runs, arms = np.nonzero(stale & (self.counts > 0))
         if len(runs):
-            self._index[runs, arms] = self._indices(runs, arms)
-
-    def _indices(self, runs: Integers, arms: Integers) -> Floats:
-        low_side = self.noises.tails.low_side[self.noise[runs, arms]]
-        return upper_bound(self.totals[runs, arms], self.counts[runs, arms], low_side, self.level[runs])
-
-
-class KLUCB(IndexPolicy):
-    """The largest mean μ with inf_z {n kl(z, μ) + Λ_j(n(z - μ̃))} <= level, Λ_j the rate function of j noises."""
+            low_side = self.noises.tails.low_side[self.noise[runs, arms]]
+            self._index[runs, arms] = upper_bound(
+                self.totals[runs, arms], self.counts[runs, arms], low_side, self.level[runs]
+            )
 
 
 class IMED(IndexPolicy):
     """Plays the arm of least evidence against being the best, plus log n (Honda and Takemura, with private sums)."""
 
     def index(self) -> Floats:
+        """Nothing is remembered: the best mean moves every index."""
         known = self.counts > 0
         best = np.clip(np.where(known & self.active, self.means, 0.0).max(axis=1), 0.0, 1.0 - 1e-9)[:, None]
         low_side = self.noises.tails.low_side[self.noise]
         cost = evidence(self.totals, self.counts, low_side, np.broadcast_to(best, self.totals.shape))
         return -(cost + np.log(np.maximum(self.counts, 1)))
-
-    def _decide(self, released: Bools) -> None:
-        """Nothing is remembered: the best mean moves every index."""

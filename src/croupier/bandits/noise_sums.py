@@ -26,8 +26,9 @@ class NoiseSums:
     def __init__(self, noise_of: Callable[[int], Tails]) -> None:
         self._noise_of = noise_of
         self._batches: dict[int, Tails] = {}
-        self._numbers: dict[tuple[int, int], int] = {}
-        self._before, self._last, self._next = (np.zeros(1, dtype=np.int64) for _ in range(3))
+        self._numbers: dict[tuple[int, int], int] = {(0, 0): 0}
+        self._before = [0]
+        self._last, self._next = np.zeros(8, dtype=np.int64), np.zeros(8, dtype=np.int64)
         self._rows = Tails(np.zeros((8, len(TILTS))), np.zeros((8, len(TILTS))), np.zeros(8))
         self._known = 1
 
@@ -42,24 +43,28 @@ class NoiseSums:
         return found
 
     def _number(self, before: int, users: int) -> int:
-        found = self._numbers.setdefault((before, users), len(self._last))
-        if found == len(self._last):
-            self._before = np.append(self._before, before)
-            self._last = np.append(self._last, users)
-            self._next = np.append(self._next, 0)
+        found = self._numbers.setdefault((before, users), len(self._before))
+        if found == len(self._before):
+            self._before.append(before)
+            if found == len(self._last):
+                self._last, self._next, *rows = (_doubled(one) for one in (self._last, self._next, *self._rows))
+                self._rows = Tails(*rows)
+            self._last[found] = users
         self._next[before] = found
         return found
 
     @property
     def tails(self) -> Tails:
         """What is known of every sum, a row each."""
-        while len(self._last) > len(self._rows.wrap):
-            self._rows = Tails(*(np.concatenate((rows, np.zeros_like(rows))) for rows in self._rows))
-        for number in range(self._known, len(self._last)):
+        for number in range(self._known, len(self._before)):
             users = int(self._last[number])
             if users not in self._batches:
                 self._batches[users] = self._noise_of(users)
             for rows, batch in zip(self._rows, self._batches[users], strict=True):
                 rows[number] = rows[self._before[number]] + batch
-        self._known = len(self._last)
+        self._known = len(self._before)
         return self._rows
+
+
+def _doubled(rows: Numbers) -> Numbers:
+    return np.concatenate((rows, np.zeros_like(rows)))

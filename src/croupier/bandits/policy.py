@@ -2,6 +2,8 @@
 
 State is arrays with the runs on the first axis and the arms on the second, so that one piece of code serves a live
 experiment (one run) and a sweep (thousands). A policy never sees a reward: it is told decoded numbers of whole batches.
+
+A new policy is a class that says its `odds`; where that is not enough also its `sizes`, and what to `learn` from sums.
 """
 
 from __future__ import annotations
@@ -64,12 +66,39 @@ class Policy(ABC):
         return np.exp2(np.ceil(np.log2(np.maximum(self.users + 1, FIRST_HORIZON))))
 
     @abstractmethod
+    def odds(self) -> Floats:
+        """With what odds a user who comes now gets each arm: a row a run, that adds up to one, or zeros for nobody.
+
+        The arms with odds above zero are open together, and each gets a batch. Only `playable` arms have odds. Asking
+        changes nothing, and the same state gives the same odds: a policy that wants chance draws it from a seed that
+        its configuration names.
+        """
+
+    def sizes(self, runs: Integers, arms: Integers) -> Integers:
+        """How many users the next batches of these arms in these runs want: at least one each.
+
+        Each arm climbs the ladder of batch sizes by itself, unless a policy says otherwise. Where sums accumulate, the
+        size of an arm's j-th batch must not depend on that arm's sums: `intervals` would not hold.
+        """
+        return self.ladder.sizes(self.batches[runs, arms])
+
+    def learn(self, released: Bools) -> None:  # noqa: B027 - most policies have nothing to add
+        """Take new sums into account: estimates are renewed already, in the arms and runs where `released` is true.
+
+        For policies that remember more than estimates. What they learn depends on the state and `released` alone.
+        """
+
     def wanted(self) -> Integers:
         """Users that each arm wants for its next batch, now: zero for none. Asking changes nothing."""
+        wanted = np.zeros((self.runs, self.arms), dtype=np.int64)
+        runs, arms = np.nonzero(self.odds())
+        wanted[runs, arms] = self.sizes(runs, arms)
+        return wanted
 
-    @abstractmethod
-    def _decide(self, released: Bools) -> None:
-        """Take what the new sums say into account."""
+    @property
+    def playable(self) -> Bools:
+        """The arms that may have odds: in play, not paused, and in runs that are not finished."""
+        return self.active & self.open_to_users & ~self.finished[:, None]
 
     def assign(self, wanted: Integers, limit: int | None = None) -> tuple[Integers, Bools]:
         """What is really assigned, arms in order up to the horizon, and which batches are released.
@@ -88,14 +117,15 @@ class Policy(ABC):
         """Be told the estimated reward sums of the released batches (in units of a reward) and all assignments."""
         self.users = self.users + assigned.sum(axis=1)
         self.pulls = self.pulls + assigned
+        told = np.nonzero(released)
         if not self.accumulate:
             for table in (self.totals, self.counts, self.noise):
-                table[released] = 0
-        self.totals[released] += sums[released]
-        self.counts[released] += assigned[released]
-        self.noise[released] = self.noises.added(self.noise[released], assigned[released])
+                table[told] = 0
+        self.totals[told] += sums[told]
+        self.counts[told] += assigned[told]
+        self.noise[told] = self.noises.added(self.noise[told], assigned[told])
         self.batches = self.batches + released
-        self._decide(released)
+        self.learn(released)
 
     @property
     def means(self) -> Floats:
@@ -111,8 +141,7 @@ class Policy(ABC):
         """Bounds on every arm's mean that all hold while there are so many arms, except with this probability.
 
         The j-th batch of an arm gets the share 6/(πj)² of its part of the failure probability, so that looking as
-        often as one likes costs nothing. The chance that a modular sum has wrapped around is set aside first. When an
-        arm gets its batches may depend on its sums, how large they are may not.
+        often as one likes costs nothing. The chance that a modular sum has wrapped around is set aside first.
         """
         failure = float(between("failure", failure, 0, 1))
         rows, j = self.noises.tails, np.maximum(self.batches, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from croupier.bandits import Elimination, IndexPolicy
+from croupier.bandits import Elimination, IndexPolicy, Thompson
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer
 
 MOST_USERS = 10**12
@@ -60,6 +60,7 @@ PROGRAMS: dict[str, dict[str, Check]] = {
         "growth": _within(1.0, 100.0),
         "failure": _within(0.0, 1.0, "()"),
         "exploration": _within(0.0, 100.0, "(]"),
+        "seed": _whole(0, 2**53),
     },
     "counter": {"kind": _text, "users": _whole(2, MOST_USERS), "shufflers": _whole(1, 64)},
     "histogram": {
@@ -78,7 +79,7 @@ PROGRAMS: dict[str, dict[str, Check]] = {
 
 NEEDED = {"bandit": "horizon", "counter": "users", "histogram": "users"}
 
-TAKEN_BY = {"failure": Elimination, "exploration": IndexPolicy}
+TAKEN_BY = {"failure": Elimination, "exploration": IndexPolicy, "seed": Thompson}
 """Options of some policies only: others would leave them unread."""
 
 

@@ -38,13 +38,13 @@ class DPSE(ReferencePolicy):
         self.epsilon = float(positive("epsilon", epsilon))
         super().__init__(arms, horizon, Ladder(None, 1, 1.0), accumulate=False, radius=_dp_se_radius, **common)
 
-    def wanted(self) -> Integers:
+    def sizes(self, runs: Integers, arms: Integers) -> Integers:
+        """R_e, and everyone for the last arm in play."""
         gap = np.exp2(-(self.phase[:, None] + 1.0))
         log8, log4 = self.logs(self.phase[:, None] + 1.0)
         size = np.ceil(np.maximum(32.0 * log8 / gap**2, 8.0 * log4 / (self.epsilon * gap)) + 1.0)
         size = np.where(self.settled[:, None], EVERYONE, np.minimum(size, EVERYONE))
-        playing = self.active & self.open_to_users & ~self.finished[:, None]
-        return np.where(playing, size, 0.0).astype(np.int64)
+        return np.asarray(size[runs, 0], dtype=np.int64)
 
     def logs(self, phase: Floats) -> tuple[Floats, Floats]:
         """log(8|V|e²/p) and log(4|V|e²/p)."""

@@ -90,6 +90,7 @@ SHUFFLED_BITS = Row(
     options=(*NUMBERS, "front_noise"),
     binary_only=True,
     epsilon_below=1.0,
+    least_epsilon=0.01,
 )
 
 SHUFFLED_LEVELS = Row(
@@ -102,4 +103,5 @@ SHUFFLED_LEVELS = Row(
     options=(*NUMBERS, "precision", "front_noise"),
     epsilon_below=15.0,
     delta_below=0.5,
+    least_epsilon=1e-3,
 )

@@ -69,4 +69,5 @@ COUNTED_MESSAGES = Row(
     binary_only=True,
     caps_noise=True,
     epsilon_below=1.0,
+    least_epsilon=0.01,
 )

@@ -53,6 +53,8 @@ class Row:
     smallest: Callable[[Protocol], int] = field(default=lambda protocol: 1, repr=False)
     epsilon_below: float = math.inf
     delta_below: float = 1.0
+    least_epsilon: float = 0.0
+    """Below it the exact calibration of a batch takes longer than anybody waits for a whole experiment's."""
 
     @property
     def vectors(self) -> bool:

@@ -162,6 +162,7 @@ SKELLAM = Row(
     paper="[CZ23] Thm 2",
     plan=_plan_concentrated(_skellam_share, _skellam_slack, _renyi_claim),
     options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
+    least_epsilon=1e-3,
 )
 
 DISCRETE_GAUSSIAN = Row(
@@ -173,6 +174,7 @@ DISCRETE_GAUSSIAN = Row(
     plan=_plan_concentrated(_gaussian_share, _gaussian_slack, _concentrated_claim),
     options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
     epsilon_below=1.0,
+    least_epsilon=1e-3,
 )
 
 CENTRAL_LAPLACE = Row(

@@ -91,6 +91,7 @@ SHUFFLED_LAPLACE = Row(
     options=(*NUMBERS, "precision", "wrap_failure", "front_noise"),
     default_delta=mixing_delta,
     smallest=smallest_mix,
+    least_epsilon=1e-3,
 )
 
 SHUFFLED_VECTORS = Row(

@@ -41,7 +41,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Install a package of one module; registries forget again afterwards what they learnt."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
 
     def put(package: str, source: str, **offers: str) -> None:
         (tmp_path / f"{package}.py").write_text(source)
@@ -56,8 +55,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.setattr(registry, "_offers", None)
         monkeypatch.setattr(registry, "_added", {})
     yield put  # type: ignore[misc]
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    for name in ("theirs", "others", "bomb"):
+        sys.modules.pop(name, None)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

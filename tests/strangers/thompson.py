@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from croupier.bandits import Entry, IndexPolicy, Ladder, Policy
+from croupier.bandits import Entry, Ladder, Policy
 from croupier.bandits.catalogue import Request
 
 SMALLEST, GROWTH = 32, 1.3
 
 
-class Thompson(IndexPolicy):
-    """Plays the arm whose mean is largest in a draw from its posterior.
+class Thompson(Policy):
+    """Plays the arm whose mean is largest in a draw from its posterior, one batch at a time.
 
     An arm's mean is taken for normal around its estimate, with the variance of rewards and noise together. A policy is
     deterministic, so that a run can be replayed: a draw follows from `seed` and from how often each arm was played.
@@ -27,6 +27,22 @@ class Thompson(IndexPolicy):
         self.seed = seed
         self.noise_variance = np.zeros((self.runs, self.arms))
 
+    def odds(self) -> Any:
+        """All the odds for the winner of the draw; nobody gets an arm that is paused or out."""
+        drawn = self.means + self.spread() * np.stack([self.draw(run) for run in range(self.runs)])
+        winner = np.argmax(np.where(self.playable, drawn, -np.inf), axis=1)
+        return (np.arange(self.arms) == winner[:, None]) & self.playable
+
+    def spread(self) -> Any:
+        """The standard deviation of every estimate; large where nothing is known, so that every arm is tried."""
+        played = np.maximum(self.counts, 1)
+        known = np.sqrt(0.25 * played + self.noise_variance) / played
+        return np.where(self.counts > 0, known, 100.0)
+
+    def draw(self, run: int) -> Any:
+        """Standard normal numbers, the same whenever they are asked for in this state."""
+        return np.random.default_rng([self.seed, run, *self.batches[run].tolist()]).normal(size=self.arms)
+
     def observe(self, sums: Any, assigned: Any, released: Any) -> None:
         """Add up the variance of the noise in the batches that an estimate is made of."""
         for users in np.unique(assigned[released]).tolist():
@@ -36,20 +52,10 @@ class Thompson(IndexPolicy):
                 self.noise_variance[released & (assigned == users)] += variance
         super().observe(sums, assigned, released)
 
-    def index(self) -> Any:
-        """A draw from every arm's posterior, the same whenever it is asked for."""
-        played = np.maximum(self.counts, 1)
-        spread = np.sqrt((0.25 * played + self.noise_variance) / played**2)
-        draws = np.stack([self._draw(run) for run in range(self.runs)])
-        return self.means + spread * draws
-
     def add_arm(self) -> int:
         """A fresh arm has no noise yet."""
         self.noise_variance = np.concatenate((self.noise_variance, np.zeros((self.runs, 1))), axis=1)
         return super().add_arm()
-
-    def _draw(self, run: int) -> Any:
-        return np.random.default_rng([self.seed, run, *self.batches[run].tolist()]).normal(size=self.arms)
 
 
 def build(request: Request) -> Policy:

@@ -104,22 +104,22 @@ def test_bits_are_read_from_the_front_of_each_word(slots: int) -> None:
     noise = SparseBits(slots)
     words = -(-slots // 64)
     for pattern, expected in ((0, 0), (ONES, slots)):
-        zeros, ones = noise.tally(2, Script([pattern] * (2 * words)))
+        zeros, ones = noise.bits.draw(2, Script([pattern] * (2 * words)))
         assert ones.tolist() == [expected, expected]
         assert zeros.tolist() == [slots - expected] * 2
     # Bits past the last slot are not read: the last word's unread end may hold anything.
     rest = 64 * words - slots
     script = [*[ONES] * (words - 1), ONES ^ ((1 << rest) - 1)]
-    assert noise.tally(1, Script(script))[1].tolist() == [slots]
+    assert noise.bits.draw(1, Script(script))[1].tolist() == [slots]
     script = [*[0] * (words - 1), (1 << rest) - 1]
-    assert noise.tally(1, Script(script))[1].tolist() == [0]
+    assert noise.bits.draw(1, Script(script))[1].tolist() == [0]
 
 
 @pytest.mark.parametrize("slots", [1, 63, 64, 65, 200])
 @pytest.mark.parametrize("rate", [1, 0.3])
 def test_tallies_follow_the_law_of_bits(slots: int, rate: float) -> None:
     noise = SparseBits(slots, rate)
-    zeros, ones = noise.tally(20_000, Stream(41))
+    zeros, ones = noise.bits.draw(20_000, Stream(41))
     sent = zeros + ones
     assert min(zeros.min(), ones.min()) >= 0
     assert sent.max() <= slots
@@ -139,7 +139,7 @@ def test_tallies_follow_the_law_of_bits(slots: int, rate: float) -> None:
 def test_the_number_of_bits_sent_says_nothing_of_their_values() -> None:
     """Jointly: m sent, k of them ones, with probability C(5,m) q^m (1-q)^{5-m} C(m,k) 2^{-m}."""
     noise, size = SparseBits(5, 0.5), 40_000
-    zeros, ones = noise.tally(size, Stream(42))
+    zeros, ones = noise.bits.draw(size, Stream(42))
     counts, expected = [], []
     for sent in range(6):
         weight = exact_floats(Binomial(5, 0.5), sent, sent + 1)[0]
@@ -151,7 +151,7 @@ def test_the_number_of_bits_sent_says_nothing_of_their_values() -> None:
 
 
 def test_no_users_send_no_bits() -> None:
-    zeros, ones = SparseBits(70, 0.5).tally(0, Script([]))
+    zeros, ones = SparseBits(70, 0.5).bits.draw(0, Script([]))
     assert zeros.shape == ones.shape == (0,)
 
 

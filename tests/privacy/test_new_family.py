@@ -37,6 +37,10 @@ class Staircase(RatioNoise):
         window = self.window()
         return float(np.dot(np.arange(window.start, window.stop) ** 2.0, window.pmf))
 
+    def extent(self, floor: float) -> float:
+        # The variance is summed over the table, so it cannot say how wide that will be.
+        return -2.0 * math.log(floor) * self.width / float(self.epsilon)
+
     def _mass(self) -> arb:
         # The stair at zero is one short of twice the width, all others are twice the width.
         q = (-to_arb(self.epsilon)).exp()

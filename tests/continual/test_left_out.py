@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from croupier.checks import InvalidParameter
-from croupier.continual import Abandoned, Counter, CounterPlan, Tree, Weights, counter
+from croupier.continual import Counter, CounterPlan, Tree, Weights, counter
 from croupier.noise import seeded
 
 MANY = settings(derandomize=True, deadline=None, max_examples=60)
@@ -140,23 +140,6 @@ def test_without_noise_it_errs_by_no_more_than_the_users_of_whom_nothing_is_know
     for running in steps(plan, left_out, sums):
         unknown = running.left_out + running.users % tree.low
         assert abs(running.estimate - bits[: running.users].sum()) <= worst * unknown + 1e-9
-
-
-@given(**CASES)
-@settings(MANY, max_examples=15)
-def test_it_resumes_from_its_log_wherever_it_stands(seed, tree, share, weighed, centred) -> None:
-    plan, left_out = plan_of(tree, weighed, centred), some_of(tree, share, seed)
-    for running in steps(plan, left_out, random_numbers(tree, seed)):
-        if running.users % 3 == 0 or running.users == tree.users:
-            again = Counter.resume(plan, running.shufflers.log)
-            assert again.shufflers.transcript() == running.shufflers.transcript()
-            assert (again.estimate, again.left_out, again.summed) == (
-                running.estimate,
-                running.left_out,
-                running.summed,
-            )
-            assert again.bound(0.05) == running.bound(0.05)
-    assert sum(isinstance(event, Abandoned) for event in running.shufflers.log) == len(left_out)
 
 
 def test_an_upper_node_repairs_the_hole_below_it_and_a_node_without_a_number_is_its_children() -> None:

@@ -38,7 +38,7 @@ def bandit(policy, horizon, protocol, epsilon=4.0, smallest=32):
 
 @pytest.mark.slow
 def test_twenty_thousand_users_of_whom_a_third_never_report_find_the_best_arm(tmp_path):
-    """And every decision is the one that a session makes in one process, given the same events."""
+    """And every decision is the one that a program makes in one process, told the same."""
     home = home_of(tmp_path)
     text = bandit(policy="dp-klucb", horizon=16_000, protocol="shuffled-bits", epsilon=1.0, smallest=1000)
     with both(home, [written(tmp_path, text)], front={"due_within": 1, "group_seconds": 0.02}):
@@ -48,9 +48,9 @@ def test_twenty_thousand_users_of_whom_a_third_never_report_find_the_best_arm(tm
         state = wait_finished(home.analyzer_url, "colours", 30)
         transcript = transcript_of(home, "colours")
     assert state["finished"], state
-    session = check_decisions(transcript)
-    assert session.finished
-    assert state["program"]["best_arm"] == int(session.policy.best_arm[0]) == 2
+    program = check_decisions(transcript)
+    assert program.finished
+    assert state["program"]["best_arm"] == int(program.policy.best_arm[0]) == 2
     # Totals are told in steps of 32.
     assert state["accepted"] == outcomes["accepted"] // 32 * 32
     assert sum(outcomes.values()) - outcomes["experiment-finished"] > 20_000

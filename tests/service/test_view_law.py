@@ -30,6 +30,7 @@ from croupier.messages.signing import Statement
 from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise import Polya, secure
 from croupier.privacy import Guarantee
+from croupier.programs import program
 from croupier.protocols import histogram, protocol
 from croupier.service import keys as key_files
 from croupier.service import shuffling
@@ -37,7 +38,6 @@ from croupier.service.decryption import open_all
 from croupier.service.experiment import Site, plan
 from croupier.service.experiment_log import Live
 from croupier.service.problems import Problem
-from croupier.service.programs import program
 from croupier.service.store import FrontStore
 from croupier.service.store import front as store_module
 

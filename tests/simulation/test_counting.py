@@ -428,4 +428,3 @@ def test_a_simulated_counter_holds_one_number_a_level_and_the_open_node() -> Non
         running.update(1)
         assert len(running._pending) < plan.tree.low
         assert running._sums.size == running.memory_nodes == plan.shufflers
-        assert running.server.shufflers.log == []

@@ -8,15 +8,14 @@ it with a number of its own stands for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.checks import InvalidParameter, between, integer
 from croupier.continual.plan import CounterPlan
-from croupier.continual.shufflers import Abandoned, Arrived, Batch, ConcurrentShufflers, Event, Released
+from croupier.continual.shufflers import Batch, ConcurrentShufflers
 
 Floats = NDArray[np.float64]
 
@@ -25,14 +24,12 @@ class Counter:
     """The server of one counter: opens batches, is told what they decode to, and says the running sum at any time.
 
     Releases that are due at the same time may come in any order; they are applied lowest level first once all are
-    there or left out. With its log it can be resumed: `Counter.resume(plan, counter.shufflers.log)`.
+    there or left out.
     """
 
-    def __init__(self, plan: CounterPlan, *, keep_log: bool = True) -> None:
+    def __init__(self, plan: CounterPlan) -> None:
         self.plan = plan
-        self.shufflers = ConcurrentShufflers(
-            plan.tree.levels, epsilon=plan.epsilon, delta=plan.delta, keep_log=keep_log
-        )
+        self.shufflers = ConcurrentShufflers(plan.tree.levels, epsilon=plan.epsilon, delta=plan.delta)
         shape = (plan.dimension,) if plan.mechanisms[0].coordinates else ()
         self._totals = np.zeros((plan.tree.levels, *shape))
         self._unknown = [0] * plan.tree.levels
@@ -162,21 +159,6 @@ class Counter:
             # A node that cannot fill any more would cost its users and tell nothing.
             if self.users % size == 0 and self.users + size <= self.plan.users:
                 self.shufflers.activate(level, self.plan.mechanisms[level])
-
-    @classmethod
-    def resume(cls, plan: CounterPlan, log: Iterable[Event]) -> Counter:
-        """Go through a log again and be where it ends."""
-        counter = cls(plan)
-        for number, event in enumerate(list(log)):
-            if isinstance(event, Arrived):
-                counter.arrive(event.users)
-            elif isinstance(event, Released):
-                counter.release(event.batch, event.decoded)
-            elif isinstance(event, Abandoned):
-                counter.leave_out(event.batch)
-            elif event not in counter.shufflers.log[number : number + 1]:
-                raise CroupierError(f"event {number} does not follow: {event}")
-        return counter
 
 
 class _KeptNoise:

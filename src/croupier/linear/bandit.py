@@ -6,7 +6,6 @@ publishes a `Rule`. The user's side is `Rule.choose`, `statistics`, and `mechani
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from croupier.continual import (
     Batch,
     Counter,
     CounterPlan,
-    Event,
     Tree,
     Weights,
     binary_tree,
@@ -131,9 +129,9 @@ def sequential_linear_bandit(users: int, dimension: int, **options: Any) -> Line
 class LinearServer:
     """The server of one linear bandit: a counter's, plus the rule that follows from it."""
 
-    def __init__(self, plan: LinearPlan, *, keep_log: bool = True) -> None:
+    def __init__(self, plan: LinearPlan) -> None:
         self.plan = plan
-        self.counter = Counter(plan.counter, keep_log=keep_log)
+        self.counter = Counter(plan.counter)
         self._rule: tuple[int, Rule] | None = None
 
     @property
@@ -160,10 +158,3 @@ class LinearServer:
     def release(self, batch: int, decoded: tuple[int, ...]) -> None:
         """A full batch's view decodes to this."""
         self.counter.release(batch, decoded)
-
-    @classmethod
-    def resume(cls, plan: LinearPlan, log: Iterable[Event]) -> LinearServer:
-        """Go through a log again and be where it ends."""
-        server = cls(plan)
-        server.counter = Counter.resume(plan.counter, log)
-        return server

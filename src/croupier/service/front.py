@@ -18,13 +18,13 @@ from croupier.messages.offer import Batch, Offer, configuration_of
 from croupier.messages.sealing import SUITES, key_id
 from croupier.messages.signing import BadSignature, Statement, to_text
 from croupier.messages.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, report_info, upload_bytes
+from croupier.programs.records import Head
 from croupier.service import tickets, tokens
 from croupier.service.decryption import Job, open_all
 from croupier.service.keys import Keys
 from croupier.service.meters import STEP
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.problems import Problem
-from croupier.service.records import Head
 from croupier.service.store import Arrival, Closing, FrontStore, NewBatch, Standing
 
 VERSION = 2

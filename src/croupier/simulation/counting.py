@@ -64,9 +64,9 @@ class TreeSum(RunningSum):
     True
     """
 
-    def __init__(self, plan: CounterPlan, source: Source, *, keep_log: bool = False) -> None:
+    def __init__(self, plan: CounterPlan, source: Source) -> None:
         self.plan, self.source = plan, source
-        self.server = Counter(plan, keep_log=keep_log)
+        self.server = Counter(plan)
         self.users, self.memory_nodes = plan.users, plan.memory_nodes
         self._low, self._middle = plan.tree.low, plan.middle
         self._finished: Any = self.server.estimate
@@ -165,10 +165,8 @@ class DoublingSum(RunningSum):
     A user belongs to one epoch, so privacy is that of one counter. What an epoch ended with is carried over.
     """
 
-    def __init__(
-        self, plan: Callable[[int], CounterPlan], source: Source, *, first: int = FIRST_EPOCH, keep_log: bool = False
-    ) -> None:
-        self._plan, self.source, self._keep_log = plan, source, keep_log
+    def __init__(self, plan: Callable[[int], CounterPlan], source: Source, *, first: int = FIRST_EPOCH) -> None:
+        self._plan, self.source = plan, source
         self._size = integer("first", first, 2)
         self._carried: Any = 0.0
         self._first = self._size
@@ -185,7 +183,7 @@ class DoublingSum(RunningSum):
         return self.epoch.memory_nodes + 1
 
     def _begin(self) -> None:
-        self.epoch = TreeSum(self._plan(self._size), self.source, keep_log=self._keep_log)
+        self.epoch = TreeSum(self._plan(self._size), self.source)
         self._size *= 2
 
     def update(self, value: Any) -> Any:

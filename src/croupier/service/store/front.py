@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from croupier.noise import Source
 from croupier.noise.source import below
-from croupier.service.records import Head
+from croupier.programs.records import Head
 from croupier.service.shuffling import random_order, without_copies
 from croupier.service.store.database import Database, StoreProblem
 from croupier.service.store.intake import Intake, close_offers

@@ -1,16 +1,17 @@
-"""Programs behind the service: the very decisions that their rooms make, given the same events."""
+"""Programs: the very decisions that their rooms make, told the same."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from croupier.bandits import Expired, Released, Session
+from croupier.bandits import policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.continual import Counter, counter
 from croupier.noise import seeded
-from croupier.service.programs import POINTS, program
-from croupier.service.thinned import Thinned
+from croupier.programs import program
+from croupier.programs.counter import POINTS
+from croupier.programs.thinned import Thinned
 
 BANDIT = {
     "name": "dp-klucb",
@@ -22,28 +23,28 @@ BANDIT = {
 }
 
 
-def test_a_bandit_makes_the_decisions_of_its_session():
+def test_a_bandit_makes_the_decisions_of_its_policy():
+    """One arm at a time, as the policy asks; users of a batch that expired have not played."""
     rng = np.random.default_rng(1)
-    running, session = program({"kind": "bandit"} | BANDIT), Session(BANDIT)
+    running, chosen = program({"kind": "bandit"} | BANDIT), policy(**BANDIT)
     steps = reports = 0
     while not running.finished:
         (turn,) = running.wanted
-        (opened,) = session.open_batches
-        assert (turn.number, turn.arm) == (opened.batch, opened.arm)
-        assert turn.batches[0][1] == session.policy.ladder.mechanism(opened.users)
+        assigned, released = chosen.assign(chosen.wanted())
+        assert released[0].nonzero()[0].tolist() == [turn.arm]
+        mechanism = chosen.ladder.mechanism(int(assigned[0, turn.arm]))
+        assert turn.batches == ((turn.number, mechanism),)
         steps += 1
         if steps % 7 == 0:
             running.expired(turn.number)
-            session.observe(Expired(opened.batch))
             continue
-        decoded = int(rng.binomial(opened.users, 0.3 + 0.2 * opened.arm))
+        decoded = int(rng.binomial(mechanism.users, 0.3 + 0.2 * turn.arm))
         running.released(turn.number, decoded)
-        session.observe(Released(opened.batch, decoded))
-        reports += opened.users
+        chosen.observe(np.where(released, mechanism.unit_sums(decoded), 0.0), assigned, released)
+        reports += mechanism.users
         assert running.show()["users"] == sum(row["users"] for row in running.show()["arms"]) == reports
-    assert session.finished
-    assert running.show()["best_arm"] == int(session.policy.best_arm[0])
-    assert [row["mean"] for row in running.show()["arms"]] == session.policy.means[0].tolist()
+    assert running.show()["best_arm"] == int(chosen.best_arm[0])
+    assert [row["mean"] for row in running.show()["arms"]] == chosen.means[0].tolist()
 
 
 def test_all_arms_of_a_phase_are_open_at_once():

@@ -49,7 +49,7 @@ def test_without_noise_it_gives_the_exact_prefix_sums(tree: Tree) -> None:
     for t in range(1, tree.users + 1):
         advance(counter, bits)
         assert counter.users == t
-        assert counter.estimate == bits[: t - t % tree.low].sum()
+        assert counter.estimate == bits[: t - t % tree.smallest].sum()
 
 
 @EACH
@@ -58,7 +58,7 @@ def test_users_of_the_unfinished_node_count_as_the_middle_when_centred(tree: Tre
     counter = Counter(bare_plan(tree, centred=True))
     for t in range(1, tree.users + 1):
         advance(counter, bits)
-        assert counter.estimate == bits[: t - t % tree.low].sum() + 0.5 * (t % tree.low)
+        assert counter.estimate == bits[: t - t % tree.smallest].sum() + 0.5 * (t % tree.smallest)
 
 
 def test_a_full_node_that_waits_for_its_release_counts_as_the_middle_too() -> None:
@@ -81,7 +81,7 @@ def test_an_error_in_one_node_shows_exactly_while_the_node_is_in_the_prefix(tree
             assert counter.estimate == (1000.0 if node in finished_maximal(tree, t) else 0.0)
 
 
-@pytest.mark.parametrize("tree", [TREES[7], TREES[9], Tree(users=97, low=2, degree=3, levels=3)], ids=repr)
+@pytest.mark.parametrize("tree", [TREES[7], TREES[9], Tree(users=97, smallest=2, degree=3, levels=3)], ids=repr)
 def test_an_error_in_one_node_keeps_its_share_in_those_above(tree: Tree) -> None:
     """Weighed estimates: own·(sum of the node) + (1 - own)·(sum of its children), as seen from the top."""
     for node in nodes_of(tree):
@@ -167,7 +167,7 @@ def test_many_users_at_once_are_as_good_as_one_by_one(tree: Tree) -> None:
 
 
 def test_vectors_are_summed_coordinate_by_coordinate() -> None:
-    plan = bare_vector_plan(Tree(users=100, low=20, degree=2, levels=2), 3)
+    plan = bare_vector_plan(Tree(users=100, smallest=20, degree=2, levels=2), 3)
     counter = Counter(plan)
     assert counter.estimate.tolist() == [0.0, 0.0, 0.0]
     answers: dict[Node, np.ndarray] = {}
@@ -209,7 +209,7 @@ def test_a_wrong_answer_is_refused_and_changes_nothing(decoded: object) -> None:
 
 @pytest.mark.parametrize("decoded", [5, (1, 2), (1, 2, 3, 4), (1, 2, 0.5)])
 def test_a_vectors_answer_must_have_all_its_coordinates(decoded: object) -> None:
-    counter = Counter(bare_vector_plan(Tree(users=20, low=20, degree=2, levels=1), 3))
+    counter = Counter(bare_vector_plan(Tree(users=20, smallest=20, degree=2, levels=1), 3))
     counter.arrive(20)
     with pytest.raises(InvalidParameter, match="decoded"):
         counter.release(0, decoded)  # type: ignore[arg-type]
@@ -276,7 +276,7 @@ def test_levels_must_fit_the_tree_and_speak_of_the_same_values() -> None:
 @pytest.mark.parametrize("side", ["over", "under"])
 def test_counts_that_err_to_one_side_are_no_part_of_a_counter(side: str) -> None:
     """Their errors have a mean, which would pile up node by node while `bound` speaks of centred noise."""
-    tree = Tree(users=64, low=32, degree=2, levels=1)
+    tree = Tree(users=64, smallest=32, degree=2, levels=1)
     mechanism = counted_messages(epsilon=1.0, delta=1e-4, side=side).plan(32)
     with pytest.raises(InvalidParameter, match="side|mechanisms"):
         CounterPlan(tree, (mechanism,), Weights.plain(1), 1.0, 1e-4, False)

@@ -28,7 +28,7 @@ EPSILON, DELTA, LOW, USERS = 2.0, 1e-6, 32, 128
 
 @lru_cache
 def plan(shufflers=2):
-    return linear_bandit(USERS, 2, shufflers, epsilon=EPSILON, delta=DELTA, low=LOW)
+    return linear_bandit(USERS, 2, shufflers, epsilon=EPSILON, delta=DELTA, smallest=LOW)
 
 
 def crowd(seed=1, users=LOW):
@@ -85,7 +85,7 @@ def test_real_reports_decode_to_the_exact_law(level, source):
 
 def test_simulated_sums_have_the_same_law(monkeypatch):
     # Many blocks of the same users; a node of the second level holds eight of them.
-    long = linear_bandit(64 * LOW, 2, 2, epsilon=EPSILON, delta=DELTA, low=LOW).counter
+    long = linear_bandit(64 * LOW, 2, 2, epsilon=EPSILON, delta=DELTA, smallest=LOW).counter
     assert long.tree.nodes == (64, 8)
     values, found = crowd(), ([], [])
     release = ConcurrentShufflers.release
@@ -158,7 +158,7 @@ def test_the_simulation_is_this_server_with_its_users_drawn_in_law():
     world, source = Sphere(2, 4, seed=1), seeded(11)
     run = simulate_linear("concurrent", world, USERS, seed=11, shufflers=2, epsilon=EPSILON, failure=1 / USERS)
     setting = linear_bandit(USERS, 2, 2, epsilon=EPSILON)
-    assert setting.counter.tree.low == LOW
+    assert setting.counter.tree.smallest == LOW
     server = LinearServer(setting)
     sums, regret = np.zeros((2, 5), dtype=np.int64), 0.0
     for _ in range(USERS // LOW):
@@ -258,7 +258,7 @@ def test_the_farthest_users_are_hidden_by_direct_summation():
 
 def test_noise_for_the_feature_times_reward_alone_does_not_hide_both_parts():
     # ‖xy - x'y'‖ <= 2 alone would be a diameter of √2 as sent; the joint one is 1.5.
-    careless = counter(USERS, 2, epsilon=EPSILON, delta=DELTA, low=LOW, dimension=5, diameter=2.0 / SCALE)
+    careless = counter(USERS, 2, epsilon=EPSILON, delta=DELTA, smallest=LOW, dimension=5, diameter=2.0 / SCALE)
     assert careless.loss.delta(EPSILON) <= DELTA, "it believes itself"
     assert honest_loss(careless.mechanisms).delta(EPSILON) > 2.0 * DELTA
     assert honest_loss(plan().counter.mechanisms).delta(EPSILON) <= DELTA

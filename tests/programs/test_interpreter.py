@@ -17,7 +17,7 @@ from croupier.programs.records import Record
 BANDIT = {"kind": "bandit", "name": "dist-dp-se", "arms": 3, "horizon": 4000, "epsilon": 1.0, "binary": True}
 BANDIT |= {"protocol_name": "shuffled-laplace"}
 ARMS = ("red", "green", "blue")
-COUNTER = {"kind": "counter", "users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "low": 32}
+COUNTER = {"kind": "counter", "users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "smallest": 32}
 HISTOGRAM: dict[str, Any] = {"kind": "histogram", "users": 50, "rounds": 9, "epsilon": 1.0, "delta": 1e-6}
 HISTOGRAM |= {"universe": {"kind": "items", "names": ["a", "b"]}}
 CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [

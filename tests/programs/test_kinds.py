@@ -73,7 +73,7 @@ def test_an_operator_pauses_retires_adds_and_stops():
     assert running.wanted == []
 
 
-COUNTER = {"users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "low": 32}
+COUNTER = {"users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "smallest": 32}
 
 
 def test_a_counter_is_the_continual_rooms_counter():
@@ -84,7 +84,7 @@ def test_a_counter_is_the_continual_rooms_counter():
     while not running.finished:
         (turn,) = running.wanted
         assert [number for number, _ in turn.batches] == [batch.number for batch in reference.open]
-        reference.arrive(plan.tree.low)
+        reference.arrive(plan.tree.smallest)
         full = {batch.number: batch.mechanism for batch in reference.shufflers.full}
         # Levels may come back in any order.
         for number in sorted(full, reverse=turns % 2 == 0):
@@ -107,7 +107,7 @@ def told(running, spoiled, seed):
     while not running.finished:
         (turn,) = running.wanted
         wanted.append(turn)
-        reference.arrive(running.plan.tree.low)
+        reference.arrive(running.plan.tree.smallest)
         full = {batch.number: batch for batch in reference.shufflers.full}
         for number in rng.permutation(sorted(full)).tolist():
             mechanism = full[number].mechanism
@@ -155,6 +155,28 @@ def test_a_counter_goes_on_without_a_batch_that_is_refused(seed):
                 again.released(number, decoded)
     assert again.finished
     assert again.show() == shown
+
+
+def test_a_counter_sums_values_of_both_signs():
+    """Alternating 4 and -3, in [-5, 5]: within the stated bound at every turn, and a batch left out counts as zeros."""
+    parameters = COUNTER | {"over": "shuffled-laplace", "low": -5.0, "high": 5.0, "epsilon": 4.0}
+    running, source = program({"kind": "counter"} | parameters), seeded(5)
+    values = np.where(np.arange(300) % 2 == 0, 4.0, -3.0)
+    begins = {}
+    while not running.finished:
+        (turn,) = running.wanted
+        for number, mechanism in turn.batches:
+            begins.setdefault(number, (turn.number * 32, mechanism))
+        due = [turn.batches[0][0]]
+        while due:
+            begin, mechanism = begins[due[0]]
+            decoded = mechanism.simulate(values[begin : begin + mechanism.users], source).decoded
+            running.expired(due[0]) if turn.number == 3 else running.released(due[0], decoded)
+            due = sorted(running.unwanted)
+        shown = running.show()
+        assert abs(shown["estimate"] - values[: shown["users"]].sum()) <= shown["bound"]
+    assert running.show()["users"] == 288
+    assert running.plan.middle == 0.0
 
 
 def everybody(mechanism):
@@ -231,7 +253,9 @@ def test_an_operators_stop_still_ends_a_counter():
 
 
 def test_a_counters_points_stay_few_and_the_newest_is_always_there():
-    running = program({"kind": "counter", "users": 3000, "shufflers": 1, "epsilon": 1.0, "over": "laplace", "low": 2})
+    running = program(
+        {"kind": "counter", "users": 3000, "shufflers": 1, "epsilon": 1.0, "over": "laplace", "smallest": 2}
+    )
     while not running.finished:
         turn = running.wanted[0]
         running.released(turn.number, 1)

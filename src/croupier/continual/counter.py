@@ -78,7 +78,7 @@ class Counter:
         of the users of whom nothing is known. That holds for nodes left out for any reason but the noise. Should
         somebody see all noise first and choose by it, the probability is a tenth larger than `failure`.
         """
-        unknown = max(self.plan.tree.low - 1, self.users - self._finished) + self.left_out
+        unknown = max(self.plan.tree.smallest - 1, self.users - self._finished) + self.left_out
         return self._deviation(failure) + unknown * self.plan.unknown_error
 
     def interval(self, failure: float = 0.05) -> tuple[Any, Any]:
@@ -101,7 +101,7 @@ class Counter:
             self._planned[failure] = plan.deviation(failure, directions=plan.dimension)
         if self._noise is None or math.isinf(self._planned[failure]):
             return self._planned[failure]
-        lowest, cumulant = self._finished // plan.tree.low, self._noise.cumulants.sum(axis=0)
+        lowest, cumulant = self._finished // plan.tree.smallest, self._noise.cumulants.sum(axis=0)
         changes = self._noise.changes.sum(axis=0)
         return plan.chernoff.changed(plan.dimension / plan.spare(failure), lowest, cumulant, changes)
 
@@ -132,16 +132,18 @@ class Counter:
         if self.shufflers.full:
             return
         if self._noise is None and any(found is None for found in self._waiting.values()):
-            self._noise = _KeptNoise(self.plan, self._finished // self.plan.tree.low)
+            self._noise = _KeptNoise(self.plan, self._finished // self.plan.tree.smallest)
         for due in sorted(self._waiting):
             self._finish(due, self._waiting[due])
         self._waiting.clear()
-        self._finished = self.users - self.users % self.plan.tree.low
+        self._finished = self.users - self.users % self.plan.tree.smallest
         self._activate()
 
     def _finish(self, level: int, own: Any) -> None:
         """Weigh a node's own sum with its children's as planned; where one of them is not whole, take the other."""
-        below, unknown = (self._totals[level - 1], self._unknown[level - 1]) if level else (0.0, self.plan.tree.low)
+        below, unknown = (
+            (self._totals[level - 1], self._unknown[level - 1]) if level else (0.0, self.plan.tree.smallest)
+        )
         if own is None:
             weight, own = 0.0, 0.0
         else:

@@ -41,21 +41,15 @@ class CounterProgram(Program):
     def parameters(cls, sections: dict[str, Section], arms: list[str]) -> Section:
         if arms:
             raise InvalidParameter("arms", arms, "left out: a counter has none")
-        if sections["reward"].get("low", 0) != 0:
-            low = sections["reward"]["low"]
-            raise InvalidParameter("reward.low", low, "0 or left out: a counter's values begin there")
         name, options = summing(sections)
-        # A counter knows its smallest batch by this name.
-        options.pop("low", None)
-        smallest = smallest_batch(sections, name, options)
-        return {"over": name} | sections["program"] | options | ({"low": smallest["smallest"]} if smallest else {})
+        return {"over": name} | sections["program"] | options | smallest_batch(sections, name, options)
 
     @property
     def wanted(self) -> list[Wanted]:
         if self.finished or self._due:
             return []
         batches = tuple((batch.number, batch.mechanism) for batch in self.counter.open)
-        return [Wanted(self.counter.users // self.plan.tree.low, None, batches)] if batches else []
+        return [Wanted(self.counter.users // self.plan.tree.smallest, None, batches)] if batches else []
 
     @property
     def delta(self) -> float:
@@ -80,12 +74,12 @@ class CounterProgram(Program):
         """The first batch of a turn to come back says that its users have come; the others then must follow."""
         if self.stopped:
             raise InvalidParameter("batch", batch, "nothing: the counter was stopped")
-        low = self.plan.tree.low
-        full = self._due or {one.number for one in self.counter.open if one.missing == low}
+        turn = self.plan.tree.smallest
+        full = self._due or {one.number for one in self.counter.open if one.missing == turn}
         if batch not in full - self._lost:
             raise InvalidParameter("batch", batch, f"one that is full: {sorted(full - self._lost)}")
         if not self._due:
-            self.counter.arrive(low)
+            self.counter.arrive(turn)
             for lost in sorted(full & self._lost):
                 self.counter.leave_out(lost)
             self._due, self._lost = full - self._lost, self._lost - full

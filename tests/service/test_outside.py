@@ -20,7 +20,8 @@ from croupier.messages.signing import Statement, to_text
 from croupier.noise import secure
 from croupier.programs import records
 from croupier.programs.records import Head
-from croupier.service.front import Front, Rules
+from croupier.service.front import Front
+from croupier.service.notary import Rules
 from croupier.service.problems import Problem
 from croupier.service.store import FrontStore
 from croupier.service.verifying import verify

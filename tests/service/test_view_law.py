@@ -39,7 +39,7 @@ from croupier.service.experiment import Site, plan
 from croupier.service.experiment_log import Live
 from croupier.service.problems import Problem
 from croupier.service.store import FrontStore
-from croupier.service.store import front as store_module
+from croupier.service.store import outbox as store_module
 
 ATTACKS = {"fakes": laws.among_fakes, "no front": laws.without_front, "nobody": laws.all_honest}
 """Whom the adversary knows: all other users; the front's noise and the users not counted on; nobody."""

@@ -70,7 +70,7 @@ def compute(setting: Setting, task: Task) -> Body:
             task.progress(part)
             continue
         row = measure_counter(plan, values, setting.runs, task.seed_of(index), tell)
-        shape = {"shufflers": plan.shufflers, "tree": shufflers is None, "smallest_batch": plan.tree.low}
+        shape = {"shufflers": plan.shufflers, "tree": shufflers is None, "smallest_batch": plan.tree.smallest}
         rows[family].append(shape | {name: plain([value])[0] for name, value in row.items()})
     budget = {"epsilon": setting.epsilon, "delta": setting.delta}
     local = local_sum(setting.users, seeded(0), epsilon=setting.epsilon).plan

@@ -49,6 +49,21 @@ def test_streams_by_name(capsys: pytest.CaptureFixture[str], stream: str) -> Non
     assert json.loads(out)[0]["within_bound"] == 1.0
 
 
+def test_values_of_both_signs_are_summed_in_batches_of_a_size_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    numbers = tmp_path / "values.txt"
+    numbers.write_text("\n".join(["-5", "4.5", "0", "-1"] * 100))
+    asked = ("--users", "400", "--shufflers", "2", "--epsilon", "4", "--stream", str(numbers), "--runs", "2", "--json")
+    status, out, _ = run(capsys, *asked, "--low=-5", "--high", "5", "--smallest", "40")
+    row = json.loads(out)
+    assert (status, row["batches"][0], row["within_bound"]) == (0, 40, 1.0)
+    status, _, err = run(capsys, *asked)
+    assert (status, "-5" in err) == (2, True)
+    status, _, err = run(capsys, *asked, "--low=-5", "--high", "5", "--references")
+    assert (status, "references" in err) == (2, True)
+
+
 def test_a_file_is_a_stream(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     numbers = tmp_path / "values.txt"
     numbers.write_text("\n".join(["0", "1"] * 100))

@@ -9,19 +9,19 @@ from croupier.continual import Counter, CounterPlan, Tree, Weights
 from croupier.protocols import SumMechanism, laplace, shuffled_vectors
 
 TREES = [
-    Tree(users=1, low=1, degree=2, levels=1),
-    Tree(users=2, low=2, degree=2, levels=1),
-    Tree(users=7, low=3, degree=5, levels=1),
-    Tree(users=8, low=2, degree=2, levels=2),
-    Tree(users=16, low=1, degree=2, levels=4),
-    Tree(users=23, low=2, degree=2, levels=3),
-    Tree(users=31, low=1, degree=3, levels=3),
-    Tree(users=50, low=2, degree=3, levels=3),
-    Tree(users=64, low=2, degree=2, levels=5),
-    Tree(users=81, low=3, degree=3, levels=3),
-    Tree(users=97, low=4, degree=3, levels=2),
-    Tree(users=100, low=5, degree=4, levels=2),
-    Tree(users=100, low=5, degree=20, levels=1),
+    Tree(users=1, smallest=1, degree=2, levels=1),
+    Tree(users=2, smallest=2, degree=2, levels=1),
+    Tree(users=7, smallest=3, degree=5, levels=1),
+    Tree(users=8, smallest=2, degree=2, levels=2),
+    Tree(users=16, smallest=1, degree=2, levels=4),
+    Tree(users=23, smallest=2, degree=2, levels=3),
+    Tree(users=31, smallest=1, degree=3, levels=3),
+    Tree(users=50, smallest=2, degree=3, levels=3),
+    Tree(users=64, smallest=2, degree=2, levels=5),
+    Tree(users=81, smallest=3, degree=3, levels=3),
+    Tree(users=97, smallest=4, degree=3, levels=2),
+    Tree(users=100, smallest=5, degree=4, levels=2),
+    Tree(users=100, smallest=5, degree=20, levels=1),
 ]
 """Powers and others, full and ragged, more children at the top than the degree says, and fewer."""
 
@@ -37,7 +37,7 @@ def nodes_of(tree: Tree) -> list[Node]:
 def span(tree: Tree, node: Node) -> range:
     """The users of a node."""
     level, place = node
-    size = tree.low * tree.degree**level
+    size = tree.smallest * tree.degree**level
     return range(place * size, (place + 1) * size)
 
 
@@ -55,7 +55,7 @@ def left_siblings(tree: Tree, t: int) -> set[Node]:
     found: set[Node] = set()
     first_child = 0
     for level in reversed(range(tree.levels)):
-        on_path = t // (tree.low * tree.degree**level)
+        on_path = t // (tree.smallest * tree.degree**level)
         found |= {(level, place) for place in range(first_child, on_path)}
         first_child = on_path * tree.degree
     return found

@@ -19,8 +19,8 @@ from counter_cases import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from croupier.checks import CroupierError, InvalidParameter
-from croupier.continual import Abandoned, Activated, Arrived, Counter, CounterPlan, Tree, Weights
+from croupier.checks import InvalidParameter
+from croupier.continual import Counter, CounterPlan, Tree, Weights
 from croupier.privacy import BudgetExceeded
 from croupier.protocols import counted_messages, laplace
 
@@ -49,7 +49,7 @@ def test_without_noise_it_gives_the_exact_prefix_sums(tree: Tree) -> None:
     for t in range(1, tree.users + 1):
         advance(counter, bits)
         assert counter.users == t
-        assert counter.estimate == bits[: t - t % tree.low].sum()
+        assert counter.estimate == bits[: t - t % tree.smallest].sum()
 
 
 @EACH
@@ -58,7 +58,7 @@ def test_users_of_the_unfinished_node_count_as_the_middle_when_centred(tree: Tre
     counter = Counter(bare_plan(tree, centred=True))
     for t in range(1, tree.users + 1):
         advance(counter, bits)
-        assert counter.estimate == bits[: t - t % tree.low].sum() + 0.5 * (t % tree.low)
+        assert counter.estimate == bits[: t - t % tree.smallest].sum() + 0.5 * (t % tree.smallest)
 
 
 def test_a_full_node_that_waits_for_its_release_counts_as_the_middle_too() -> None:
@@ -75,19 +75,19 @@ def test_an_error_in_one_node_shows_exactly_while_the_node_is_in_the_prefix(tree
     """Noise replaced by a thousand on one node at a time: the estimate is off by it where Definition 3.1 says."""
     for node in nodes_of(tree):
         bits = np.zeros(tree.users, dtype=np.int64)
-        counter = Counter(bare_plan(tree), keep_log=False)
+        counter = Counter(bare_plan(tree))
         for t in range(1, tree.users + 1):
             advance(counter, bits, {node: 1000})
             assert counter.estimate == (1000.0 if node in finished_maximal(tree, t) else 0.0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tree", [TREES[7], TREES[9], Tree(users=97, low=2, degree=3, levels=3)], ids=repr)
+@pytest.mark.parametrize("tree", [TREES[7], TREES[9], Tree(users=97, smallest=2, degree=3, levels=3)], ids=repr)
 def test_an_error_in_one_node_keeps_its_share_in_those_above(tree: Tree) -> None:
     """Weighed estimates: own·(sum of the node) + (1 - own)·(sum of its children), as seen from the top."""
     for node in nodes_of(tree):
         bits = np.zeros(tree.users, dtype=np.int64)
-        counter = Counter(bare_plan(tree, BEST), keep_log=False)
+        counter = Counter(bare_plan(tree, BEST))
         for t in range(1, tree.users + 1):
             advance(counter, bits, {node: 1000})
             shares = 0.0
@@ -125,7 +125,7 @@ def test_a_user_takes_part_in_at_most_one_node_of_every_level_and_only_in_those_
 
 @EACH
 def test_what_it_remembers_does_not_grow_with_the_users(tree: Tree) -> None:
-    counter = Counter(bare_plan(tree), keep_log=False)
+    counter = Counter(bare_plan(tree))
     bits = bits_of(tree)
     for _ in range(tree.users):
         advance(counter, bits)
@@ -135,7 +135,6 @@ def test_what_it_remembers_does_not_grow_with_the_users(tree: Tree) -> None:
         assert len(shufflers.active) <= tree.levels
         assert len(shufflers.mechanisms) <= tree.levels
         assert len(shufflers._taken) <= tree.levels
-        assert shufflers.log == []
 
 
 @given(seed=st.integers(0, 10**6), which=st.sampled_from([t for t in TREES if t.levels > 1]))
@@ -164,60 +163,12 @@ def test_many_users_at_once_are_as_good_as_one_by_one(tree: Tree) -> None:
         for _ in range(together):
             advance(one, bits)
         assert many.estimate == one.estimate
-    assert many.shufflers.log == one.shufflers.log
+    assert many.shufflers.active == one.shufflers.active
     assert many.room == 0
 
 
-@pytest.mark.parametrize("stop", [0, 1, 7, 24, 41, 50])
-def test_a_counter_resumes_from_its_log(stop: int) -> None:
-    tree = TREES[7]
-    bits = bits_of(tree, 3)
-    counter = Counter(bare_plan(tree, BEST, centred=True))
-    for _ in range(stop):
-        advance(counter, bits)
-    again = Counter.resume(counter.plan, counter.shufflers.log)
-    assert again.estimate == counter.estimate
-    assert again.shufflers.log == counter.shufflers.log
-    assert again.shufflers.transcript() == counter.shufflers.transcript()
-    for _ in range(stop, tree.users):
-        advance(counter, bits)
-        advance(again, bits)
-    assert again.estimate == counter.estimate
-
-
-def test_a_counter_resumes_between_two_releases_of_one_moment() -> None:
-    counter = Counter(bare_plan(TREES[3]))
-    counter.arrive(2)
-    counter.release(0, 1)
-    counter.arrive(2)
-    _, number, mechanism = list(releases_due(counter))[1]
-    counter.release(number, noiseless(mechanism, 3))
-    again = Counter.resume(counter.plan, counter.shufflers.log)
-    assert [batch.number for batch in again.shufflers.full] == [batch.number for batch in counter.shufflers.full]
-    for one in (counter, again):
-        one.release(one.shufflers.full[0].number, 2)
-    assert again.estimate == counter.estimate == 3.0
-
-
-def test_a_log_that_does_not_follow_is_refused() -> None:
-    counter = Counter(bare_plan(TREES[7]))
-    for _ in range(20):
-        advance(counter, bits_of(TREES[7]))
-    log = counter.shufflers.log
-    wrong = [
-        [*log[:2], Activated(2, 0, 0), *log[3:]],
-        [*log, Abandoned(log[-1].batch if isinstance(log[-1], Activated) else 0)],
-        [*log[:3], Arrived(3), *log[4:]],
-        [*log[:3], *log[4:]],
-        [*log, Arrived(1000)],
-    ]
-    for events in wrong:
-        with pytest.raises(CroupierError):
-            Counter.resume(counter.plan, events)
-
-
 def test_vectors_are_summed_coordinate_by_coordinate() -> None:
-    plan = bare_vector_plan(Tree(users=100, low=20, degree=2, levels=2), 3)
+    plan = bare_vector_plan(Tree(users=100, smallest=20, degree=2, levels=2), 3)
     counter = Counter(plan)
     assert counter.estimate.tolist() == [0.0, 0.0, 0.0]
     answers: dict[Node, np.ndarray] = {}
@@ -259,7 +210,7 @@ def test_a_wrong_answer_is_refused_and_changes_nothing(decoded: object) -> None:
 
 @pytest.mark.parametrize("decoded", [5, (1, 2), (1, 2, 3, 4), (1, 2, 0.5)])
 def test_a_vectors_answer_must_have_all_its_coordinates(decoded: object) -> None:
-    counter = Counter(bare_vector_plan(Tree(users=20, low=20, degree=2, levels=1), 3))
+    counter = Counter(bare_vector_plan(Tree(users=20, smallest=20, degree=2, levels=1), 3))
     counter.arrive(20)
     with pytest.raises(InvalidParameter, match="decoded"):
         counter.release(0, decoded)  # type: ignore[arg-type]
@@ -326,7 +277,7 @@ def test_levels_must_fit_the_tree_and_speak_of_the_same_values() -> None:
 @pytest.mark.parametrize("side", ["over", "under"])
 def test_counts_that_err_to_one_side_are_no_part_of_a_counter(side: str) -> None:
     """Their errors have a mean, which would pile up node by node while `bound` speaks of centred noise."""
-    tree = Tree(users=64, low=32, degree=2, levels=1)
+    tree = Tree(users=64, smallest=32, degree=2, levels=1)
     mechanism = counted_messages(epsilon=1.0, delta=1e-4, side=side).plan(32)
     with pytest.raises(InvalidParameter, match="side|mechanisms"):
         CounterPlan(tree, (mechanism,), Weights.plain(1), 1.0, 1e-4, False)

@@ -19,11 +19,11 @@ Law = np.ndarray
 """P(zeros, ones) of one batch's view."""
 
 TINY = [
-    {"users": 4, "shufflers": 1, "low": 2, "epsilon": 1.0, "delta": 0.01},
-    {"users": 4, "shufflers": 2, "low": 2, "epsilon": 1.0, "delta": 0.04},
-    {"users": 6, "shufflers": 2, "low": 3, "epsilon": 1.5, "delta": 0.05},
-    {"users": 8, "shufflers": 2, "low": 2, "epsilon": 1.0, "delta": 0.1},
-    {"users": 8, "shufflers": 2, "low": 2, "epsilon": 2.0, "delta": 0.02},
+    {"users": 4, "shufflers": 1, "smallest": 2, "epsilon": 1.0, "delta": 0.01},
+    {"users": 4, "shufflers": 2, "smallest": 2, "epsilon": 1.0, "delta": 0.04},
+    {"users": 6, "shufflers": 2, "smallest": 3, "epsilon": 1.5, "delta": 0.05},
+    {"users": 8, "shufflers": 2, "smallest": 2, "epsilon": 1.0, "delta": 0.1},
+    {"users": 8, "shufflers": 2, "smallest": 2, "epsilon": 2.0, "delta": 0.02},
 ]
 GRID = 4e-3
 """Numerical composition adds no more than this to ε."""
@@ -116,7 +116,7 @@ def test_the_computed_loss_is_the_loss_of_the_joint_law(options: dict[str, float
 
 def test_published_levels_are_far_inside_their_claim() -> None:
     """One level of fair bits per user and batch, counted whole: the paper's constants leave room."""
-    plan = counter(4, 2, epsilon=0.9, delta=0.4, constants="published", low=2)
+    plan = counter(4, 2, epsilon=0.9, delta=0.4, constants="published", smallest=2)
     for mechanism in plan.mechanisms:
         assert mechanism.guarantee.epsilon == pytest.approx(0.45)
         assert mechanism.guarantee.delta == pytest.approx(0.2)
@@ -146,7 +146,7 @@ def residue_law(mechanism: SumMechanism, bits: tuple[int, ...]) -> np.ndarray:
 
 
 def test_pure_levels_add_up_to_the_claimed_epsilon_exactly() -> None:
-    plan = counter(4, 2, epsilon=3.0, delta=0, over="laplace", low=2, binary=True)
+    plan = counter(4, 2, epsilon=3.0, delta=0, over="laplace", smallest=2, binary=True)
     found = 0.0
     for mechanism in plan.mechanisms:
         bits = (0,) * mechanism.users
@@ -160,7 +160,7 @@ def test_pure_levels_add_up_to_the_claimed_epsilon_exactly() -> None:
 @pytest.mark.parametrize("levels", [1, 2, 3, 4, 5, 6, 7, 9, 11])
 def test_pure_levels_never_cost_more_than_was_asked(epsilon: float, levels: int) -> None:
     """ε/k is rounded: k of them must not add up to a hair more than ε, which would let nobody in."""
-    plan = counter(2 * 2**levels, epsilon=epsilon, delta=0, over="laplace", low=2, binary=True)
+    plan = counter(2 * 2**levels, epsilon=epsilon, delta=0, over="laplace", smallest=2, binary=True)
     assert plan.shufflers == levels
     assert plan.loss.pure <= epsilon
     assert plan.loss.pure == pytest.approx(epsilon, rel=1e-9)
@@ -236,7 +236,7 @@ def audited(mechanisms: tuple[SumMechanism, ...], delta: float, failure: float, 
     return epsilon_lower_bound(codes[:trials], codes[trials:], delta=delta, failure=failure).epsilon
 
 
-AUDITED = {"users": 8, "shufflers": 2, "low": 2, "epsilon": 1.0, "delta": 0.1}
+AUDITED = {"users": 8, "shufflers": 2, "smallest": 2, "epsilon": 1.0, "delta": 0.1}
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_a_counter_whose_levels_each_take_the_whole_budget_is_caught() -> None:
 
 
 def test_a_pure_counter_passes_the_audit_and_a_doubled_one_does_not() -> None:
-    tree = Tree(users=8, low=2, degree=2, levels=2)
+    tree = Tree(users=8, smallest=2, degree=2, levels=2)
     right = tuple(laplace(epsilon=0.5, binary=True).plan(size) for size in tree.sizes)
     plan = CounterPlan(tree, right, Weights.plain(2), 1.0, 0.0, centred=False)
 

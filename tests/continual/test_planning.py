@@ -85,7 +85,7 @@ def test_published_counters_over_other_protocols_keep_what_they_promise_or_are_n
     ("epsilon", "delta", "shufflers"), [(0.5, 1e-3, 2), (1.0, 1e-6, 2), (1.0, 1e-3, 4), (3.0, 1e-6, 2)]
 )
 def test_tight_levels_use_nearly_all_of_the_budget(epsilon: float, delta: float, shufflers: int) -> None:
-    plan = planned(1000, shufflers, epsilon=epsilon, delta=delta, low=32)
+    plan = planned(1000, shufflers, epsilon=epsilon, delta=delta, smallest=32)
     assert 0.97 * epsilon <= plan.loss.epsilon(delta) <= epsilon * (1 + 4e-3)
     if epsilon <= 1.0:
         # Nearly as little noise as Gaussian levels would need, whose composition is known in closed form.
@@ -95,11 +95,11 @@ def test_tight_levels_use_nearly_all_of_the_budget(epsilon: float, delta: float,
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-6), (20.0, 1e-3), (0.05, 0.3), (0.5, 0.5)])
 def test_large_and_lax_budgets_can_be_planned_too(epsilon: float, delta: float) -> None:
-    assert meets_its_claim(planned(200, 2, epsilon=epsilon, delta=delta, low=32))
+    assert meets_its_claim(planned(200, 2, epsilon=epsilon, delta=delta, smallest=32))
 
 
 def test_composing_exactly_saves_about_the_square_root_of_the_levels() -> None:
-    tight = planned(512, low=2)
+    tight = planned(512, smallest=2)
     levels = tight.shufflers
     simple = planned(64, 1, epsilon=1.5 / levels, delta=1e-3 / levels).mechanisms[0]
     saved = math.sqrt(simple.variance / tight.mechanisms[-1].variance)
@@ -127,7 +127,7 @@ def test_the_published_tree_is_alg_2_of_the_paper(users: int) -> None:
     plan = planned(users, epsilon=0.9, constants="published")
     logarithm = math.ceil(math.log2(users))
     assert plan.shufflers == logarithm - 1
-    assert plan.tree.low == 2
+    assert plan.tree.smallest == 2
     for mechanism in plan.mechanisms:
         assert mechanism.guarantee.epsilon == pytest.approx(0.9 / logarithm)
         assert mechanism.guarantee.delta == pytest.approx(1e-3 / logarithm)
@@ -139,7 +139,7 @@ def test_every_number_of_users_has_a_published_counter() -> None:
         for shufflers in (1, 2, None):
             plan = counter(users, shufflers, epsilon=0.9, constants="published")
             assert plan.users == users
-            assert plan.tree.degree**plan.shufflers * plan.tree.low >= users
+            assert plan.tree.degree**plan.shufflers * plan.tree.smallest >= users
 
 
 def test_published_ranges_are_enforced() -> None:
@@ -195,7 +195,7 @@ def chance_of_failure(plan: CounterPlan, alpha: float) -> float:
 
 def test_the_cumulant_behind_the_bound_is_that_of_the_combined_estimate() -> None:
     """log E e^{lR} by the sum over all values of R = w·T + (1 - w)(L + L')."""
-    plan = planned(8, 2, epsilon=1.0, delta=0.1, low=2)
+    plan = planned(8, 2, epsilon=1.0, delta=0.1, smallest=2)
     (low, low_mass), (top, top_mass), weight = law_of(plan, 0), law_of(plan, 1), plan.weights.own[1]
     slopes = np.array([1e-3, 0.1, 0.5, 1.0, 2.0])
     own, below = (
@@ -208,7 +208,7 @@ def test_the_cumulant_behind_the_bound_is_that_of_the_combined_estimate() -> Non
 
 @pytest.mark.parametrize("failure", [0.3, 0.05, 1e-3, 1e-6])
 def test_the_error_bound_is_above_the_exact_quantile_of_all_prefixes_at_once(failure: float) -> None:
-    plan = planned(8, 2, epsilon=1.0, delta=0.1, low=2)
+    plan = planned(8, 2, epsilon=1.0, delta=0.1, smallest=2)
     assert plan.tree.sizes == (2, 4)
     alpha = plan.bound(failure) - plan.pending_error
     assert chance_of_failure(plan, alpha) <= failure
@@ -218,7 +218,7 @@ def test_the_error_bound_is_above_the_exact_quantile_of_all_prefixes_at_once(fai
 
 def test_a_bound_that_leaves_out_a_level_would_be_caught() -> None:
     """The exact chance rises above the allowed one when the bound's noise is that of the lowest level alone."""
-    plan, short = planned(8, 2, epsilon=1.0, delta=0.1, low=2), planned(2, 1, epsilon=20.0, delta=0.1, low=2)
+    plan, short = planned(8, 2, epsilon=1.0, delta=0.1, smallest=2), planned(2, 1, epsilon=20.0, delta=0.1, smallest=2)
     assert chance_of_failure(plan, short.bound(0.05) - short.pending_error) > 0.05
 
 
@@ -247,12 +247,12 @@ def test_a_bound_for_all_coordinates_is_one_for_each_at_a_share_of_the_failures(
     plan = planned(400, 2, dimension=2)
     assert plan.bound(0.1) == plan.deviation(0.1, directions=2) + plan.pending_error
     assert plan.deviation(0.1) < plan.deviation(0.1, directions=2) < plan.deviation(0.1, directions=2, strength=2.0)
-    assert plan.pending_error == plan.tree.low - 1.0
+    assert plan.pending_error == plan.tree.smallest - 1.0
 
 
 def test_gaussian_trees_stay_within_their_deviation() -> None:
     """4,000 runs at β = 0.05: more than 280 failures would be a false alarm with probability below 1e-9."""
-    tree = Tree(users=60, low=2, degree=3, levels=3)
+    tree = Tree(users=60, smallest=2, degree=3, levels=3)
     variances = (1.0, 2.0, 0.5)
     alpha = gaussian_deviation(tree, variances, 0.05)
     generator, failures = np.random.default_rng(8), 0
@@ -271,7 +271,7 @@ def test_the_error_falls_with_more_shufflers_up_to_a_best_number() -> None:
     assert 1 <= best < 7
     assert bounds[: best + 1] == sorted(bounds[: best + 1], reverse=True)
     assert bounds[best:] == sorted(bounds[best:])
-    tight = [planned(2**14, k, low=32).bound(0.05) for k in (1, 2, 3)]
+    tight = [planned(2**14, k, smallest=32).bound(0.05) for k in (1, 2, 3)]
     assert tight == sorted(tight, reverse=True)
     assert all(ours < papers / 5 for ours, papers in zip(tight, bounds, strict=False))
 
@@ -279,7 +279,7 @@ def test_the_error_falls_with_more_shufflers_up_to_a_best_number() -> None:
 @pytest.mark.slow
 def test_at_a_million_users_the_tight_tree_is_ten_times_better_and_near_the_central_model() -> None:
     options = {"epsilon": 0.99, "delta": 1e-2}
-    tight = planned(2**20, low=32, **options)
+    tight = planned(2**20, smallest=32, **options)
     published = planned(2**20, constants="published", **options)
     assert tight.noise_std <= published.noise_std / 10
     central = SquareRoot(2**20, seeded(1), **options)  # type: ignore[arg-type]
@@ -309,8 +309,8 @@ def test_a_pure_protocol_is_planned_without_naming_delta() -> None:
 
 
 def test_pure_levels_compose_exactly_when_a_delta_is_allowed() -> None:
-    lax = counter(2**10, epsilon=1.0, delta=0.05, over="laplace", low=2, binary=True)
-    pure = counter(2**10, epsilon=1.0, delta=0, over="laplace", low=2, binary=True)
+    lax = counter(2**10, epsilon=1.0, delta=0.05, over="laplace", smallest=2, binary=True)
+    pure = counter(2**10, epsilon=1.0, delta=0, over="laplace", smallest=2, binary=True)
     assert meets_its_claim(lax)
     assert lax.mechanisms[-1].variance < 0.9 * pure.mechanisms[-1].variance
 
@@ -329,8 +329,8 @@ BAD = [
     ({"users": 1}, "users = 1", ">= 2"),
     ({"users": 31}, "users = 31", ">= 32"),
     ({"users": 10.0}, "users = 10.0", "whole number"),
-    ({"low": 0}, "low = 0", ">= 1"),
-    ({"low": 2000}, "users = 1000|low = 2000", "2000|1000"),
+    ({"smallest": 0}, "smallest = 0", ">= 1"),
+    ({"smallest": 2000}, "users = 1000|smallest = 2000", "2000|1000"),
     ({"epsilon": 0.0}, "epsilon = 0.0", "> 0"),
     ({"epsilon": math.inf}, "epsilon = inf", "finite"),
     ({"epsilon": math.nan}, "epsilon = nan", "finite"),
@@ -340,7 +340,7 @@ BAD = [
     ({"constants": "loose"}, "constants = 'loose'", "tight"),
     ({"over": "gossip"}, "protocol = 'gossip'", "one of"),
     ({"over": "shuffled-vectors", "dimension": 0}, "dimension = 0", ">= 1"),
-    ({"over": "shuffled-vectors", "dimension": 2, "low": 18}, "low = 18", ">= 19"),
+    ({"over": "shuffled-vectors", "dimension": 2, "smallest": 18}, "smallest = 18", ">= 19"),
     ({"honest_fraction": 0.0}, "honest_fraction = 0.0", r"\(0, 1\]"),
 ]
 

@@ -48,7 +48,7 @@ def test_siblings_count_the_nodes_of_definition_3_1_at_every_time(tree: Tree) ->
     for t in range(tree.users + 1):
         found = finished_maximal(tree, t)
         expected = tuple(sum(level == own for own, _ in found) for level in range(tree.levels))
-        assert tree.siblings(t // tree.low) == expected
+        assert tree.siblings(t // tree.smallest) == expected
 
 
 @given(tree=trees(), seed=st.integers(0, 10**6))
@@ -58,7 +58,7 @@ def test_prefixes_add_up_the_nodes_of_definition_3_1(tree: Tree, seed: int) -> N
     found = prefixes(tree, values)
     assert found.shape == (tree.nodes[0] + 1,)
     for finished in range(tree.nodes[0] + 1):
-        nodes = left_siblings(tree, finished * tree.low)
+        nodes = left_siblings(tree, finished * tree.smallest)
         assert found[finished] == sum(values[level][place] for level, place in nodes)
 
 
@@ -72,10 +72,10 @@ def test_prefixes_of_vectors_are_those_of_their_coordinates(tree: Tree) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 5, 17, 18, 35, 36, 49])
 def test_a_stream_that_stops_early_has_the_prefixes_of_what_came(length: int) -> None:
-    tree = Tree(users=50, low=2, degree=3, levels=3)
+    tree = Tree(users=50, smallest=2, degree=3, levels=3)
     values = values_of(tree, 3)
     short = [level[: length // size] for level, size in zip(values, tree.sizes, strict=True)]
-    assert np.array_equal(prefixes(tree, short), prefixes(tree, values)[: length // tree.low + 1])
+    assert np.array_equal(prefixes(tree, short), prefixes(tree, values)[: length // tree.smallest + 1])
 
 
 @given(tree=trees(), seed=st.integers(0, 10**6))
@@ -98,11 +98,11 @@ def test_the_binary_tree_has_one_level_less_than_log_n(users: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "low"), list(itertools.product([32, 33, 63, 64, 65, 96, 97, 1000, 2**20], [1, 3, 32]))
+    ("users", "smallest"), list(itertools.product([32, 33, 63, 64, 65, 96, 97, 1000, 2**20], [1, 3, 32]))
 )
-def test_a_binary_tree_doubles_up_to_half_of_its_users(users: int, low: int) -> None:
-    tree = binary_tree(users, low)
-    assert tree.low == low
+def test_a_binary_tree_doubles_up_to_half_of_its_users(users: int, smallest: int) -> None:
+    tree = binary_tree(users, smallest)
+    assert tree.smallest == smallest
     assert tree.degree == 2
     assert tree.levels == 1 or tree.sizes[-1] < users
     assert users <= 2 * tree.sizes[-1]
@@ -114,41 +114,41 @@ def test_k_levels_reach_over_all_users_and_are_near_the_papers_exponents(users: 
     tree = shuffler_tree(users, shufflers)
     exact_low = users ** (1 / (2 * shufflers + 1))
     assert tree.levels == shufflers
-    assert abs(tree.low - exact_low) <= 0.5
-    assert tree.degree**shufflers * tree.low >= users
+    assert abs(tree.smallest - exact_low) <= 0.5
+    assert tree.degree**shufflers * tree.smallest >= users
     # The least degree that reaches, so it is n^{2/(2k+1)} up to the rounding of d_low.
-    assert (tree.degree - 1) ** shufflers * tree.low < users or tree.degree == 2
+    assert (tree.degree - 1) ** shufflers * tree.smallest < users or tree.degree == 2
 
 
 @pytest.mark.parametrize("root", [2, 3, 4, 7, 10])
 @pytest.mark.parametrize("shufflers", [1, 2, 3])
 def test_where_the_papers_sizes_are_whole_they_are_taken(root: int, shufflers: int) -> None:
     tree = shuffler_tree(root ** (2 * shufflers + 1), shufflers)
-    assert (tree.low, tree.degree) == (root, root**2)
+    assert (tree.smallest, tree.degree) == (root, root**2)
     assert tree.nodes[-1] == root**2
     # [TKMS23]'s count of the inter-batch error: k(d - 1) nodes, or the root's d children at the very end.
     assert tree.worst((1,) * shufflers) == max(shufflers * (root**2 - 1), root**2)
 
 
-@pytest.mark.parametrize(("users", "low"), [(100, None), (100, 2), (1000, 2), (5000, 2), (5000, 32), (777, 1)])
-def test_any_number_of_shufflers_works_up_to_the_one_that_is_named(users: int, low: int | None) -> None:
+@pytest.mark.parametrize(("users", "smallest"), [(100, None), (100, 2), (1000, 2), (5000, 2), (5000, 32), (777, 1)])
+def test_any_number_of_shufflers_works_up_to_the_one_that_is_named(users: int, smallest: int | None) -> None:
     """The most is where the binary tree, the smallest of so many levels, would have a node that cannot fill."""
     most = 1
-    while (low or max(1, round(users ** (1 / (2 * most + 3))))) * 2**most <= users:
+    while (smallest or max(1, round(users ** (1 / (2 * most + 3))))) * 2**most <= users:
         most += 1
     for shufflers in range(1, most + 1):
-        assert shuffler_tree(users, shufflers, low).levels == shufflers
+        assert shuffler_tree(users, shufflers, smallest).levels == shufflers
     with pytest.raises(InvalidParameter, match=f"shufflers = {most + 1} .* at most {most} "):
-        shuffler_tree(users, most + 1, low)
+        shuffler_tree(users, most + 1, smallest)
 
 
 def gls(tree: Tree, noise: list[float], finished: int, sums: list[Floats]) -> tuple[float, float]:
     """The best linear unbiased estimate of a prefix from all finished nodes, by generalised least squares."""
-    nodes = [node for node in nodes_of(tree) if span(tree, node).stop <= finished * tree.low]
+    nodes = [node for node in nodes_of(tree) if span(tree, node).stop <= finished * tree.smallest]
     design = np.zeros((len(nodes), finished))
     for row, node in enumerate(nodes):
         users = span(tree, node)
-        design[row, users.start // tree.low : users.stop // tree.low] = 1.0
+        design[row, users.start // tree.smallest : users.stop // tree.smallest] = 1.0
     precision = np.diag([1.0 / noise[level] for level, _ in nodes])
     answers = np.array([sums[level][place] for level, place in nodes])
     covariance = np.linalg.inv(design.T @ precision @ design)
@@ -214,20 +214,20 @@ def test_a_level_without_noise_is_trusted_alone(noise: list[float]) -> None:
 
 BAD = [
     (lambda: Tree(0, 1, 2, 1), "users = 0", "whole number >= 1"),
-    (lambda: Tree(10, 11, 2, 1), "low = 11", r"\[1, 10\]"),
+    (lambda: Tree(10, 11, 2, 1), "smallest = 11", r"\[1, 10\]"),
     (lambda: Tree(10, 2, 1, 1), "degree = 1", ">= 2"),
     (lambda: Tree(10, 2, 2, 0), "levels = 0", ">= 1"),
     (lambda: Tree(10, 2, 2, 4), "levels = 4", "a node of 16 users can fill"),
     (lambda: Tree(10.0, 2, 2, 2), "users = 10.0", "whole number"),
     (lambda: binary_tree(1), "users = 1", ">= 2"),
-    (lambda: binary_tree(10, 0), "low = 0", "whole number"),
-    (lambda: binary_tree(10, "two"), "low = 'two'", "whole number"),
+    (lambda: binary_tree(10, 0), "smallest = 0", "whole number"),
+    (lambda: binary_tree(10, "two"), "smallest = 'two'", "whole number"),
     (lambda: shuffler_tree(100, 0), "shufflers = 0", ">= 1"),
     (lambda: shuffler_tree(100, 1.5), "shufflers = 1.5", "whole number"),
     (lambda: shuffler_tree(0, 1), "users = 0", ">= 1"),
-    (lambda: shuffler_tree(100, 1, 0), "low = 0", "whole number"),
-    (lambda: shuffler_tree(100, 1, 200), "low = 200", r"\[1, 100\]"),
-    (lambda: shuffler_tree(100, 1, "a"), "low = 'a'", "whole number"),
+    (lambda: shuffler_tree(100, 1, 0), "smallest = 0", "whole number"),
+    (lambda: shuffler_tree(100, 1, 200), "smallest = 200", r"\[1, 100\]"),
+    (lambda: shuffler_tree(100, 1, "a"), "smallest = 'a'", "whole number"),
 ]
 
 

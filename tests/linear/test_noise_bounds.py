@@ -35,7 +35,7 @@ class GaussianSums:
 
 @lru_cache
 def plan(shufflers, users=512):
-    return linear_bandit(users, 2, shufflers, epsilon=2.0, low=32, failure=FAILURE)
+    return linear_bandit(users, 2, shufflers, epsilon=2.0, smallest=32, failure=FAILURE)
 
 
 def allowed(runs, probability, alarm=1e-12):

@@ -27,13 +27,13 @@ def test_a_plan_says_what_it_is_for():
 
 
 def test_shufflers_are_levels_and_none_is_a_binary_tree():
-    assert linear_bandit(300, 2, 2, epsilon=4.0, low=32).counter.tree.sizes == (32, 128)
-    assert linear_bandit(300, 2, None, epsilon=4.0, low=32).counter.tree.sizes == (32, 64, 128, 256)
+    assert linear_bandit(300, 2, 2, epsilon=4.0, smallest=32).counter.tree.sizes == (32, 128)
+    assert linear_bandit(300, 2, None, epsilon=4.0, smallest=32).counter.tree.sizes == (32, 64, 128, 256)
 
 
 def test_the_sequential_model_has_one_shuffler_and_batches_of_the_three_fifths_power():
     tree = sequential_linear_bandit(1_000, 2, epsilon=1.0).counter.tree
-    assert (tree.levels, tree.low) == (1, round(1_000**0.6))
+    assert (tree.levels, tree.smallest) == (1, round(1_000**0.6))
 
 
 def test_a_balanced_batch_is_a_doubling_that_grows_with_the_noise():
@@ -60,7 +60,7 @@ def test_a_generous_budget_can_be_planned(shufflers):
 
 def test_published_constants_run_as_a_demonstrator(published):
     counter, level = published.counter, published.confidence
-    assert (counter.tree.low, counter.tree.levels) == (4, 1)
+    assert (counter.tree.smallest, counter.tree.levels) == (4, 1)
     assert counter.mechanisms[0].values.diameter == DIAMETER
     assert counter.loss.delta(0.9) <= 1e-6
     assert level.published
@@ -82,7 +82,7 @@ BAD = {
     "no shuffler": ("shufflers", {"shufflers": 0}),
     "no shuffler for many users": ("shufflers", {"users": 5_000, "shufflers": 0}),
     "half a shuffler": ("shufflers", {"shufflers": 1.5}),
-    "too many shufflers": ("shufflers", {"shufflers": 9, "low": 32}),
+    "too many shufflers": ("shufflers", {"shufflers": 9, "smallest": 32}),
     "too few users": ("users", {"users": 20}),
     "no dimension": ("dimension", {"dimension": 0}),
     "half a dimension": ("dimension", {"dimension": 2.5}),
@@ -93,7 +93,7 @@ BAD = {
     "no reward noise": ("reward_noise", {"reward_noise": 0.0}),
     "no exploration": ("exploration", {"exploration": 0.0}),
     "unknown constants": ("constants", {"constants": "best"}),
-    "too small a batch": ("low", {"low": 5}),
+    "too small a batch": ("smallest", {"smallest": 5}),
 }
 
 

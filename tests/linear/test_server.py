@@ -14,7 +14,7 @@ from scipy.signal import fftconvolve
 from scipy.stats import skellam
 
 from croupier.checks import InvalidParameter
-from croupier.continual import Counter, Released, counter
+from croupier.continual import ConcurrentShufflers, counter
 from croupier.linear import DIAMETER, SCALE, LinearServer, linear_bandit, statistics
 from croupier.noise import Skellam, secure, seeded
 from croupier.privacy import BudgetExceeded, Loss, vector_loss
@@ -28,7 +28,7 @@ EPSILON, DELTA, LOW, USERS = 2.0, 1e-6, 32, 128
 
 @lru_cache
 def plan(shufflers=2):
-    return linear_bandit(USERS, 2, shufflers, epsilon=EPSILON, delta=DELTA, low=LOW)
+    return linear_bandit(USERS, 2, shufflers, epsilon=EPSILON, delta=DELTA, smallest=LOW)
 
 
 def crowd(seed=1, users=LOW):
@@ -84,20 +84,23 @@ def test_real_reports_decode_to_the_exact_law(level, source):
     assert distance(uniforms(decoded, law_of(values, mechanism), np.random.default_rng(1))) < 1.0
 
 
-def test_simulated_sums_have_the_same_law():
+def test_simulated_sums_have_the_same_law(monkeypatch):
     # Many blocks of the same users; a node of the second level holds eight of them.
-    long = linear_bandit(64 * LOW, 2, 2, epsilon=EPSILON, delta=DELTA, low=LOW).counter
+    long = linear_bandit(64 * LOW, 2, 2, epsilon=EPSILON, delta=DELTA, smallest=LOW).counter
     assert long.tree.nodes == (64, 8)
     values, found = crowd(), ([], [])
+    release = ConcurrentShufflers.release
+
+    def listen(shufflers, batch, decoded):
+        (level,) = (full.shuffler for full in shufflers.full if full.number == batch)
+        found[level].append(decoded)
+        return release(shufflers, batch, decoded)
+
+    monkeypatch.setattr(ConcurrentShufflers, "release", listen)
     for seed in range(5):
-        running = TreeSum(long, seeded(seed), keep_log=True)
-        levels = {}
+        running = TreeSum(long, seeded(seed))
         for _ in range(64):
-            levels |= {batch.number: batch.shuffler for batch in running.server.open}
             running.extend(values)
-        for event in running.server.shufflers.log:
-            if isinstance(event, Released):
-                found[levels[event.batch]].append(event.decoded)
     for level, mechanism in enumerate(long.mechanisms):
         laws = law_of(np.tile(values, (8**level, 1)), mechanism)
         assert distance(uniforms(np.asarray(found[level]), laws, np.random.default_rng(2))) < 1.0
@@ -156,7 +159,7 @@ def test_the_simulation_is_this_server_with_its_users_drawn_in_law():
     world, source = Sphere(2, 4, seed=1), seeded(11)
     run = simulate_linear("concurrent", world, USERS, seed=11, shufflers=2, epsilon=EPSILON, failure=1 / USERS)
     setting = linear_bandit(USERS, 2, 2, epsilon=EPSILON)
-    assert setting.counter.tree.low == LOW
+    assert setting.counter.tree.smallest == LOW
     server = LinearServer(setting)
     sums, regret = np.zeros((2, 5), dtype=np.int64), 0.0
     for _ in range(USERS // LOW):
@@ -197,18 +200,6 @@ def test_the_rule_changes_only_when_a_batch_is_released_and_always_then():
     # Looking at the rule between the last arrival and the release must not keep the release out of it.
     assert watched.rule == quiet.rule
     assert watched.rule != before
-
-
-def test_a_server_is_resumed_from_its_counter_s_log():
-    server = LinearServer(plan())
-    play(server, seeded(2), 3)
-    again = LinearServer(plan())
-    again.counter = Counter.resume(plan().counter, server.counter.shufflers.log)
-    assert again.rule == server.rule
-    assert again.summed == server.summed
-    assert [(b.number, b.shuffler, b.missing) for b in again.open] == [
-        (b.number, b.shuffler, b.missing) for b in server.open
-    ]
 
 
 def test_more_users_than_planned_are_refused():
@@ -269,7 +260,7 @@ def test_the_farthest_users_are_hidden_by_direct_summation():
 @pytest.mark.slow
 def test_noise_for_the_feature_times_reward_alone_does_not_hide_both_parts():
     # ‖xy - x'y'‖ <= 2 alone would be a diameter of √2 as sent; the joint one is 1.5.
-    careless = counter(USERS, 2, epsilon=EPSILON, delta=DELTA, low=LOW, dimension=5, diameter=2.0 / SCALE)
+    careless = counter(USERS, 2, epsilon=EPSILON, delta=DELTA, smallest=LOW, dimension=5, diameter=2.0 / SCALE)
     assert careless.loss.delta(EPSILON) <= DELTA, "it believes itself"
     assert honest_loss(careless.mechanisms).delta(EPSILON) > 2.0 * DELTA
     assert honest_loss(plan().counter.mechanisms).delta(EPSILON) <= DELTA

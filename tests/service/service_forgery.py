@@ -2,8 +2,8 @@
 
 import json
 
-from croupier.service import records
-from croupier.service.records import Head
+from croupier.programs import records
+from croupier.programs.records import Head
 
 
 def parsed(transcript):

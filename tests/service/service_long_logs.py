@@ -7,8 +7,8 @@ from service_world import SUITE, URLS, keys_of
 from croupier.messages.configuration import Admission
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text
+from croupier.programs import records
 from croupier.protocols import Mechanism
-from croupier.service import records
 from croupier.service.experiment import Site, plan
 from croupier.service.experiment_log import Live, Run
 
@@ -39,6 +39,7 @@ def long_log(kind: str, length: int) -> Iterator[str]:
     """The lines of a log of so many records."""
     found = plan(PLANS[kind])
     run = Run(found)
+    state = run.state
     keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "front")}
     configuration = found.configuration(0, found.arms, Site(SUITE, keys, URLS, Admission("everybody")))
     signed = configuration.statement()
@@ -47,17 +48,17 @@ def long_log(kind: str, length: int) -> Iterator[str]:
     yield _line(run, "configured", configuration=signed.to_dict())
     overhead = SUITES[configuration.suite].overhead
     while run.head.number + 1 < length:
-        for turn in run.program.wanted:
-            if turn.number not in run.signed:
-                live = type("Begun", (), {"configured": run.configured, "name": found.name, "open": run.open})
+        for turn in state.program.wanted:
+            if turn.number not in state.signed:
+                live = type("Begun", (), {"configured": state.configured, "name": found.name, "open": state.open})
                 offer = Live.offer_of(live, turn).statement()  # type: ignore[arg-type]
                 yield _line(run, "opened", offer=offer.signed("analyzer", keys_of("analyzer").sign).to_dict())
-        full = min((offer.number for offer in run.offers.values()), default=None)
-        batches = list(run.open.values()) if full is None else run.offers[full].batches
+        full = min((offer.number for offer in state.offers.values()), default=None)
+        batches = list(state.open.values()) if full is None else state.offers[full].batches
         for batch in batches:
             # Upper levels of a counter are full when the program says so.
             upper = full is not None and batch is not batches[0]
-            if upper and batch.number not in getattr(run.program, "_due", ()):
+            if upper and batch.number not in state.program.unwanted:
                 continue
             witness = run.head.statement(found.name).signed("front", keys_of("front").sign)
             yield _line(

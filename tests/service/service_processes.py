@@ -5,9 +5,7 @@ from collections import Counter
 
 import httpx
 
-from croupier.bandits import Expired, Operated, Released, Session
-from croupier.messages.configuration import Configuration
-from croupier.messages.offer import Offer
+from croupier.programs import replay
 from croupier.service.processes import Home, free_port
 
 COUNTER = """
@@ -50,26 +48,12 @@ def transcript_of(home, name):
 
 
 def check_decisions(transcript):
-    """An in-process session, told the same events, makes every decision that the service made; returns the counts."""
-    records = [json.loads(line) for line in transcript.splitlines()]
-    parameters = dict(Configuration.from_text(records[0]["configuration"]["body"]).program)
-    assert parameters.pop("kind") == "bandit"
-    session = Session(parameters)
+    """A program in this process, told the same, wants every turn that the service opened; returns how it stands."""
     released = Counter()
-    for record in records[1:]:
-        if record["event"] == "opened":
-            offer = Offer.from_text(record["offer"]["body"])
-            (batch,) = offer.batches
-            wanted = {one.batch: one for one in session.open_batches}
-            assert (wanted[batch.number].arm, wanted[batch.number].users) == (offer.arm, batch.mechanism.users)
-        elif record["event"] == "released":
-            released[record["batch"]] += 1
-            users = next(one.users for one in session.open_batches if one.batch == record["batch"])
-            assert json.loads(record["receipt"]["body"])["reports"] == users
-            session.observe(Released(record["batch"], record["decoded"]))
-        elif record["event"] == "expired":
-            session.observe(Expired(record["batch"]))
-        elif record["event"] == "operated":
-            session.observe(Operated(record["operation"], record.get("arm")))
+    for state in replay(map(json.loads, transcript.splitlines())):
+        change = state.last
+        if change.event == "released":
+            released[change.batch.number] += 1
+            assert json.loads(change.record["receipt"]["body"])["reports"] == change.batch.mechanism.users
     assert set(released.values()) == {1}
-    return session
+    return state.program

@@ -19,8 +19,9 @@ from croupier.service import keys as key_files
 from croupier.service.crowd import GENEROUS
 from croupier.service.experiment import Plan, Site, plan
 from croupier.service.experiment_log import Live
-from croupier.service.front import Assignment, Front, Rules
+from croupier.service.front import Assignment, Front
 from croupier.service.keys import Keys
+from croupier.service.notary import Rules
 from croupier.service.problems import Problem
 from croupier.service.store import FrontStore
 

@@ -294,9 +294,9 @@ def check_all(load, ends, transcripts, standings):
         verdict = verify(transcript)
         assert verdict.finished
         assert (verdict.reports, verdict.damaged, verdict.expired) == (len(mine), 0, 0)
-    session = check_decisions(transcripts["colours"])
-    assert session.finished
-    assert int(session.policy.best_arm[0]) == ends["colours"]["program"]["best_arm"]
+    program = check_decisions(transcripts["colours"])
+    assert program.finished
+    assert int(program.policy.best_arm[0]) == ends["colours"]["program"]["best_arm"]
 
 
 def check_numbers(transcript, accepted):

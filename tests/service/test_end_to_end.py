@@ -42,7 +42,7 @@ def bandit(policy, horizon, protocol, epsilon=4.0, smallest=32):
     [(3_000, 2_400, 100), pytest.param(20_000, 16_000, 1000, marks=pytest.mark.evidence)],
 )
 def test_a_crowd_of_whom_a_third_never_report_finds_the_best_arm(tmp_path, users, horizon, smallest):
-    """And every decision is the one that a session makes in one process, given the same events."""
+    """And every decision is the one that a program makes in one process, told the same."""
     home = home_of(tmp_path)
     text = bandit(policy="dp-klucb", horizon=horizon, protocol="shuffled-bits", epsilon=1.0, smallest=smallest)
     with both(home, [written(tmp_path, text)], front={"due_within": 1, "group_seconds": 0.02}):
@@ -52,9 +52,9 @@ def test_a_crowd_of_whom_a_third_never_report_finds_the_best_arm(tmp_path, users
         state = wait_finished(home.analyzer_url, "colours", 30)
         transcript = transcript_of(home, "colours")
     assert state["finished"], state
-    session = check_decisions(transcript)
-    assert session.finished
-    assert state["program"]["best_arm"] == int(session.policy.best_arm[0]) == 2
+    program = check_decisions(transcript)
+    assert program.finished
+    assert state["program"]["best_arm"] == int(program.policy.best_arm[0]) == 2
     # Totals are told in steps of 32.
     assert state["accepted"] == outcomes["accepted"] // 32 * 32
     assert sum(outcomes.values()) - outcomes["experiment-finished"] > users

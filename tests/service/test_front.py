@@ -16,7 +16,7 @@ from croupier.messages.wire import Envelope, Report, report_info
 from croupier.noise import secure
 from croupier.protocols import shuffled_bits
 from croupier.service import tickets, tokens
-from croupier.service.front import Rules
+from croupier.service.notary import Rules
 from croupier.service.problems import Problem
 from croupier.service.store import FrontStore, StoreProblem
 from croupier.service.store.schema import POOLS

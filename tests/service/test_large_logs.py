@@ -17,11 +17,12 @@ from croupier.checks import CroupierError
 from croupier.cli import main, patience
 from croupier.messages.configuration import Configuration
 from croupier.messages.signing import Statement
-from croupier.service import records, views
+from croupier.programs import records
+from croupier.programs.records import LONGEST_LINE
+from croupier.service import views
 from croupier.service.experiment import plan
 from croupier.service.experiment_log import Live, Run
 from croupier.service.history import EVENTS
-from croupier.service.records import LONGEST_LINE
 from croupier.service.store import AnalyzerStore
 from croupier.service.verifying import lines_of, verify
 from croupier.service.views import Shown
@@ -77,8 +78,8 @@ def test_replaying_and_verifying_cost_as_much_more_as_the_log_is_longer(kind):
         short, long = (calls_of(partial(work, lines[:length])) for length in (SHORT, 4 * SHORT))
         assert 3.0 < long / short < 4.6, (kind, short, long)
     run = replay(lines)
-    assert len(run.offers) == len(run.signed) <= 2
-    assert len(run.open) <= 3
+    assert len(run.state.offers) == len(run.state.signed) <= 2
+    assert len(run.state.open) <= 3
     assert len(run.history.events) == EVENTS
 
 
@@ -202,9 +203,9 @@ def test_a_transcript_that_names_a_module_imports_nothing(tmp_path, monkeypatch,
 
 def test_whoever_is_not_trusted_makes_nobody_plan_anything(monkeypatch):
     """With the keys pinned, nothing of a stranger's file is looked at but its signature."""
-    import croupier.service.verifying as verifying
+    from croupier.programs import interpreter
 
-    monkeypatch.setattr(verifying, "program", lambda _: pytest.fail("it was planned"))
+    monkeypatch.setattr(interpreter, "program", lambda _: pytest.fail("it was planned"))
     with pytest.raises(CroupierError, match="line 1 does not follow: it was changed, or another key"):
         verify(first_line(program__epsilon=0.5).decode(), {"analyzer": keys_of("front").verify})
 

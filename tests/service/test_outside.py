@@ -18,10 +18,11 @@ from croupier.client.limits import Limits
 from croupier.messages.configuration import Configuration
 from croupier.messages.signing import Statement, to_text
 from croupier.noise import secure
-from croupier.service import records
-from croupier.service.front import Front, Rules
+from croupier.programs import records
+from croupier.programs.records import Head
+from croupier.service.front import Front
+from croupier.service.notary import Rules
 from croupier.service.problems import Problem
-from croupier.service.records import Head
 from croupier.service.store import FrontStore
 from croupier.service.verifying import verify
 

@@ -11,9 +11,9 @@ from test_apps import Both, check_problem
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.configuration import Admission
 from croupier.messages.offer import Batch, Offer
+from croupier.programs.records import Head
 from croupier.protocols import shuffled_bits
 from croupier.service.problems import PROBLEMS
-from croupier.service.records import Head
 from croupier.service.web import body_of
 
 ROOT = Path(__file__).parents[2]

@@ -27,7 +27,7 @@ from croupier.protocols.sums.carriers.modular import RESIDUE
 from croupier.service import keys as key_files
 from croupier.service.decryption import open_all
 from croupier.service.experiment import Site, plan
-from croupier.service.front import Rules
+from croupier.service.notary import Rules
 from croupier.service.problems import Problem
 from croupier.service.receipts import BadRelease, check_decoded
 from croupier.service.store import FrontStore

@@ -14,9 +14,9 @@ from test_apps import PLAN, Both
 from croupier.cli import main
 from croupier.messages.signing import BadSignature, Statement, to_text
 from croupier.noise import secure
+from croupier.programs.records import Head
 from croupier.service.keys import make
 from croupier.service.problems import Problem
-from croupier.service.records import Head
 from croupier.service.store import FrontStore
 from croupier.service.verifying import BadTranscript, verify
 

@@ -140,7 +140,7 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
         ({"reward": {"binary": "yes"}}, "reward.binary = 'yes' is not allowed: it must be true or false"),
         ({"reward": {"binary": False, "protocol": "shuffled-bits"}}, "reward.binary = False .* two values"),
         ({"arms": [], "program": {"kind": "counter"}}, "program.users"),
-        ({"arms": [], "program": {"kind": "counter", "users": 100}, "reward": {"low": 5}}, "reward.low = 5"),
+        ({"arms": [], "program": {"kind": "counter", "users": 100}, "reward": {"low": 5}}, "low = 5"),
         (
             {"arms": [], "program": {"kind": "counter", "users": 100}, "batches": {"smallest": 5}},
             "batches.smallest = 5 .* >= 21",
@@ -357,11 +357,13 @@ def test_a_range_of_ones_own_means_numbers_within_it():
     assert plan(BASE | {"reward": reward | {"protocol": "shuffled-bits"}}).recipe["values"]["binary"]
 
 
-def test_a_counter_counts_up_to_a_value_of_ones_own_in_batches_of_a_size_of_ones_own():
+@pytest.mark.parametrize("low", [0, -5])
+def test_a_counter_sums_values_of_a_range_of_ones_own_in_batches_of_a_size_of_ones_own(low):
     counter = {"name": "a", "program": {"kind": "counter", "users": 400, "shufflers": 2}}
-    found = plan(counter | {"reward": {"low": 0, "high": 5}, "batches": {"smallest": 50}})
-    assert found.recipe["smallest"] == 50
-    assert found.recipe["values"] | {"low": 0, "high": 5, "binary": False} == found.recipe["values"]
+    found = plan(counter | {"reward": {"low": low, "high": 5}, "batches": {"smallest": 50}})
+    assert (found.recipe["smallest"], found.parameters["smallest"]) == (50, 50)
+    assert found.recipe["values"] | {"low": low, "high": 5, "binary": False} == found.recipe["values"]
+    assert found.program().plan.middle == (low + 5) / 2
 
 
 def test_a_public_key_is_read_in_every_form_that_people_paste_and_printed_in_one(tmp_path, capsys):

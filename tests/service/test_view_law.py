@@ -30,6 +30,7 @@ from croupier.messages.signing import Statement
 from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise import Polya, secure
 from croupier.privacy import Guarantee
+from croupier.programs import program
 from croupier.protocols import histogram, protocol
 from croupier.service import keys as key_files
 from croupier.service import shuffling
@@ -37,9 +38,8 @@ from croupier.service.decryption import open_all
 from croupier.service.experiment import Site, plan
 from croupier.service.experiment_log import Live
 from croupier.service.problems import Problem
-from croupier.service.programs import program
 from croupier.service.store import FrontStore
-from croupier.service.store import front as store_module
+from croupier.service.store import outbox as store_module
 
 ATTACKS = {"fakes": laws.among_fakes, "no front": laws.without_front, "nobody": laws.all_honest}
 """Whom the adversary knows: all other users; the front's noise and the users not counted on; nobody."""
@@ -225,7 +225,7 @@ COUNTERS = {
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_a_turn_of_a_counter_is_within_the_claim_over_both_levels(kind, attack):
     """The joint law over a tree of two levels; the node above holds users of two turns, all the adversary's but one."""
-    options = {"users": 8, "shufflers": 2, "low": 2, "front_noise": True, "honest_fraction": 0.5} | COUNTERS[kind]
+    options = {"users": 8, "shufflers": 2, "smallest": 2, "front_noise": True, "honest_fraction": 0.5} | COUNTERS[kind]
     running = program({"kind": "counter", **options})
     (turn,) = running.wanted
     mechanisms = [mechanism for _, mechanism in turn.batches]
@@ -257,7 +257,7 @@ def test_two_turns_of_one_device_below_one_node_cost_what_its_ledger_takes(side)
 
 def test_a_turn_of_a_laplace_counter_is_within_the_claim_over_both_levels():
     """Its sums by their exact laws, and its pieces by their distance from a function of the sum alone."""
-    options = {"users": 80, "shufflers": 2, "low": 20, "front_noise": True, "epsilon": 1.0, "binary": True}
+    options = {"users": 80, "shufflers": 2, "smallest": 20, "front_noise": True, "epsilon": 1.0, "binary": True}
     running = program({"kind": "counter", "over": "shuffled-laplace", "delta": 1e-6, **options})
     mechanisms = [mechanism for _, mechanism in running.wanted[0].batches]
     offer = offer_of(mechanisms)

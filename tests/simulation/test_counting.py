@@ -85,8 +85,9 @@ CASES = {
     "numbers as shuffled levels": (500, 2, LAX | {"over": "shuffled-levels"}),
     "numbers under secure aggregation": (500, 3, {"epsilon": 1.5, "delta": 0, "over": "laplace"}),
     "numbers of a wider range": (500, 2, {"epsilon": 1.5, "delta": 0, "over": "laplace", "high": 5.0}),
+    "numbers of both signs": (500, 2, {"epsilon": 1.5, "delta": 0, "over": "laplace", "low": -5.0, "high": 5.0}),
     "numbers over split-and-mix": (500, 2, LAX | {"over": "shuffled-laplace"}),
-    "numbers, each user alone": (50, 1, {"epsilon": 1.5, "delta": 0, "over": "local-laplace", "low": 1}),
+    "numbers, each user alone": (50, 1, {"epsilon": 1.5, "delta": 0, "over": "local-laplace", "smallest": 1}),
     "vectors": (500, 2, LAX | {"dimension": 3}),
     "vectors of one coordinate": (100, 1, LAX | {"dimension": 1}),
     "bits on a finer grid": (500, 2, LAX | {"over": "shuffled-levels", "binary": True, "precision": 4}),
@@ -124,7 +125,7 @@ def test_without_noise_the_estimates_are_the_prefix_sums_of_finished_nodes(name:
     estimates = TreeSum(scripted(plan, 0), Halfway()).run(values)
     exact = np.concatenate((np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)))
     t = np.arange(1, plan.users + 1)
-    pending = t % plan.tree.low
+    pending = t % plan.tree.smallest
     expected = exact[t - pending] + (pending * plan.middle).reshape(-1, *(1,) * (values.ndim - 1))
     # A value is rounded by half a level at most, and noise replaced by its mean's nearest whole number.
     finest = min(mechanism.precision for mechanism in plan.mechanisms)
@@ -152,7 +153,7 @@ def test_the_noise_of_every_finished_node_is_drawn_exactly_once(name: str) -> No
 
 def test_a_whole_lowest_node_at_once_is_the_same_as_its_users_one_by_one() -> None:
     plan = case("bits, two levels")
-    values, low = stream_for(plan), plan.tree.low
+    values, low = stream_for(plan), plan.tree.smallest
     one, many = TreeSum(scripted(plan, 50), Halfway()), TreeSum(scripted(plan, 50), Halfway())
     for start in range(0, plan.users - low + 1, low):
         block = values[start : start + low]
@@ -165,7 +166,7 @@ def test_a_whole_lowest_node_at_once_is_the_same_as_its_users_one_by_one() -> No
 
 def sampled_noise(plan: CounterPlan, estimates: np.ndarray) -> np.ndarray:
     """Errors of the lowest nodes of a sequential counter on zeros, in whole steps of its decoded number."""
-    ends = estimates[plan.tree.low - 1 :: plan.tree.low]
+    ends = estimates[plan.tree.smallest - 1 :: plan.tree.smallest]
     steps = np.diff(np.concatenate(([0.0], ends))) / plan.mechanisms[0].unit + plan.mechanisms[0].noise.mean
     return np.rint(steps).astype(np.int64)
 
@@ -176,7 +177,7 @@ def test_the_noise_in_the_estimates_has_the_law_of_the_mechanism(one_by_one: boo
     from scipy.special import gammaincc
 
     users = 4_000 if one_by_one else 200_000
-    tree = Tree(users=users, low=2, degree=users, levels=1)
+    tree = Tree(users=users, smallest=2, degree=users, levels=1)
     plan = CounterPlan(tree, (laplace(epsilon=1.0, binary=True).plan(2),), Weights.plain(1), 1.0, 0.0, centred=False)
     running = TreeSum(plan, seeded(4))
     estimates = np.array([running.update(0) for _ in range(users)]) if one_by_one else running.run(np.zeros(users))
@@ -192,7 +193,7 @@ def test_the_noise_in_the_estimates_has_the_law_of_the_mechanism(one_by_one: boo
 
 def test_rounding_is_fresh_at_every_level_and_unbiased() -> None:
     """A third is rounded to 0 or 1: sums of nodes on two levels differ, and both average a third; z below 7."""
-    tree = Tree(users=20_000, low=2, degree=2, levels=2)
+    tree = Tree(users=20_000, smallest=2, degree=2, levels=2)
     mechanisms = tuple(laplace(epsilon=1.0, precision=1).plan(size) for size in tree.sizes)
     plan = scripted(CounterPlan(tree, mechanisms, Weights.plain(2), 2.0, 0.0, centred=False), 0)
     sums = TreeSum(plan, seeded(9))._level_sums(np.full(20_000, 1 / 3))
@@ -291,7 +292,7 @@ def test_published_errors_grow_with_the_papers_exponents(shufflers: int) -> None
 
 def small_plan(users: int) -> CounterPlan:
     """Three levels of Laplace noise, which takes no time to plan."""
-    return counter(users, 2, epsilon=2.0, delta=0, over="laplace", binary=True, low=3)
+    return counter(users, 2, epsilon=2.0, delta=0, over="laplace", binary=True, smallest=3)
 
 
 @pytest.mark.parametrize("length", [1, 39, 40, 41, 120, 280, 300])
@@ -427,6 +428,5 @@ def test_a_simulated_counter_holds_one_number_a_level_and_the_open_node() -> Non
     running = TreeSum(plan, seeded(1))
     for _ in range(1000):
         running.update(1)
-        assert len(running._pending) < plan.tree.low
+        assert len(running._pending) < plan.tree.smallest
         assert running._sums.size == running.memory_nodes == plan.shufflers
-        assert running.server.shufflers.log == []

@@ -76,7 +76,7 @@ def test_the_seed_repeats_a_figure_of_002(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("plan", plans(), ids=lambda plan: f"{plan.users}-{plan.shufflers}-{plan.centred}")
 def test_the_worst_moment_is_the_worst_of_all_moments(plan: CounterPlan) -> None:
     values = bernoulli_stream(plan.users, 0.5, 4)
-    low = plan.tree.low
+    low = plan.tree.smallest
     squares = []
     for t in range(1, plan.users + 1):
         noise = math.fsum(n * v for n, v in zip(plan.tree.siblings(t // low), plan.variances, strict=True))
@@ -160,7 +160,7 @@ def test_published_constants_say_nothing_to_a_few_users_and_their_closed_form_is
     assert run.vacuous == 1.0
     assert run.held
     options: dict[str, Any] = {"dimension": statistics_dimension(5), "diameter": DIAMETER}
-    plan = counter(users, 1, epsilon=1.0, constants="published", low=round(users**0.6), **options)
+    plan = counter(users, 1, epsilon=1.0, constants="published", smallest=round(users**0.6), **options)
     closed = BUDGET.sums(users, concurrent=False, published=True)
     assert closed.tree == plan.tree
     assert closed.noise_std == pytest.approx(plan.noise_std, rel=1e-3)

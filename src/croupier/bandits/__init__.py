@@ -8,7 +8,6 @@ from croupier.bandits.catalogue import POLICIES, Entry, policy
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB, IndexPolicy
 from croupier.bandits.policy import Policy
-from croupier.bandits.session import Event, Expired, Opened, Operated, Released, Session
 from croupier.bandits.thompson import Thompson
 
 __all__ = [
@@ -17,15 +16,9 @@ __all__ = [
     "POLICIES",
     "Elimination",
     "Entry",
-    "Event",
-    "Expired",
     "IndexPolicy",
     "Ladder",
-    "Opened",
-    "Operated",
     "Policy",
-    "Released",
-    "Session",
     "SubExponentialRadius",
     "SubGaussianRadius",
     "Thompson",

@@ -43,6 +43,11 @@ def add(command: argparse.ArgumentParser) -> None:
         choices=OVER,
         help="what sums a batch (default: shuffled-bits for zeros and ones, else shuffled-laplace)",
     )
+    command.add_argument("--low", type=float, default=0.0, metavar="X", help="least value of a user (default: 0)")
+    command.add_argument("--high", type=float, default=1.0, metavar="X", help="largest value of a user (default: 1)")
+    command.add_argument(
+        "--smallest", type=int, metavar="N", help="users of the smallest batch (default: what balances noise and delay)"
+    )
     command.add_argument("--stream", default="bernoulli:0.5", metavar="S", help=f"{NAMES} (default: bernoulli:0.5)")
     command.add_argument("--runs", type=int, default=20, metavar="R", help="runs (default: 20)")
     command.add_argument(
@@ -57,7 +62,7 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Plan every counter, run it on the same stream, and show the errors."""
     names = options.shufflers or ["tree"]
-    binary = bool(np.isin(values_for(options, 1), (0.0, 1.0)).all())
+    binary = bool(np.isin(values_for(options, 1), (options.low, options.high)).all())
     plans = {name: plan_counter(name, options, binary) for name in names}
     counters: dict[str, Callable[[int], RunningSum]] = {
         name: partial(_running, plan, options.seed) for name, plan in plans.items()
@@ -95,6 +100,9 @@ def plan_counter(name: str, options: argparse.Namespace, binary: bool) -> Counte
         "constants": options.constants,
         "over": options.over or ("shuffled-bits" if binary else "shuffled-laplace"),
         "binary": binary,
+        "low": options.low,
+        "high": options.high,
+        "smallest": options.smallest,
     }
     if name == "best":
         return best_counter(options.users, **more)
@@ -109,6 +117,8 @@ def plan_counter(name: str, options: argparse.Namespace, binary: bool) -> Counte
 
 def references(options: argparse.Namespace) -> dict[str, Callable[[int], RunningSum]]:
     """Counters of other models, to compare with."""
+    if (options.low, options.high) != (0.0, 1.0):
+        raise InvalidParameter("references", True, "left out: they sum values from 0 to 1")
     users, epsilon, delta, seed = options.users, options.epsilon, options.delta, options.seed
     return {
         "central tree": lambda run: CentralTree(users, seeded(seed + run), epsilon=epsilon, delta=delta),

@@ -31,7 +31,7 @@ def print_outcomes(experiment: str, outcomes: dict[str, int]) -> None:
 def standing(state: dict[str, Any]) -> Group | str:
     """An experiment's arms, or its estimate."""
     program = state["program"]
-    if state["kind"] != "bandit":
+    if "arms" not in program:
         estimate = program.get("estimate")
         return f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else "")
     rows = [

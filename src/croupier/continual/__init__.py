@@ -4,20 +4,15 @@ from croupier.continual.counter import Counter
 from croupier.continual.deviation import gaussian_deviation
 from croupier.continual.plan import CounterPlan
 from croupier.continual.planning import SMALLEST, best_counter, counter, tight_levels
-from croupier.continual.shufflers import Abandoned, Activated, Arrived, Batch, ConcurrentShufflers, Event, Released
+from croupier.continual.shufflers import Batch, ConcurrentShufflers
 from croupier.continual.tree import Tree, Weights, binary_tree, prefixes, shuffler_tree
 
 __all__ = [
     "SMALLEST",
-    "Abandoned",
-    "Activated",
-    "Arrived",
     "Batch",
     "ConcurrentShufflers",
     "Counter",
     "CounterPlan",
-    "Event",
-    "Released",
     "Tree",
     "Weights",
     "best_counter",

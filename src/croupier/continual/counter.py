@@ -8,15 +8,14 @@ it with a number of its own stands for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.checks import InvalidParameter, between, integer
 from croupier.continual.plan import CounterPlan
-from croupier.continual.shufflers import Abandoned, Arrived, Batch, ConcurrentShufflers, Event, Released
+from croupier.continual.shufflers import Batch, ConcurrentShufflers
 
 Floats = NDArray[np.float64]
 
@@ -25,14 +24,12 @@ class Counter:
     """The server of one counter: opens batches, is told what they decode to, and says the running sum at any time.
 
     Releases that are due at the same time may come in any order; they are applied lowest level first once all are
-    there or left out. With its log it can be resumed: `Counter.resume(plan, counter.shufflers.log)`.
+    there or left out.
     """
 
-    def __init__(self, plan: CounterPlan, *, keep_log: bool = True) -> None:
+    def __init__(self, plan: CounterPlan) -> None:
         self.plan = plan
-        self.shufflers = ConcurrentShufflers(
-            plan.tree.levels, epsilon=plan.epsilon, delta=plan.delta, keep_log=keep_log
-        )
+        self.shufflers = ConcurrentShufflers(plan.tree.levels, epsilon=plan.epsilon, delta=plan.delta)
         shape = (plan.dimension,) if plan.mechanisms[0].coordinates else ()
         self._totals = np.zeros((plan.tree.levels, *shape))
         self._unknown = [0] * plan.tree.levels
@@ -81,7 +78,7 @@ class Counter:
         of the users of whom nothing is known. That holds for nodes left out for any reason but the noise. Should
         somebody see all noise first and choose by it, the probability is a tenth larger than `failure`.
         """
-        unknown = max(self.plan.tree.low - 1, self.users - self._finished) + self.left_out
+        unknown = max(self.plan.tree.smallest - 1, self.users - self._finished) + self.left_out
         return self._deviation(failure) + unknown * self.plan.unknown_error
 
     def interval(self, failure: float = 0.05) -> tuple[Any, Any]:
@@ -104,7 +101,7 @@ class Counter:
             self._planned[failure] = plan.deviation(failure, directions=plan.dimension)
         if self._noise is None or math.isinf(self._planned[failure]):
             return self._planned[failure]
-        lowest, cumulant = self._finished // plan.tree.low, self._noise.cumulants.sum(axis=0)
+        lowest, cumulant = self._finished // plan.tree.smallest, self._noise.cumulants.sum(axis=0)
         changes = self._noise.changes.sum(axis=0)
         return plan.chernoff.changed(plan.dimension / plan.spare(failure), lowest, cumulant, changes)
 
@@ -135,16 +132,18 @@ class Counter:
         if self.shufflers.full:
             return
         if self._noise is None and any(found is None for found in self._waiting.values()):
-            self._noise = _KeptNoise(self.plan, self._finished // self.plan.tree.low)
+            self._noise = _KeptNoise(self.plan, self._finished // self.plan.tree.smallest)
         for due in sorted(self._waiting):
             self._finish(due, self._waiting[due])
         self._waiting.clear()
-        self._finished = self.users - self.users % self.plan.tree.low
+        self._finished = self.users - self.users % self.plan.tree.smallest
         self._activate()
 
     def _finish(self, level: int, own: Any) -> None:
         """Weigh a node's own sum with its children's as planned; where one of them is not whole, take the other."""
-        below, unknown = (self._totals[level - 1], self._unknown[level - 1]) if level else (0.0, self.plan.tree.low)
+        below, unknown = (
+            (self._totals[level - 1], self._unknown[level - 1]) if level else (0.0, self.plan.tree.smallest)
+        )
         if own is None:
             weight, own = 0.0, 0.0
         else:
@@ -162,21 +161,6 @@ class Counter:
             # A node that cannot fill any more would cost its users and tell nothing.
             if self.users % size == 0 and self.users + size <= self.plan.users:
                 self.shufflers.activate(level, self.plan.mechanisms[level])
-
-    @classmethod
-    def resume(cls, plan: CounterPlan, log: Iterable[Event]) -> Counter:
-        """Go through a log again and be where it ends."""
-        counter = cls(plan)
-        for number, event in enumerate(list(log)):
-            if isinstance(event, Arrived):
-                counter.arrive(event.users)
-            elif isinstance(event, Released):
-                counter.release(event.batch, event.decoded)
-            elif isinstance(event, Abandoned):
-                counter.leave_out(event.batch)
-            elif event not in counter.shufflers.log[number : number + 1]:
-                raise CroupierError(f"event {number} does not follow: {event}")
-        return counter
 
 
 class _KeptNoise:

@@ -101,7 +101,7 @@ class CounterPlan:
     @property
     def pending_error(self) -> float:
         """How far the unfinished lowest node can be off, at most."""
-        return (self.tree.low - 1) * self.unknown_error
+        return (self.tree.smallest - 1) * self.unknown_error
 
     @property
     def variances(self) -> tuple[float, ...]:
@@ -185,7 +185,7 @@ class CounterPlan:
             body = json.loads(text)
             if body.pop("version") != VERSION:
                 raise InvalidParameter("version", text[:60], str(VERSION))
-            tree = Tree(**{key: body.pop(key) for key in ("users", "low", "degree", "levels")})
+            tree = Tree(**{key: body.pop(key) for key in ("users", "smallest", "degree", "levels")})
             mechanisms = tuple(SumMechanism.from_json(canonical(m)) for m in body.pop("mechanisms"))
             return cls(tree, mechanisms, Weights(tuple(body.pop("weights"))), **body)
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:

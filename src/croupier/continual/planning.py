@@ -39,15 +39,16 @@ def counter(
     delta: float = 1e-6,
     constants: str = "tight",
     over: str | None = None,
-    low: int | None = None,
+    smallest: int | None = None,
     **options: Any,
 ) -> CounterPlan:
     """Plan a counter of `users` users with `shufflers` shufflers, or as many as a binary tree has levels.
 
     `over` names the protocol that sums a batch (default: shuffled-bits, for vectors shuffled-vectors); `options` go to
-    it. `low` is the size of the smallest batch. `published`: [TKMS23] Alg. 2 and 3, every level (ε/k, δ/k). `tight`:
-    levels are as private as their exact composition needs, finished nodes are combined by inverse variance, the
-    smallest batch balances noise with delay, and users of an unfinished node count as the middle of the range.
+    it, among them `low` and `high`, the ends of a value's range. `smallest` is the size of the smallest batch.
+    `published`: [TKMS23] Alg. 2 and 3, every level (ε/k, δ/k). `tight`: levels are as private as their exact
+    composition needs, finished nodes are combined by inverse variance, the smallest batch balances noise with delay,
+    and users of an unfinished node count as the middle of the range.
 
     >>> plan = counter(10_000, 3, epsilon=1.0)
     >>> plan.tree.sizes, plan.loss.delta(1.0) <= 1e-6
@@ -62,11 +63,11 @@ def counter(
     recipe = protocol(over, epsilon=epsilon, delta=None if pure else delta, constants=constants, **options)
     delta = float(between("delta", delta, 0, 1, "[)"))
     if recipe.published:
-        return _published(users, shufflers, recipe, delta, low)
+        return _published(users, shufflers, recipe, delta, smallest)
     recipe = recipe.having(wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
-    least = max(SMALLEST, recipe.smallest) if low is None else integer("low", low, recipe.smallest)
+    least = max(SMALLEST, recipe.smallest) if smallest is None else integer("smallest", smallest, recipe.smallest)
     integer("users", users, least)
-    tree = _shape(users, shufflers, least, low is not None, recipe, delta)
+    tree = _shape(users, shufflers, least, smallest is not None, recipe, delta)
     mechanisms = tight_levels(recipe, tree.sizes, delta)
     noise = [mechanism.variance + mechanism.rounding_variance for mechanism in mechanisms]
     return CounterPlan(tree, mechanisms, Weights.best(tree.degree, noise), float(epsilon), delta, centred=True)
@@ -87,15 +88,15 @@ def best_counter(users: int, most: int | None = None, **options: Any) -> Counter
     return min(fitting, key=lambda plan: plan.bound(0.05))
 
 
-def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float, low: int | None) -> CounterPlan:
+def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float, smallest: int | None) -> CounterPlan:
     """[TKMS23] Alg. 2 (binary tree, each level at (ε, δ)/log₂ n) and Alg. 3 (k levels at (ε, δ)/k)."""
-    least = max(2, recipe.smallest) if low is None else integer("low", low, recipe.smallest)
+    least = max(2, recipe.smallest) if smallest is None else integer("smallest", smallest, recipe.smallest)
     if shufflers is None:
         tree = binary_tree(users, least)
         parts = max(tree.levels, math.ceil(math.log2(users)))
     else:
-        tree = shuffler_tree(users, shufflers, low)
-        if tree.low < recipe.smallest:
+        tree = shuffler_tree(users, shufflers, smallest)
+        if tree.smallest < recipe.smallest:
             tree = shuffler_tree(users, shufflers, recipe.smallest)
         parts = shufflers
     if recipe.row.notion not in PROMISED:
@@ -108,8 +109,8 @@ def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float
 def _shape(users: int, shufflers: int | None, least: int, fixed: bool, recipe: Protocol, delta: float) -> Tree:
     """The tree whose smallest batch balances noise with delay; `least` as it stands when it was asked for."""
 
-    def grow(low: int) -> Tree:
-        return binary_tree(users, low) if shufflers is None else shuffler_tree(users, shufflers, low)
+    def grow(smallest: int) -> Tree:
+        return binary_tree(users, smallest) if shufflers is None else shuffler_tree(users, shufflers, smallest)
 
     first = grow(least)
     if fixed:
@@ -121,16 +122,16 @@ def _shape(users: int, shufflers: int | None, least: int, fixed: bool, recipe: P
     def error(tree: Tree) -> float:
         noise = [variance * tree.levels] * tree.levels
         refined = Weights.best(tree.degree, noise).variances(tree.degree, noise)
-        return SPREAD * math.sqrt(tree.worst(refined)) + (tree.low - 1) * recipe.values.span / 2.0
+        return SPREAD * math.sqrt(tree.worst(refined)) + (tree.smallest - 1) * recipe.values.span / 2.0
 
     trees = [first]
-    low = 2 * least
-    while low * 4 <= users:
+    smallest = 2 * least
+    while smallest * 4 <= users:
         try:
-            trees.append(grow(low))
+            trees.append(grow(smallest))
         except InvalidParameter:
             break
-        low *= 2
+        smallest *= 2
     return min(trees, key=error)
 
 

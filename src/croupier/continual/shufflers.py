@@ -8,56 +8,16 @@ and the budget is checked before the user takes part.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.checks import InvalidParameter, between, integer, one_of, positive
 from croupier.privacy import BudgetExceeded, Guarantee, Ledger, Loss
 from croupier.protocols import Release, SumMechanism
-from croupier.protocols.mechanism import canonical
 
-VERSION = 1
 ACCOUNTS = ("exact", "sums")
-
-
-@dataclass(frozen=True)
-class Activated:
-    """A shuffler was given a mechanism (by its number among those declared) for a new batch."""
-
-    batch: int
-    shuffler: int
-    mechanism: int
-
-
-@dataclass(frozen=True)
-class Arrived:
-    """So many users came one after the other and took part in all that was active."""
-
-    users: int
-
-
-@dataclass(frozen=True)
-class Released:
-    """What the view of a full batch decodes to; its shuffler is idle again."""
-
-    batch: int
-    decoded: int | tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Abandoned:
-    """A batch that will never fill, or whose view cannot be used; its users have taken part all the same."""
-
-    batch: int
-
-
-Event = Activated | Arrived | Released | Abandoned
-
-KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Activated, Arrived, Released, Abandoned)}
 
 
 @dataclass
@@ -73,14 +33,14 @@ class Batch:
 
 
 class ConcurrentShufflers:
-    """`count` shufflers, a budget for every user, and the log of what happened.
+    """`count` shufflers, and a budget for every user.
 
     `account="exact"` composes the exact losses of all that is active when a user comes. That is sound whether the
     server's choices are fixed in advance or follow from earlier answers: what a user takes part in was settled before
     their value entered anything, so given the past it is a fixed list. `"sums"` keeps the budget by plain sums, as the
     user's own `Ledger` adds them up (`method`): never less, and easier to explain. Either way a user whom the budget
     does not cover is refused before anything is sent. A person who comes twice is two users here; only the device can
-    add those up. Without `keep_log` nothing but the present is remembered.
+    add those up. Nothing but the present is remembered; an experiment's log is its program's (`croupier.programs`).
 
     >>> from croupier.protocols import shuffled_bits
     >>> half = shuffled_bits(epsilon=0.5, delta=5e-7)
@@ -101,7 +61,6 @@ class ConcurrentShufflers:
         delta: float,
         account: str = "exact",
         method: str = "basic",
-        keep_log: bool = True,
     ) -> None:
         self.count = integer("shufflers", count, 1)
         self.epsilon = float(positive("epsilon", epsilon))
@@ -112,8 +71,6 @@ class ConcurrentShufflers:
         self.users = 0
         self.mechanisms: list[SumMechanism] = []
         self.active: dict[int, Batch] = {}
-        self.log: list[Event] = []
-        self.keep_log = keep_log
         self._numbers: dict[SumMechanism, int] = {}
         self._batches = 0
         self._taken: set[tuple[int, ...]] = set()
@@ -152,7 +109,6 @@ class ConcurrentShufflers:
         batch = Batch(self._batches, shuffler, mechanism, number, mechanism.users)
         self.active[shuffler] = batch
         self._batches += 1
-        self._record(Activated(batch.number, shuffler, number))
         return batch.number
 
     def arrive(self, users: int = 1) -> None:
@@ -170,9 +126,6 @@ class ConcurrentShufflers:
         for batch in self.active.values():
             batch.missing -= users
         self.users += users
-        if self.log and isinstance(self.log[-1], Arrived):
-            users += self.log.pop().users  # type: ignore[union-attr]
-        self._record(Arrived(users))
 
     def release(self, batch: int, decoded: int | tuple[int, ...]) -> Release:
         """Take in what a full batch's view decodes to, free its shuffler, and return the release."""
@@ -181,14 +134,12 @@ class ConcurrentShufflers:
             raise InvalidParameter("batch", batch, f"a full one: {found.missing} users are missing")
         _check_decoded(found.mechanism, decoded)
         del self.active[found.shuffler]
-        self._record(Released(batch, decoded))
         return Release(found.mechanism, decoded)
 
     def abandon(self, batch: int) -> None:
         """Free the shuffler of a batch that will not fill or cannot be read; nothing of it is released."""
         found = self._find(batch)
         del self.active[found.shuffler]
-        self._record(Abandoned(batch))
 
     def loss(self) -> Loss:
         """The exact loss of the user who pays most ε at the budget's δ."""
@@ -202,65 +153,6 @@ class ConcurrentShufflers:
         """What every user is sure of: exact, or the budget itself where sums keep it."""
         epsilon = self.epsilon if self.account == "sums" else self.loss().epsilon(self.delta)
         return Guarantee("approximate", epsilon, self.delta, unit="user")
-
-    def transcript(self) -> str:
-        """Everything needed to follow the run: the setting, each mechanism once, and a line an event."""
-        if not self.keep_log:
-            raise CroupierError("no log was kept, so there is no transcript")
-        head = {
-            "version": VERSION,
-            "shufflers": self.count,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "account": self.account,
-            "method": self.method,
-        }
-        lines = [canonical(head)]
-        declared = 0
-        for event in self.log:
-            if isinstance(event, Activated) and event.mechanism == declared:
-                lines.append(canonical({"event": "mechanism"} | self.mechanisms[declared].to_dict()))
-                declared += 1
-            lines.append(canonical({"event": type(event).__name__.lower()} | asdict(event)))
-        return "".join(line + "\n" for line in lines)
-
-    @classmethod
-    def replay(cls, transcript: str) -> ConcurrentShufflers:
-        """Do it all again from a transcript; what does not follow is refused."""
-        lines = transcript.splitlines()
-        try:
-            head = _object(lines[0])
-            if head.pop("version") != VERSION:
-                raise InvalidParameter("version", lines[0][:60], str(VERSION))
-            shufflers = cls(head.pop("shufflers"), **head)
-            for event in read_events(lines[1:]):
-                if isinstance(event, SumMechanism):
-                    shufflers._declare(event)
-                else:
-                    shufflers.apply(event)
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, CroupierError):
-                raise
-            raise InvalidParameter("transcript", lines[:1], f"version {VERSION} of one ({error!r})") from None
-        return shufflers
-
-    def apply(self, event: Event) -> None:
-        """Do what a logged event says."""
-        if isinstance(event, Activated):
-            integer("mechanism", event.mechanism, 0, len(self.mechanisms) - 1)
-            batch = self.activate(event.shuffler, self.mechanisms[event.mechanism])
-            if batch != event.batch:
-                raise CroupierError(f"batch {event.batch} does not follow: the next one is {batch}")
-        elif isinstance(event, Arrived):
-            self.arrive(event.users)
-        elif isinstance(event, Released):
-            self.release(event.batch, event.decoded)
-        else:
-            self.abandon(event.batch)
-
-    def _record(self, event: Event) -> None:
-        if self.keep_log:
-            self.log.append(event)
 
     def _in_order(self) -> list[Batch]:
         return [self.active[number] for number in sorted(self.active)]
@@ -308,23 +200,3 @@ def _check_decoded(mechanism: SumMechanism, decoded: object) -> None:
         numbers = decoded
     for number in numbers:
         integer("decoded", number, -(2**63), 2**63 - 1)
-
-
-def _object(line: str) -> dict[str, Any]:
-    body = json.loads(line)
-    if not isinstance(body, dict):
-        raise InvalidParameter("transcript", line[:60], "a JSON object in every line")
-    return body
-
-
-def read_events(lines: Iterable[str]) -> Iterator[Event | SumMechanism]:
-    """Events and declared mechanisms from the lines of a transcript."""
-    for line in lines:
-        body = _object(line)
-        kind = body.pop("event")
-        if kind == "mechanism":
-            yield SumMechanism.from_json(canonical(body))
-            continue
-        if isinstance(body.get("decoded"), list):
-            body["decoded"] = tuple(body["decoded"])
-        yield KINDS[kind](**body)

@@ -22,20 +22,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tree:
-    """`levels` levels of nodes over `users` leaves: `low` users in a lowest node, `degree` children in the others.
+    """`levels` levels of nodes over `users` leaves: `smallest` users in a lowest node, `degree` children in the others.
 
-    >>> Tree(users=1000, low=10, degree=10, levels=2).sizes
+    >>> Tree(users=1000, smallest=10, degree=10, levels=2).sizes
     (10, 100)
     """
 
     users: int
-    low: int
+    smallest: int
     degree: int
     levels: int
 
     def __post_init__(self) -> None:
         integer("users", self.users, 1)
-        integer("low", self.low, 1, self.users)
+        integer("smallest", self.smallest, 1, self.users)
         integer("degree", self.degree, 2)
         integer("levels", self.levels, 1)
         if self.sizes[-1] > self.users:
@@ -44,7 +44,7 @@ class Tree:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Users of a node, lowest level first."""
-        return tuple(self.low * self.degree**level for level in range(self.levels))
+        return tuple(self.smallest * self.degree**level for level in range(self.levels))
 
     @cached_property
     def nodes(self) -> tuple[int, ...]:
@@ -71,36 +71,36 @@ class Tree:
         return max(sum(n * cost for n, cost in zip(found, costs, strict=True)) for found in candidates)
 
 
-def binary_tree(users: int, low: int = 2) -> Tree:
+def binary_tree(users: int, smallest: int = 2) -> Tree:
     """A node's size doubles from level to level, up to half of the users ([TKMS23] Alg. 2: k = ⌈log₂ n⌉ - 1 levels).
 
     >>> binary_tree(2**10).levels
     9
     """
-    integer("users", users, integer("low", low, 1))
-    return Tree(users, low, 2, max(1, math.ceil(math.log2(users / low))))
+    integer("users", users, integer("smallest", smallest, 1))
+    return Tree(users, smallest, 2, max(1, math.ceil(math.log2(users / smallest))))
 
 
-def shuffler_tree(users: int, shufflers: int, low: int | None = None) -> Tree:
+def shuffler_tree(users: int, shufflers: int, smallest: int | None = None) -> Tree:
     """d^k·d_low >= n leaves, with d_low = n^{1/(2k+1)} and d = n^{2/(2k+1)}, rounded ([TKMS23] Alg. 3), or d_low as
     given.
 
     >>> shuffler_tree(10**6, 1)
-    Tree(users=1000000, low=100, degree=10000, levels=1)
+    Tree(users=1000000, smallest=100, degree=10000, levels=1)
     """
     integer("users", users, 1)
     integer("shufflers", shufflers, 1)
-    if low is None:
-        low = max(1, round(users ** (1.0 / (2 * shufflers + 1))))
-    integer("low", low, 1, users)
-    degree = max(2, math.ceil((users / low) ** (1.0 / shufflers) - 1e-9))
-    if degree > 2 and low * degree ** (shufflers - 1) > users:
+    if smallest is None:
+        smallest = max(1, round(users ** (1.0 / (2 * shufflers + 1))))
+    integer("smallest", smallest, 1, users)
+    degree = max(2, math.ceil((users / smallest) ** (1.0 / shufflers) - 1e-9))
+    if degree > 2 and smallest * degree ** (shufflers - 1) > users:
         # A node of the top level must fill; with one child less it does, and the root has a few more.
         degree -= 1
-    if low * degree ** (shufflers - 1) > users:
-        most = max(1, math.floor(math.log2(max(users / low, 1.0))) + 1)
-        raise InvalidParameter("shufflers", shufflers, f"at most {most} for {users} users from batches of {low}")
-    return Tree(users, low, degree, shufflers)
+    if smallest * degree ** (shufflers - 1) > users:
+        most = max(1, math.floor(math.log2(max(users / smallest, 1.0))) + 1)
+        raise InvalidParameter("shufflers", shufflers, f"at most {most} for {users} users from batches of {smallest}")
+    return Tree(users, smallest, degree, shufflers)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ publishes a `Rule`. The user's side is `Rule.choose`, `statistics`, and `mechani
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from croupier.continual import (
     Batch,
     Counter,
     CounterPlan,
-    Event,
     Tree,
     Weights,
     binary_tree,
@@ -62,7 +60,7 @@ def linear_bandit(
     failure: float | None = None,
     reward_noise: float = 0.5,
     exploration: float = 1.0,
-    low: int | None = None,
+    smallest: int | None = None,
     **options: Any,
 ) -> LinearPlan:
     """Plan a linear bandit for `users` users with features of `dimension` numbers.
@@ -76,15 +74,15 @@ def linear_bandit(
     >>> plan.counter.dimension, plan.confidence.least > 0
     (9, True)
     """
-    if low is None and constants == "tight":
-        low = balanced_batch(users, dimension, shufflers, epsilon=epsilon, delta=delta)
+    if smallest is None and constants == "tight":
+        smallest = balanced_batch(users, dimension, shufflers, epsilon=epsilon, delta=delta)
     sums = counter(
         users,
         shufflers,
         epsilon=epsilon,
         delta=delta,
         constants=constants,
-        low=low,
+        smallest=smallest,
         dimension=statistics_dimension(dimension),
         diameter=DIAMETER,
         **options,
@@ -104,36 +102,38 @@ def balanced_batch(users: int, dimension: int, shufflers: int | None, *, epsilon
     """The least doubling of 32 users that is no less than Gaussian noise of the same privacy would do to Σxxᵀ."""
     level = (SCALE * DIAMETER * gaussian_scale(epsilon, delta)) ** 2
 
-    def grow(low: int) -> Tree:
-        return binary_tree(users, low) if shufflers is None else shuffler_tree(users, shufflers, low)
+    def grow(smallest: int) -> Tree:
+        return binary_tree(users, smallest) if shufflers is None else shuffler_tree(users, shufflers, smallest)
 
-    low = SMALLEST
-    while 8 * low <= users:
-        tree = grow(low)
+    smallest = SMALLEST
+    while 8 * smallest <= users:
+        tree = grow(smallest)
         noise = (tree.levels * level,) * tree.levels
         refined = Weights.best(tree.degree, noise).variances(tree.degree, noise)
-        if low >= gaussian_deviation(tree, refined, 1.0 / users, directions=9.0 ** min(dimension, 300), strength=2.0):
+        if smallest >= gaussian_deviation(
+            tree, refined, 1.0 / users, directions=9.0 ** min(dimension, 300), strength=2.0
+        ):
             break
         try:
-            grow(2 * low)
+            grow(2 * smallest)
         except InvalidParameter:  # so many shufflers do not fit above larger batches
             break
-        low *= 2
-    return low
+        smallest *= 2
+    return smallest
 
 
 def sequential_linear_bandit(users: int, dimension: int, **options: Any) -> LinearPlan:
     """One shuffler with batches of n^{3/5} users [CZ22], otherwise as `linear_bandit`."""
     batch = round(float(integer("users", users, SEQUENTIAL_LEAST)) ** SEQUENTIAL_POWER)
-    return linear_bandit(users, dimension, 1, low=batch, **options)
+    return linear_bandit(users, dimension, 1, smallest=batch, **options)
 
 
 class LinearServer:
     """The server of one linear bandit: a counter's, plus the rule that follows from it."""
 
-    def __init__(self, plan: LinearPlan, *, keep_log: bool = True) -> None:
+    def __init__(self, plan: LinearPlan) -> None:
         self.plan = plan
-        self.counter = Counter(plan.counter, keep_log=keep_log)
+        self.counter = Counter(plan.counter)
         self._rule: tuple[int, Rule] | None = None
 
     @property
@@ -160,10 +160,3 @@ class LinearServer:
     def release(self, batch: int, decoded: tuple[int, ...]) -> None:
         """A full batch's view decodes to this."""
         self.counter.release(batch, decoded)
-
-    @classmethod
-    def resume(cls, plan: LinearPlan, log: Iterable[Event]) -> LinearServer:
-        """Go through a log again and be where it ends."""
-        server = cls(plan)
-        server.counter = Counter.resume(plan.counter, log)
-        return server

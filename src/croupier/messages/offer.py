@@ -77,7 +77,7 @@ class Offer:
 
     def delta(self, epsilon: float) -> float:
         """The exact δ of a turn at this ε."""
-        return _delta(tuple(batch.mechanism for batch in self.batches), epsilon)
+        return _delta(tuple(batch.text for batch in self.batches), epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -109,9 +109,9 @@ def _loss(mechanisms: tuple[Mechanism, ...]) -> Loss:
 
 
 @lru_cache(maxsize=1024)
-def _delta(mechanisms: tuple[Mechanism, ...], epsilon: float) -> float:
-    # Once for all turns that are alike, of which a log holds many.
-    return _loss(mechanisms).delta(epsilon)
+def _delta(mechanisms: tuple[str, ...], epsilon: float) -> float:
+    # Once for all turns that are alike, of which a log holds many; texts are hashed faster than what they say.
+    return _loss(tuple(_mechanism(text) for text in mechanisms)).delta(epsilon)
 
 
 @lru_cache(maxsize=1024)

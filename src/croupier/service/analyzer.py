@@ -1,6 +1,6 @@
 """The analyzer: it publishes the turns that programs want, and runs them on the batches that the front releases.
 
-It learns arms and noisy sums, never who sent what. Each experiment is its log (see `live`).
+It learns arms and noisy sums, never who sent what. Each experiment is its log (see `experiment_log`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from croupier.messages.offer import Batch
 from croupier.messages.sealing import key_id
 from croupier.messages.signing import BadSignature, Statement, from_text
 from croupier.messages.wire import message_info
+from croupier.programs import Wanted
+from croupier.programs.records import Head
 from croupier.protocols import Decoded, TamperedMessage
 from croupier.service.decryption import Opener
 from croupier.service.experiment import Plan, Site
@@ -26,9 +28,7 @@ from croupier.service.front_client import FrontAway, FrontClient
 from croupier.service.keys import Keys, SealingKey
 from croupier.service.openapi import MOST_LINES
 from croupier.service.problems import Problem, kind_of
-from croupier.service.programs import Wanted
 from croupier.service.receipts import BadRelease, check_decoded, check_receipt
-from croupier.service.records import Head
 from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
 
@@ -107,7 +107,7 @@ class Analyzer:
         await self._configure(live)
         await self._publish(live, published)
         # Everything when there may be something left from before a crash; later only what can still change.
-        since = min(live.open, default=live.run.newest) if live.caught_up else 0
+        since = min(live.open, default=live.state.newest) if live.caught_up else 0
         live.caught_up = True
         standings = await self.link.standings(live.name, since)
         if standings != live.standings:
@@ -178,14 +178,14 @@ class Analyzer:
         for turn in live.program.wanted:
             if turn.number in published:
                 continue
-            if turn.number not in live.run.opened:
+            if turn.number not in live.state.opened:
                 if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
                     live.registered = live.held
                     continue
                 statement = live.offer_of(turn).statement().signed("analyzer", self.keys.sign)
                 await live.record("opened", partial(_wanted, live, turn), offer=statement.to_dict())
-            if turn.number in live.run.signed:
-                await self.link.open_offer(live.name, turn.number, live.run.signed[turn.number], live.plan.deadline)
+            if turn.number in live.state.signed:
+                await self.link.open_offer(live.name, turn.number, live.state.signed[turn.number], live.plan.deadline)
                 published.add(turn.number)
 
     async def _take(self, live: Live, number: int) -> None:
@@ -265,7 +265,7 @@ class Analyzer:
         return key
 
     def _configuration(self, live: Live, digest: bytes) -> Configuration:
-        return Configuration.from_text(live.run.configuration(digest).text)
+        return live.state.configuration(digest)
 
     def find(self, name: str) -> Live:
         """A live experiment by name."""

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from croupier.bandits import POLICIES
-from croupier.checks import CroupierError, InvalidParameter, one_of
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.configuration import NAME, Admission, Configuration, Privacy, ServerKeys
 from croupier.messages.sealing import SUITES
 from croupier.messages.wire import LONGEST_UPLOAD, upload_bytes
 from croupier.privacy import Loss
-from croupier.protocols import ROWS, Mechanism, protocol
+from croupier.programs import KINDS, Program, program
+from croupier.programs.sections import SECTIONS, Section, checked, text
+from croupier.protocols import ROWS
 from croupier.protocols.padding import CAP_SHARE
-from croupier.protocols.sums.protocol import DEFAULT_DELTA
-from croupier.service.experiment_schema import NEEDED, PROGRAMS, SECTIONS, TAKEN_BY, Section, checked
-from croupier.service.programs import BanditProgram, CounterProgram, Program, program
 from croupier.service.settings import read_toml
 
 UNIT = "one installation of the app"
 PERIOD = 86_400
-HONEST = 0.9
 DEADLINE = 3600.0
 
 
@@ -69,7 +66,11 @@ def read_plan(path: str) -> Plan:
 
 def _admit(body: dict[str, Any]) -> None:
     """Import what the owner of the file names as `module:name`."""
-    for section, key, registry in (("reward", "protocol", ROWS), ("program", "policy", POLICIES)):
+    for section, key, registry in (
+        ("reward", "protocol", ROWS),
+        ("program", "policy", POLICIES),
+        ("program", "kind", KINDS),
+    ):
         given = body.get(section)
         if isinstance(given, dict):
             registry.admit(given.get(key))
@@ -91,11 +92,11 @@ def plan(body: dict[str, Any]) -> Plan:
 def _plan(body: dict[str, Any]) -> Plan:
     given = body.pop("program", {})
     kind = given.get("kind", "bandit") if isinstance(given, dict) else "bandit"
-    one_of("program.kind", kind, tuple(PROGRAMS))
+    chosen = KINDS.find(kind)
     sections = {name: checked(name, body.pop(name, {}), checks) for name, checks in SECTIONS.items()}
-    sections["program"] = checked("program", given, PROGRAMS[kind])
-    if NEEDED[kind] not in sections["program"]:
-        raise InvalidParameter(f"program.{NEEDED[kind]}", None, "given: how many users there are at most")
+    sections["program"] = checked("program", given, {"kind": text} | chosen.schema)
+    if chosen.needed not in sections["program"]:
+        raise InvalidParameter(f"program.{chosen.needed}", None, "given: how many users there are at most")
     name, title, arms = body.pop("name", None), body.pop("title", ""), body.pop("arms", [])
     if name is None:
         raise CroupierError('name is missing: an experiment begins with its name, as name = "onboarding"')
@@ -109,17 +110,17 @@ def _plan(body: dict[str, Any]) -> Plan:
         raise InvalidParameter("arms", arms, "a list of different names")
     sections["program"].pop("kind", None)
     asked = dict(sections["program"])
-    parameters = {"kind": kind} | BUILDERS[kind](sections, arms)
+    parameters = {"kind": kind} | chosen.parameters(sections, arms)
     running = program(parameters)
-    _check_taken(running, asked)
+    running.check_read(asked)
     mechanisms = [mechanism for turn in running.wanted for _, mechanism in turn.batches]
     if not mechanisms:
         raise CroupierError("the program wants no batch at all: is the horizon shorter than the smallest batch?")
     recipe = mechanisms[0].recipe | {"smallest": min(mechanism.users for mechanism in mechanisms)}
-    deadline = sections["batches"].get("deadline", None if kind == "counter" else DEADLINE)
-    if kind == "counter" and deadline is not None:
-        raise InvalidParameter("batches.deadline", deadline, "left out: a counter's levels must have the same users")
-    privacy = _privacy(sections["privacy"], parameters, running, mechanisms)
+    deadline = sections["batches"].get("deadline", DEADLINE if chosen.expires else None)
+    if deadline is not None and not chosen.expires:
+        raise InvalidParameter("batches.deadline", deadline, f"left out: a {kind}'s levels must have the same users")
+    privacy = _privacy(sections["privacy"], parameters, running)
     return Plan(name, title or name, tuple(arms), parameters, recipe, privacy, deadline)
 
 
@@ -133,22 +134,11 @@ def check_length(found: Plan, suite: str) -> None:
             raise CroupierError(f"{found.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
 
 
-def _check_taken(running: Program, asked: Section) -> None:
-    """Refuse an option that the policy would leave unread."""
-    for key, kind in TAKEN_BY.items():
-        if isinstance(running, BanditProgram) and key in asked and not isinstance(running.session.policy, kind):
-            name = running.session.policy.name
-            raise InvalidParameter(f"program.{key}", asked[key], f"left out: {name} does not use it")
-
-
-def _privacy(given: Section, parameters: Section, running: Program, mechanisms: list[Mechanism]) -> Privacy:
+def _privacy(given: Section, parameters: Section, running: Program) -> Privacy:
     """The promise for one turn, checked against what the mechanisms, as they are sent, really cost."""
-    epsilon = float(parameters["epsilon"])
-    if isinstance(running, CounterProgram):
-        delta = running.plan.delta
-        loss = Loss.total(mechanism.sent_loss for mechanism in mechanisms)
-    else:
-        delta, loss = max(mechanism.guarantee.delta for mechanism in mechanisms), mechanisms[0].sent_loss
+    epsilon, delta = float(parameters["epsilon"]), running.delta
+    mechanisms = [mechanism for _, mechanism in running.wanted[0].batches]
+    loss = Loss.total(mechanism.sent_loss for mechanism in mechanisms)
     if any(mechanism.shape.cap is not None for mechanism in mechanisms):
         # The share that was kept back for the limit on the noise.
         delta *= 1.0 + CAP_SHARE
@@ -162,86 +152,3 @@ def _privacy(given: Section, parameters: Section, running: Program, mechanisms: 
         given.get("unit", UNIT),
         given.get("period", PERIOD),
     )
-
-
-def _target(sections: dict[str, Section], *, counted: bool) -> Section:
-    """ε, δ and γ as a program takes them; of a counted message's δ a share is kept back for the limit on its noise."""
-    given = sections["privacy"]
-    target: Section = {
-        "epsilon": given.get("epsilon", 1.0),
-        "honest_fraction": given.get("honest_fraction", HONEST),
-        "front_noise": given.get("front_noise", True),
-    }
-    if counted:
-        target["delta"] = given.get("delta", DEFAULT_DELTA) / (1.0 + CAP_SHARE)
-    elif "delta" in given:
-        target["delta"] = given["delta"]
-    return target
-
-
-def _sum(sections: dict[str, Section]) -> tuple[str, Section]:
-    """The protocol that sums a batch, and its options."""
-    reward = sections["reward"]
-    name = reward.pop("protocol", "shuffled-laplace")
-    row = ROWS.find(name)
-    if row.trust != "shuffler" or row.vectors:
-        carried = [one.name for one in ROWS.values() if one.trust == "shuffler" and not one.vectors]
-        raise InvalidParameter("protocol", name, "one that a front carries: " + ", ".join(carried))
-    # Who gives a range of their own means numbers within it, unless they say otherwise.
-    binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())
-    if row.binary_only and not binary:
-        raise InvalidParameter("reward.binary", binary, f"true: {name} sums one of two values")
-    return name, _target(sections, counted=row.caps_noise) | reward | ({} if row.binary_only else {"binary": binary})
-
-
-def _smallest(sections: dict[str, Section], name: str, options: Section, key: str) -> Section:
-    """The smallest batch under the name that the program knows it by; one that the protocol cannot hide is refused."""
-    given = sections["batches"].get("smallest")
-    if given is None:
-        return {}
-    least, fraction = protocol(name, **options).smallest, options["honest_fraction"]
-    if given < least:
-        allowed = f"a whole number >= {least}, the smallest batch of {name} at honest_fraction = {fraction:g}"
-        raise InvalidParameter("batches.smallest", given, allowed)
-    return {key: given}
-
-
-def _bandit(sections: dict[str, Section], arms: list[str]) -> Section:
-    given = sections["program"]
-    if len(arms) < 2:
-        raise InvalidParameter("arms", arms, "at least two names")
-    name, options = _sum(sections)
-    chosen = {"name": given.pop("policy", "dp-klucb"), "arms": len(arms), "protocol_name": name}
-    return chosen | given | options | _smallest(sections, name, options, "smallest")
-
-
-def _counter(sections: dict[str, Section], arms: list[str]) -> Section:
-    if arms:
-        raise InvalidParameter("arms", arms, "left out: a counter has none")
-    if sections["reward"].get("low", 0) != 0:
-        raise InvalidParameter("reward.low", sections["reward"]["low"], "0 or left out: a counter's values begin there")
-    name, options = _sum(sections)
-    # A counter knows its smallest batch by this name.
-    options.pop("low", None)
-    return {"over": name} | sections["program"] | options | _smallest(sections, name, options, "low")
-
-
-def _histogram(sections: dict[str, Section], arms: list[str]) -> Section:
-    if arms or sections["reward"]:
-        raise InvalidParameter("arms", arms, "left out, as rewards are: a histogram counts items")
-    if "smallest" in sections["batches"]:
-        smallest = sections["batches"]["smallest"]
-        raise InvalidParameter("batches.smallest", smallest, "left out: the users of a round are its batch")
-    given = sections["program"]
-    if ("items" in given) == ("universe" in given):
-        raise InvalidParameter("program", sorted(given), "users, and either items or a universe")
-    universe = given.pop("universe", None) or {"kind": "items", "names": given.pop("items")}
-    return {"universe": universe} | given | _target(sections, counted=True)
-
-
-BUILDERS: dict[str, Callable[[dict[str, Section], list[str]], Section]] = {
-    "bandit": _bandit,
-    "counter": _counter,
-    "histogram": _histogram,
-}
-"""How each kind of experiment is turned into its program's parameters."""

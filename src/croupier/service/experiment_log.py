@@ -1,7 +1,6 @@
 """One experiment that runs: its state is a log of what happened.
 
-Records are configured, opened, released, refused, expired and operated. A restart reads the log again, and the public
-transcript is the log.
+A restart reads the log again, and the public transcript is the log. What a record means is `programs.interpreter`'s.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.configuration import Configuration, difference
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import Statement
+from croupier.programs import Change, Program, State, Wanted, records
+from croupier.programs.records import BadRecord, Head, Record
 from croupier.protocols.mechanism import canonical
-from croupier.service import records
 from croupier.service.experiment import Plan
 from croupier.service.history import History
 from croupier.service.keys import Keys
 from croupier.service.meters import STEP
-from croupier.service.programs import Program, Wanted
-from croupier.service.records import BadRecord, Head, Record
 from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
 
@@ -34,45 +32,29 @@ log = logging.getLogger("croupier")
 
 
 class Run:
-    """What a log says: where the program stands, what is signed, what is open.
-
-    It is as large as what is open, however long the log is.
-    """
+    """What a log says, line by line: its end, where the experiment stands, and what people are shown of its past."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.head = plan, Head()
         self.digests: list[bytes] = []
         self.hashes: list[bytes] = []
         """Of every line its digest, and of every head its hash: what shows that one head extends another."""
-        self.program: Program = plan.program()
+        self.state = State(plan.program())
         self.history = History(plan.privacy.epsilon)
-        self.configured: Statement | None = None
-        self.configurations: dict[bytes, Statement] = {}
-        self.arms = plan.arms
-        self.offers: dict[int, Offer] = {}
-        self.latest: Offer | None = None
-        self.signed: dict[int, Statement] = {}
-        self.opened: set[int] = set()
-        """The numbers of all turns so far; `offers` and `signed` have those that can be taken."""
-        self.open: dict[int, Batch] = {}
-        self.done: set[int] = set()
-        self.newest = 0
-        """The largest number of a batch so far."""
 
     def read(self, line: str) -> None:
         """Go on by a line of the log."""
         record = records.read(line, self.head)
         if self.head.number < 0:
             self._check_begun(Configuration.from_text(record["configuration"]["body"]))
-        self.apply(record)
-        self.take_in(line, record)
+        self.take_in(line, self.state.apply(record))
 
-    def take_in(self, line: str, record: Record) -> None:
+    def take_in(self, line: str, change: Change) -> None:
         """A record that was applied is in the log."""
         self.digests.append(records.digest(line))
         self.head = self.head.then(self.digests[-1])
         self.hashes.append(self.head.hash)
-        self.history.note(record, self.program)
+        self.history.note(change, self.state.program)
 
     def _check_begun(self, begun: Configuration) -> None:
         """What was promised stays: keys, addresses, the title and new arms may differ from what was first signed."""
@@ -84,61 +66,6 @@ class Run:
             change = f"as it was when it began ({difference(was, now_text)})"
             instead = "change it back, or begin another under another name; operators add arms by `add`"
             raise InvalidParameter("experiment", plan.name, f"{change}: {instead}")
-
-    def apply(self, record: Record) -> None:
-        """Let happen what a record says."""
-        kind = record["event"]
-        if kind == "configured":
-            self.configured = Statement.from_dict("configuration", record["configuration"])
-            self.configurations[self.configured.hash] = self.configured
-        elif kind == "opened":
-            self._opened(Statement.from_dict("offer", record["offer"]))
-        elif kind == "released":
-            self._over(record["batch"])
-            self.program.released(record["batch"], record["decoded"])
-        elif kind in ("expired", "refused"):
-            self._over(record["batch"])
-            self.program.expired(record["batch"])
-            if self.program.finished:
-                self._end()
-        elif kind == "operated":
-            self.program.operate(record["operation"], record.get("arm"))
-            if record["operation"] == "add":
-                self.arms = (*self.arms, record["name"])
-            elif record["operation"] == "stop":
-                self._end()
-        else:
-            raise InvalidParameter("event", kind, "a record of this version")
-
-    def _opened(self, statement: Statement) -> None:
-        offer = Offer.from_text(statement.text)
-        self.offers[offer.number], self.signed[offer.number], self.latest = offer, statement, offer
-        self.opened.add(offer.number)
-        for batch in offer.batches:
-            if batch.number not in self.done:
-                self.open.setdefault(batch.number, batch)
-            self.newest = max(self.newest, batch.number)
-
-    def _end(self) -> None:
-        """Nothing that is still open will be asked for: the front is to delete it."""
-        for batch in list(self.open):
-            self._over(batch)
-
-    def _over(self, batch: int) -> None:
-        """A batch is over, and so are the turns that would go to it."""
-        if batch not in self.open:
-            raise InvalidParameter("batch", batch, f"an open batch: {sorted(self.open)}")
-        del self.open[batch]
-        self.done.add(batch)
-        for number, offer in list(self.offers.items()):
-            if any(one.number == batch for one in offer.batches):
-                del self.offers[number], self.signed[number]
-
-    def configuration(self, digest: bytes) -> Statement:
-        """A configuration of the log by its hash."""
-        if digest not in self.configurations:
-            raise CroupierError(f"a configuration of {self.plan.name} is not in the log")
-        return self.configurations[digest]
 
 
 @dataclass
@@ -188,29 +115,33 @@ class Live:
         return self.plan.name
 
     @property
+    def state(self) -> State:
+        return self.run.state
+
+    @property
     def program(self) -> Program:
-        return self.run.program
+        return self.state.program
 
     @property
     def configured(self) -> Statement | None:
-        return self.run.configured
+        return self.state.configured
 
     @property
     def arms(self) -> tuple[str, ...]:
-        return self.run.arms
+        return self.plan.arms if self.configured is None else self.state.arms
 
     @property
     def offers(self) -> dict[int, Offer]:
         """The turns that can be taken."""
-        return self.run.offers
+        return self.state.offers
 
     @property
     def open(self) -> dict[int, Batch]:
-        return self.run.open
+        return self.state.open
 
     @property
     def done(self) -> set[int]:
-        return self.run.done
+        return self.state.done
 
     def counted(self, what: str) -> int:
         """How many reports were "accepted" or turns "assigned", in steps, as far as is known.
@@ -260,18 +191,12 @@ class Live:
 
     async def operate(self, operation: str, arm: int | None, name: str | None) -> int:
         """What an operator asks, as an event; returns its number."""
-        body: dict[str, Any] = {"operation": operation}
         async with self.lock:
             await self.refreshed()
-            if self.program.finished:
-                raise InvalidParameter("operation", operation, "one for an experiment that has not ended")
-            if operation == "add":
-                if not name or name in self.arms:
-                    raise InvalidParameter("name", name, "a new arm's name")
-                body["name"] = name
-            elif operation != "stop":
-                body["arm"] = arm
-            await self._append("operated", body)
+            known = self.program.operations.get(operation)
+            named = {"arm": arm, "name": name}
+            about = {known.takes: named[known.takes]} if known and known.takes else {}
+            await self._append("operated", {"operation": operation} | about)
             self.registered = self.caught_up = False
             return self.run.head.number
 
@@ -290,7 +215,7 @@ class Live:
         record = records.read(line, run.head)
         self.stale = True
         try:
-            run.apply(record)
+            change = run.state.apply(record)
         except CroupierError:
             # A program that refuses an operation has done nothing yet.
             self.stale = event != "operated"
@@ -298,7 +223,7 @@ class Live:
         with self.waits.on("store"):
             write = partial(self.store.append, self.name, record["number"], line)
             await asyncio.get_running_loop().run_in_executor(self.store.writer, write)
-        run.take_in(line, record)
+        run.take_in(line, change)
         self.stale = False
         self.version += 1
         fields = {"experiment": self.name, "record": record["number"]}

@@ -13,43 +13,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.messages.configuration import EVERYBODY, Admission, BrokenPromise, Configuration, NotCovered, seal_slots
-from croupier.messages.offer import Batch, Offer, configuration_of
-from croupier.messages.sealing import SUITES, key_id
-from croupier.messages.signing import BadSignature, Statement, to_text
-from croupier.messages.wire import LONGEST_UPLOAD, Envelope, Malformed, Report, report_info, upload_bytes
+from croupier.messages.configuration import seal_slots
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.sealing import SUITES
+from croupier.messages.signing import Statement, to_text
+from croupier.messages.wire import Envelope, Malformed, Report, report_info
 from croupier.service import tickets, tokens
 from croupier.service.decryption import Job, open_all
 from croupier.service.keys import Keys
 from croupier.service.meters import STEP
+from croupier.service.notary import Notary, Rules
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.problems import Problem
-from croupier.service.records import Head
-from croupier.service.store import Arrival, Closing, FrontStore, NewBatch, Standing
+from croupier.service.store import Arrival, Closing, FrontStore, Standing
 
 VERSION = 2
 DAY = 86_400
 EIGHTHS = 8
 GRID = 10
 """Turns are due at one of about this many moments a period, so that they can be counted together."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What this front does and lends itself to; see `FrontSettings`."""
-
-    ahead: float = 1.5
-    spare: int = 2
-    due_within: int = 30
-    report_within: int = 600
-    remember: int = 7 * 86_400
-    admission: Admission = EVERYBODY
-    largest_epsilon: float = 10.0
-    smallest_batch: int = 2
-    url: str = ""
-    """The only address of itself that it signs; empty for any. An analyzer could name its own, and sit in between."""
-    claim: float = 0.0
-    """Seconds that a batch is left to the worker that began to close it; 0 where there is one worker."""
 
 
 @dataclass(frozen=True)
@@ -65,139 +47,12 @@ class Assignment:
         return f'{{"offer":{self.offer},"token":"{to_text(self.token)}","expires":{self.expires}}}'.encode()
 
 
-class Front:
-    """The front's decisions, over its store and keys; the clock is an argument."""
+class Front(Notary):
+    """The front's decisions: beside what it signs for the analyzer, what it does for users and with their messages."""
 
     def __init__(self, store: FrontStore, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
-        self.store, self.keys, self.rules, self.clock = store, keys, rules, clock
+        super().__init__(store, keys, rules, clock)
         self._offers: dict[tuple[str, int], Offer] = {}
-        self._texts: dict[tuple[str, bytes], str] = {}
-
-    def register(self, name: str, statement: Statement) -> Statement:
-        """Check an analyzer's configuration, sign it too, and serve it. Again is the same."""
-        configuration = Configuration.from_text(statement.text)
-        if configuration.experiment != name:
-            raise Problem("bad-request", f"the configuration is of {configuration.experiment!r}")
-        _signed(statement, "analyzer", configuration)
-        own = configuration.keys["front"]
-        key = self.keys.by_id(key_id(own.seal))
-        if own.verify != self.keys.verify or key is None or key.suite != configuration.suite:
-            raise Problem("bad-signature", "the configuration names other keys than this front's")
-        self._check_rules(configuration)
-        known = self._check_known(configuration)
-        signed = statement.signed("front", self.keys.sign)
-        envelope = json.dumps(signed.to_dict())
-        if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope, known):
-            raise Problem("configuration-conflict")
-        return signed
-
-    def _check_rules(self, configuration: Configuration) -> None:
-        """Refuse what this front does not lend itself to."""
-        rules, epsilon = self.rules, configuration.privacy.epsilon
-        if epsilon > rules.largest_epsilon:
-            raise Problem("beyond-policy", f"ε = {epsilon:g} is above {rules.largest_epsilon:g}")
-        if configuration.recipe["smallest"] < rules.smallest_batch:
-            raise Problem("beyond-policy", f"batches below {rules.smallest_batch} users are not served")
-        named = configuration.urls["front"].rstrip("/")
-        if rules.url and named != rules.url:
-            raise Problem("beyond-policy", f"this front's url is {rules.url}, and the configuration names {named}")
-        if configuration.admission != rules.admission:
-            raise Problem("beyond-policy", f"this front admits {_words(rules.admission)}")
-        if configuration.admission.kind == "everybody" and not configuration.recipe["front_noise"]:
-            raise Problem("beyond-policy", "where everybody is admitted, only noise of the front hides one user")
-
-    def _check_known(self, configuration: Configuration) -> bytes | None:
-        """A name belongs to the analyzer that used it first, and what was promised under it stays.
-
-        Returns the hash of what it was compared with: that must still be so when it is written.
-        """
-        envelope = self.store.configuration(configuration.experiment)
-        if envelope is None:
-            return None
-        statement = Statement("configuration", json.loads(envelope)["body"])
-        known = Configuration.from_text(statement.text)
-        if configuration.keys["analyzer"].verify != known.keys["analyzer"].verify:
-            raise Problem("configuration-conflict", "this name belongs to another analyzer")
-        try:
-            configuration.check_promise(known.promise)
-        except BrokenPromise as error:
-            raise Problem("broken-promise", str(error)) from None
-        return statement.hash
-
-    def configuration(self, name: str, digest: bytes | None = None) -> dict[str, Any]:
-        """The configuration that is served, or one by its hash: an envelope with both signatures."""
-        envelope = self.store.configuration(name, digest)
-        if envelope is None:
-            raise Problem("unknown-experiment" if digest is None else "unknown-configuration")
-        found: dict[str, Any] = json.loads(envelope)
-        return found
-
-    def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> Statement:
-        """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same."""
-        configuration = self._configuration(name, configuration_of(statement))
-        # Before it is read: a mechanism's text may make whoever reads it compute for long.
-        _signed(statement, "analyzer", configuration)
-        offer = Offer.from_text(statement.text)
-        if offer.experiment != name or offer.number != number:
-            raise Problem("bad-request", f"the offer is number {offer.number} of {offer.experiment!r}")
-        try:
-            configuration.check(offer)
-        except NotCovered as error:
-            raise Problem("not-covered", str(error)) from None
-        if self.store.finished(name):
-            raise Problem("experiment-finished")
-        for batch in offer.batches:
-            known = self.store.batch(name, batch.number)
-            if batch.pin != (offer.configuration if known is None else known[0]):
-                raise Problem("not-covered", f"batch {batch.number} is pinned to another configuration")
-        expires = None if deadline is None else self.clock() + deadline
-        batches = [self._new_batch(name, batch, expires) for batch in offer.batches]
-        length = upload_bytes(((one.slots, one.length) for one in batches), SUITES[configuration.suite].overhead)
-        if length > LONGEST_UPLOAD:
-            raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
-        signed = statement.signed("front", self.keys.sign)
-        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches, length):
-            raise Problem("offer-conflict")
-        return signed
-
-    def _new_batch(self, name: str, batch: Batch, expires: float | None) -> NewBatch:
-        length = batch.shape.length + self._overhead(name, batch)
-        users, slots = batch.mechanism.users, batch.shape.slots
-        return NewBatch(batch.number, batch.hash, batch.pin, users, slots, length, expires, batch.text)
-
-    def countersign(self, name: str, statement: Statement, lines: Sequence[bytes]) -> Statement:
-        """Sign the head of an analyzer's log too, if it extends the one that was signed last. Again is the same.
-
-        `lines` are the digests of the lines in between: no log that was countersigned can be written anew.
-        """
-        configuration = Configuration.from_text(self.configuration(name)["body"])
-        _signed(statement, "analyzer", configuration)
-        head, known = Head.from_statement(statement, name), self._head(name)
-        reached = known
-        for line in lines if head != known else ():
-            reached = reached.then(line)
-        signed = statement.signed("front", self.keys.sign)
-        if reached != head or not self.store.put_head(name, head, json.dumps(signed.to_dict()), known):
-            raise Problem(
-                "head-conflict",
-                f"the log shown ends with record {head.number}, and does not extend the one that was countersigned "
-                f"up to record {known.number}: restore its newest copy, or begin under a new name",
-            )
-        return signed
-
-    def _head(self, name: str) -> Head:
-        envelope = self.store.head(name)
-        return (
-            Head() if envelope is None else Head.from_statement(Statement("head", json.loads(envelope)["body"]), name)
-        )
-
-    def head(self, name: str) -> dict[str, Any]:
-        """The newest head that was countersigned."""
-        envelope = self.store.head(name)
-        if envelope is None:
-            raise Problem("unknown-experiment", "no log of it was countersigned yet")
-        found: dict[str, Any] = json.loads(envelope)
-        return found
 
     def admit(self, name: str, ticket: bytes) -> bytes | None:
         """Whether somebody may take a turn: everybody, or who shows a ticket, whose name this returns."""
@@ -386,11 +241,6 @@ class Front:
             offer = self._offers[name, number] = Offer.from_text(json.loads(envelope)["body"])
         return offer
 
-    def _configuration(self, name: str, digest: bytes) -> Configuration:
-        if (name, digest) not in self._texts:
-            self._texts[name, digest] = self.configuration(name, digest)["body"]
-        return Configuration.from_text(self._texts[name, digest])
-
     def _noise(self, name: str, number: int) -> tuple[bytes, ...]:
         """A whole noise of this front's own, sealed as users' messages are; drawn anew for each closing."""
         found = self.store.batch(name, number)
@@ -402,9 +252,6 @@ class Front:
             # From here on no image of the memory tells this noise.
             self.store.source.renew()
         return seal_slots(name, batch, self._configuration(name, batch.pin), own)
-
-    def _overhead(self, name: str, batch: Batch) -> int:
-        return SUITES[self._configuration(name, batch.pin).suite].overhead
 
     def _receipt(self, closing: Closing) -> str:
         body = {
@@ -433,14 +280,3 @@ def _coarse(received: int, users: int) -> int:
     """How full a batch is, in eighths: an exact count would tell when each report came."""
     step = -(-users // EIGHTHS)
     return users if received >= users else received // step * step
-
-
-def _words(admission: Admission) -> str:
-    return "everybody" if admission.issuer is None else f"who has a ticket of {to_text(admission.issuer)}"
-
-
-def _signed(statement: Statement, server: str, configuration: Configuration) -> None:
-    try:
-        statement.check(server, configuration.verify_keys[server])
-    except BadSignature as error:
-        raise Problem("bad-signature", str(error)) from None

@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from starlette.applications import Starlette
@@ -21,17 +20,15 @@ from croupier.checks import between
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.noise import Source, secure
-from croupier.service import keys as key_files
-from croupier.service import meters, openapi
+from croupier.service import front_worker, meters, openapi
 from croupier.service.connections import most_held
-from croupier.service.front import Assignment, Front, Rules
+from croupier.service.front import Assignment
 from croupier.service.group_commit import Groups
 from croupier.service.meters import Meters
 from croupier.service.openapi import JSON, MESSAGES_TYPE, MOST_LINES
 from croupier.service.pool import Pool
 from croupier.service.problems import Problem, kind_of
-from croupier.service.settings import FrontSettings, admission_of, origins_of, store_url
-from croupier.service.store import FrontStore
+from croupier.service.settings import FrontSettings, origins_of
 from croupier.service.uploads import Uploads
 from croupier.service.waits import LATE_SECONDS, Waits, watch
 from croupier.service.web import (
@@ -57,7 +54,6 @@ log = logging.getLogger("croupier")
 
 SWEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
-CLAIM_SECONDS = 5.0
 LONGEST_HOLD = 10.0
 MOST_HELD = 2**26
 """Uploads of so many bytes together are read and wait; who comes then is told to try again."""
@@ -79,11 +75,12 @@ class FrontApp:
     ) -> None:
         self.settings = settings
         self.known_bearer = known_bearer(settings.analyzer)
-        self.front = _front(settings, clock, source or secure())
+        self.front = front_worker.front_of(settings, clock, source or secure())
         # Turns and uploads are worked on in processes: this one is left to answer.
         self.waits = Waits(store=LATE_SECONDS, workers=LATE_SECONDS, closing=CLOSE_SECONDS)
+        prepare = front_worker.prepare
         self.pool, self.closer = (
-            Pool(count, seconds, partial(self.waits.on, kind), _prepare, settings) if settings.openers else None
+            Pool(count, seconds, partial(self.waits.on, kind), prepare, settings) if settings.openers else None
             # Closing seals as many messages as many users do: it has a process to itself, and nobody waits for it.
             for kind, count, seconds in (("workers", settings.openers, WORK_SECONDS), ("closing", 1, LONGEST_CLOSE))
         )
@@ -311,10 +308,10 @@ class FrontApp:
     # Beside the routes
 
     async def _assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
-        return await self._work(self.front.assign, _assign_here, wishes)
+        return await self._work(self.front.assign, front_worker.assign, wishes)
 
     async def _take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
-        found = await self._work(self.front.take, _take_here, uploads)
+        found = await self._work(self.front.take, front_worker.take, uploads)
         if "accepted" in found:
             self._full.set()
         return found
@@ -350,7 +347,7 @@ class FrontApp:
         if self.closer is None:
             return await asyncio.to_thread(self.front.close_full)
         # Asked first, which costs little: a process is bothered only when there is something to close.
-        return await self.closer.run(_close_here) if await asyncio.to_thread(self.front.store.full) else 0
+        return await self.closer.run(front_worker.close_full) if await asyncio.to_thread(self.front.store.full) else 0
 
     async def _safely(self, what: str, work: Callable[[], Awaitable[int]]) -> None:
         """Background work must outlive one bad moment of the store."""
@@ -368,42 +365,3 @@ def _patience(request: Request) -> float:
     """How long a client lets its request be held: `Prefer: wait=5` (RFC 7240)."""
     found = re.search(r"\bwait=(\d{1,4})\b", request.headers.get("prefer", ""))
     return min(float(found[1]), LONGEST_HOLD) if found else 0.0
-
-
-def _front(settings: FrontSettings, clock: Callable[[], float], source: Source) -> Front:
-    keys = key_files.load(Path(settings.keys))
-    keys.newest(settings.suite)
-    store = FrontStore(store_url(settings.store), source, keys.store)
-    rules = Rules(
-        settings.ahead,
-        settings.spare,
-        settings.due_within,
-        settings.report_within,
-        settings.remember,
-        admission_of(settings),
-        settings.largest_epsilon,
-        settings.smallest_batch,
-        settings.public_url,
-        CLAIM_SECONDS if settings.workers > 1 else 0.0,
-    )
-    return Front(store, keys, rules, clock)
-
-
-_here: list[Front] = []
-"""The front of a process that works for this server."""
-
-
-def _prepare(settings: FrontSettings) -> None:
-    _here[:] = [_front(settings, time.time, secure())]
-
-
-def _assign_here(wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
-    return _here[0].assign(wishes)
-
-
-def _close_here() -> int:
-    return _here[0].close_full()
-
-
-def _take_here(uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
-    return _here[0].take(uploads)

@@ -6,71 +6,65 @@ from collections import deque
 
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch, Offer
-from croupier.service.programs import BanditProgram, Program
-from croupier.service.records import Record
+from croupier.programs import Change, Program
+from croupier.programs.records import Record
 
 EVENTS = 200
 """The newest events that the dashboard gets; the transcript has all."""
 
-KEPT = ("number", "event", "at", "batch", "decoded", "damaged", "reason", "operation", "arm", "name")
-"""What an event shows of its record."""
+HIDDEN = {"previous", "signature", "configuration", "offer", "receipt", "witness"}
+"""What an event does not show of its record: signatures and statements."""
 
 
 class History:
-    """Is told every record, right after the program was, and remembers what the program forgets."""
+    """Is told what every record did, and remembers what the state forgets."""
 
     def __init__(self, epsilon: float) -> None:
         self._epsilon = epsilon
-        self._batches: dict[int, tuple[Batch, Offer]] = {}
         self._counted: set[int] = set()
-        self._retired: set[int] = set()
-        self._ended = False
         self.events: deque[Record] = deque(maxlen=EVENTS)
         self.outs: dict[int, Record] = {}
         self.reports, self.worst_delta = 0, 0.0
 
-    def note(self, record: Record, program: Program) -> None:
-        """Remember a record in short, without signatures and mechanisms, and what followed from it."""
-        found = {key: record[key] for key in KEPT if key in record}
-        if record["event"] == "configured":
-            found["revision"] = Configuration.from_text(record["configuration"]["body"]).revision
-        elif record["event"] == "opened":
-            found |= self._opened(Offer.from_text(record["offer"]["body"]))
-        elif record["event"] == "operated":
-            if record["operation"] == "retire":
-                self._retired.add(record["arm"])
-        else:
-            found |= self._over(record)
-        out = _gone(program) - set(self.outs)
-        for arm in out:
+    def note(self, change: Change, program: Program) -> None:
+        """Remember a record in short, and what followed from it."""
+        record = change.record
+        found = {key: value for key, value in record.items() if key not in HIDDEN} | self._about(change)
+        for arm in change.out:
             when = {"record": record["number"], "at": record["at"], "reports": self.reports}
-            self.outs[arm] = when | {"retired": arm in self._retired}
-        if out:
-            found["out"] = sorted(out)
-        if program.finished and not self._ended:
-            self._ended = found["ended"] = True
+            self.outs[arm] = when | {"retired": arm in program.retired}
+        if change.out:
+            found["out"] = sorted(change.out)
+        if change.ended:
+            found["ended"] = True
         self.events.append(found | {"reports": self.reports})
 
-    def _opened(self, offer: Offer) -> Record:
-        self._batches |= {batch.number: (batch, offer) for batch in offer.batches}
-        self.worst_delta = max(self.worst_delta, offer.delta(self._epsilon))
-        least = min(batch.mechanism.users for batch in offer.batches)
-        return {"offer": offer.number, "arm": offer.arm, "users": least}
+    def _about(self, change: Change) -> Record:
+        """What the event was about, in short."""
+        if change.batch is not None:
+            return self._over(change, change.batch)
+        if change.offer is not None:
+            self.worst_delta = max(self.worst_delta, change.offer.delta(self._epsilon))
+            return {"offer": change.offer.number, "arm": change.offer.arm, "users": _users(change.offer)}
+        if change.operation is not None:
+            return {"done": change.operation.done}
+        if "configuration" in change.record:
+            return {"revision": Configuration.from_text(change.record["configuration"]["body"]).revision}
+        return {}
 
-    def _over(self, record: Record) -> Record:
-        batch, offer = self._batches.pop(record["batch"])
-        mechanism = batch.mechanism
+    def _over(self, change: Change, batch: Batch) -> Record:
+        offer, mechanism = change.offer, batch.mechanism
+        assert offer is not None
         found: Record = {"arm": offer.arm, "users": mechanism.users}
-        if record["event"] != "released":
+        if "decoded" not in change.record:
             return found
         if offer.number not in self._counted:
             # A counter's turn is one report in several batches: it counts with the first of them.
             self._counted.add(offer.number)
-            self.reports += min(one.mechanism.users for one in offer.batches)
-        return found | mechanism.summary(record["decoded"])
+            self.reports += _users(offer)
+        return found | mechanism.summary(change.record["decoded"])
 
 
-def _gone(program: Program) -> set[int]:
-    if not isinstance(program, BanditProgram):
-        return set()
-    return {int(arm) for arm in (~program.session.policy.active[0]).nonzero()[0]}
+def _users(offer: Offer) -> int:
+    """The users of a turn: those of its smallest batch."""
+    return min(batch.mechanism.users for batch in offer.batches)

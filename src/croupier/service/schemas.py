@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from croupier.messages.sealing import SUITES
+from croupier.programs import KINDS, OPERATIONS
 
 Schema = dict[str, Any]
 
@@ -50,7 +51,7 @@ _OPEN = fields(offer=COUNT, arm=optional(COUNT), batches=array(fields(batch=COUN
 STATE = fields(
     experiment=TEXT,
     title=TEXT,
-    kind={"enum": ["bandit", "counter", "histogram"]},
+    kind={"enum": list(KINDS)},
     arms=array(TEXT),
     finished=FLAG,
     trouble=TEXT,
@@ -99,7 +100,7 @@ OPERATE: Schema = {
     "type": "object",
     "required": ["operation"],
     "properties": {
-        "operation": {"enum": ["pause", "resume", "retire", "add", "stop"]},
+        "operation": {"enum": list(OPERATIONS)},
         "arm": COUNT | {"type": ["integer", "null"], "description": "which arm to pause, resume or retire"},
         "name": {"type": ["string", "null"], "maxLength": LONGEST_ARM, "description": "of the arm to add"},
     },

@@ -8,7 +8,7 @@ said: only the analyzer saw them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
@@ -16,19 +16,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from croupier.checks import CroupierError, integer
 from croupier.messages.configuration import Configuration
-from croupier.messages.offer import Batch, Offer
+from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement, from_text, to_text
-from croupier.service import records
-from croupier.service.programs import Program, program
+from croupier.programs import Change, State, records
+from croupier.programs.records import LONGEST_LINE, Head, Record
 from croupier.service.receipts import check_decoded, check_receipt
-from croupier.service.records import LONGEST_LINE, Head
 
 LARGEST = 2**63 - 1
 MOST_RECORDS = 10**7
 NO_RECORD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 """What comes of reading something else as a record."""
-
-EVENTS = ("configured", "opened", "released", "expired", "refused", "operated")
 
 
 class BadTranscript(CroupierError):
@@ -93,34 +90,32 @@ class Verdict:
         return found | {"records": self.records, "head": self.head}
 
 
-@dataclass
 class _Check:
-    trust: Mapping[str, bytes]
-    verdict: Verdict = field(default_factory=Verdict)
-    program: Program | None = None
-    configuration: Configuration | None = None
-    configurations: dict[bytes, Configuration] = field(default_factory=dict)
-    offers: set[int] = field(default_factory=set)
-    batches: dict[int, Batch] = field(default_factory=dict)
-    known: dict[int, bytes] = field(default_factory=dict)
-    """Every batch that was ever opened, by number, and its hash."""
-    arms: tuple[str, ...] = ()
-    head: Head = field(default_factory=Head)
-    _signer: Ed25519PublicKey | None = None
-    last_pull: int = 0
-    """The number of the newest record that a batch was pulled for."""
+    """Goes through a log line by line: the interpreter says what a record means, and this whether to believe it."""
+
+    def __init__(self, trust: Mapping[str, bytes]) -> None:
+        self.trust, self.verdict = trust, Verdict()
+        self.state, self.head = State(), Head()
+        self._known: dict[int, bytes] = {}
+        """Every batch that was ever opened, by number, and its hash."""
+        self._signer: Ed25519PublicKey | None = None
+        self._last_pull = 0
+        """The number of the newest record that a batch was pulled for."""
 
     def read(self, line: str) -> None:
         """Check a line: its place and its signature first, which cost little, then what it says."""
         record = records.read(line, self.head)
         records.check(line, record, self._key(record))
-        if record["event"] not in EVENTS:
-            raise CroupierError(f"{str(record['event'])[:60]!r} is no event")
-        getattr(self, record["event"])(record)
+        event = record["event"]
+        if event in CHECKS:
+            CHECKS[event](self, record)
+        change = self.state.apply(record)
+        if event in NOTES:
+            NOTES[event](self, change)
         self.head = self.head.after(line)
         self.verdict.hashes.append(self.head.hash)
 
-    def _key(self, record: dict[str, Any]) -> Ed25519PublicKey:
+    def _key(self, record: Record) -> Ed25519PublicKey:
         """Who must have signed a record: the analyzer that is trusted, or the one that the first record names."""
         if self._signer is None:
             key = self.trust.get("analyzer")
@@ -130,105 +125,94 @@ class _Check:
             self._signer = Ed25519PublicKey.from_public_bytes(key)
         return self._signer
 
-    def configured(self, record: dict[str, Any]) -> None:
+    # Before what a record says is let happen
+
+    def _check_configured(self, record: Record) -> None:
         statement = Statement.from_dict("configuration", record["configuration"])
         found = Configuration.from_text(statement.text)
         statement.check_both(found.verify_keys)
         for server, key in self.trust.items():
             if found.verify_keys[server] != key:
                 raise CroupierError(f"the {server} that signed is not the one that is trusted")
-        if self.configuration is None:
-            if found.revision:
-                raise CroupierError(f"a log begins with revision 0, and this is revision {found.revision}")
-            self.program, self.arms = program(found.program), found.arms
-        else:
-            before = self.configuration
-            found.check_promise(before.promise)
-            if found.experiment != before.experiment:
-                raise CroupierError(f"{found.experiment!r} follows {before.experiment!r}")
-            if found.revision != before.revision + 1:
-                raise CroupierError(f"revision {found.revision} follows {before.revision}")
-            if any(found.keys[server].verify != before.keys[server].verify for server in found.keys):
-                raise CroupierError("a server changed the key that it signs with")
-        if found.arms != self.arms[: len(found.arms)]:
-            raise CroupierError(f"the arms are {found.arms}, and by what was signed and added before {self.arms}")
-        self.configuration = self.configurations[statement.hash] = found
-        verdict = self.verdict
+        before = self.state.configured
+        if before is not None and Configuration.from_text(before.text).verify_keys != found.verify_keys:
+            raise CroupierError("a server changed the key that it signs with")
+
+    def _check_opened(self, record: Record) -> None:
+        statement = Statement.from_dict("offer", record["offer"])
+        offer = Offer.from_text(statement.text)
+        configuration = self.state.configuration(offer.configuration)
+        statement.check("analyzer", configuration.verify_keys["analyzer"])
+        configuration.check(offer)
+        for batch in offer.batches:
+            known = self._known.get(batch.number)
+            if batch.pin != offer.configuration if known is None else batch.hash != known:
+                raise CroupierError(f"batch {batch.number} is pinned to another configuration than it was opened under")
+
+    def _check_released(self, record: Record) -> None:
+        batch, decoded = self.state.batch(record["batch"]), _decoded(record["decoded"])
+        check_receipt(Statement.from_dict("release", record["receipt"]), self.state.configuration(batch.pin), batch)
+        check_decoded(batch, decoded, integer("damaged", record["damaged"], 0))
+        self._check_witnessed(record)
+
+    def _check_witnessed(self, record: Record) -> None:
+        """Before it pulled, the analyzer showed its log: as far as the pull before, at least, and as it is here."""
+        number = self.verdict.check_head(Statement.from_dict("head", record["witness"]))
+        if number < self._last_pull:
+            raise CroupierError(f"the front was shown record {number}, and record {self._last_pull} is due")
+        self._last_pull, self.verdict.countersigned = record["number"], number + 1
+
+    # After it has happened
+
+    def _note_configured(self, _: Change) -> None:
+        assert self.state.configured is not None
+        found, verdict = Configuration.from_text(self.state.configured.text), self.verdict
         verdict.experiment, verdict.configurations = found.experiment, verdict.configurations + 1
         verdict.claimed_epsilon, verdict.claimed_delta = found.privacy.epsilon, found.privacy.delta
         verdict.signers = {server: to_text(key) for server, key in found.verify_keys.items()}
 
-    def opened(self, record: dict[str, Any]) -> None:
-        statement = Statement.from_dict("offer", record["offer"])
-        offer = Offer.from_text(statement.text)
-        configuration = self.configurations[offer.configuration]
-        statement.check("analyzer", configuration.verify_keys["analyzer"])
-        configuration.check(offer)
-        wanted = {turn.number: turn for turn in self.running.wanted}
-        if offer.number not in wanted:
-            raise CroupierError(f"offer {offer.number} does not follow: the program wants {sorted(wanted)}")
-        turn = wanted[offer.number]
-        if offer.arm != turn.arm or tuple((b.number, b.mechanism) for b in offer.batches) != turn.batches:
-            raise CroupierError(f"offer {offer.number} is not the one that the program wants: {turn}")
-        if offer.number in self.offers:
-            raise CroupierError(f"offer {offer.number} was opened twice")
-        self.offers.add(offer.number)
-        for batch in offer.batches:
-            if batch.number not in self.known and batch.pin == offer.configuration:
-                self.batches[batch.number], self.known[batch.number] = batch, batch.hash
-            elif self.known.get(batch.number) != batch.hash:
-                raise CroupierError(f"batch {batch.number} is pinned to another configuration than it was opened under")
-        verdict = self.verdict
+    def _note_opened(self, change: Change) -> None:
+        offer, verdict = change.offer, self.verdict
+        assert offer is not None
+        self._known |= {batch.number: batch.hash for batch in offer.batches}
         verdict.offers += 1
-        verdict.worst_delta = max(verdict.worst_delta, offer.delta(configuration.privacy.epsilon))
+        verdict.worst_delta = max(verdict.worst_delta, offer.delta(verdict.claimed_epsilon))
         least = min(batch.mechanism.users for batch in offer.batches)
         verdict.smallest = min(verdict.smallest or least, least)
 
-    def released(self, record: dict[str, Any]) -> None:
-        batch, decoded = self._open(record), _decoded(record["decoded"])
-        check_receipt(Statement.from_dict("release", record["receipt"]), self.configurations[batch.pin], batch)
-        check_decoded(batch, decoded, integer("damaged", record["damaged"], 0))
-        self.running.released(batch.number, decoded)
+    def _note_released(self, change: Change) -> None:
+        assert change.batch is not None
         self.verdict.released += 1
-        self.verdict.reports += batch.mechanism.users
-        self.verdict.damaged += record["damaged"]
+        self.verdict.reports += change.batch.mechanism.users
+        self.verdict.damaged += change.record["damaged"]
 
-        self._witnessed(record)
-
-    def _witnessed(self, record: dict[str, Any]) -> None:
-        """Before it pulled, the analyzer showed its log: as far as the pull before, at least, and as it is here."""
-        number = self.verdict.check_head(Statement.from_dict("head", record["witness"]))
-        if number < self.last_pull:
-            raise CroupierError(f"the front was shown record {number}, and record {self.last_pull} is due")
-        self.last_pull, self.verdict.countersigned = record["number"], number + 1
-
-    def expired(self, record: dict[str, Any]) -> None:
-        self.running.expired(self._open(record).number)
+    def _note_expired(self, _: Change) -> None:
         self.verdict.expired += 1
 
-    def refused(self, record: dict[str, Any]) -> None:
-        self.running.expired(self._open(record).number)
+    def _note_refused(self, _: Change) -> None:
         self.verdict.refused += 1
-        self._witnessed(record)
 
-    def operated(self, record: dict[str, Any]) -> None:
-        if self.running.finished:
-            raise CroupierError("nothing is operated after the end")
-        self.running.operate(record["operation"], record.get("arm"))
-        if record["operation"] == "add":
-            self.arms = (*self.arms, record["name"])
+    def _note_operated(self, _: Change) -> None:
         self.verdict.operations += 1
 
-    @property
-    def running(self) -> Program:
-        if self.program is None:
-            raise CroupierError("nothing may come before the configuration")
-        return self.program
 
-    def _open(self, record: dict[str, Any]) -> Batch:
-        if record["batch"] not in self.batches:
-            raise CroupierError(f"batch {record['batch']} was never opened, or is over")
-        return self.batches.pop(record["batch"])
+CHECKS: dict[str, Callable[[_Check, Record], None]] = {
+    "configured": _Check._check_configured,
+    "opened": _Check._check_opened,
+    "released": _Check._check_released,
+    "refused": _Check._check_witnessed,
+}
+"""What must be true of a record beyond that it follows: signatures, keys, privacy, receipts, heads."""
+
+NOTES: dict[str, Callable[[_Check, Change], None]] = {
+    "configured": _Check._note_configured,
+    "opened": _Check._note_opened,
+    "released": _Check._note_released,
+    "expired": _Check._note_expired,
+    "refused": _Check._note_refused,
+    "operated": _Check._note_operated,
+}
+"""What the verdict says of it."""
 
 
 def verify(transcript: str | Iterable[bytes], trust: Mapping[str, bytes] | None = None) -> Verdict:
@@ -249,10 +233,10 @@ def verify(transcript: str | Iterable[bytes], trust: Mapping[str, bytes] | None 
             raise BadTranscript(_cut(f"line {number} does not follow: {error}")) from None
         except NO_RECORD as error:
             raise BadTranscript(f"line {number} is no record of a transcript ({type(error).__name__})") from None
-    if check.program is None:
+    if check.state.configured is None:
         raise BadTranscript("the transcript is empty")
-    check.verdict.finished = check.program.finished
-    check.verdict.result = check.program.show()
+    check.verdict.finished = check.state.program.finished
+    check.verdict.result = check.state.program.show()
     return check.verdict
 
 

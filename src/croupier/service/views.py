@@ -62,7 +62,7 @@ def state(live: Live) -> dict[str, Any]:
     history = live.run.history
     counts = {one["batch"]: one for one in live.standings.get("batches", [])}
     program = live.program.show()
-    for row in program["arms"] if live.plan.parameters["kind"] == "bandit" else ():
+    for row in program.get("arms", ()):
         row["out"] = history.outs.get(row["arm"])
     return {
         "experiment": live.name,
@@ -121,7 +121,7 @@ def participation(live: Live) -> dict[str, Any]:
 
     The sample shows one report of the lowest and one of the highest value, before sealing, made with a public seed.
     """
-    offers = list(live.offers.values()) or [offer for offer in (live.run.latest,) if offer is not None]
+    offers = list(live.offers.values()) or [offer for offer in (live.state.latest,) if offer is not None]
     body: dict[str, Any] = {
         "experiment": live.name,
         "title": live.plan.title,
@@ -171,7 +171,7 @@ def participation(live: Live) -> dict[str, Any]:
 
 def _sample_upload(live: Live, offer: Offer) -> str:
     """The bytes of one upload as a device would send them, with a token of zeros that no front takes."""
-    statement = live.run.configuration(offer.configuration)
+    statement = live.state.configurations[offer.configuration]
     joined = Joined(Configuration.from_text(statement.text), statement)
     device = Device("", Account(None, Limits()), Limits(), secure())
     sealed = device.sealed(Turn(joined, offer, bytes(TOKEN), 0), offer.batches[0].mechanism.extremes[1])

@@ -64,11 +64,11 @@ class TreeSum(RunningSum):
     True
     """
 
-    def __init__(self, plan: CounterPlan, source: Source, *, keep_log: bool = False) -> None:
+    def __init__(self, plan: CounterPlan, source: Source) -> None:
         self.plan, self.source = plan, source
-        self.server = Counter(plan, keep_log=keep_log)
+        self.server = Counter(plan)
         self.users, self.memory_nodes = plan.users, plan.memory_nodes
-        self._low, self._middle = plan.tree.low, plan.middle
+        self._smallest, self._middle = plan.tree.smallest, plan.middle
         self._finished: Any = self.server.estimate
         self._pending: list[Any] = []
         self._check = _entrance(plan)
@@ -86,7 +86,7 @@ class TreeSum(RunningSum):
             raise InvalidParameter("users", self.users + 1, f"at most {self.users}, as planned")
         self._pending.append(self._check(value))
         self._left -= 1
-        if len(self._pending) == self._low:
+        if len(self._pending) == self._smallest:
             values = self.plan.mechanisms[0].values.unit(self._pending)
             self._pending = []
             self._close(values)
@@ -97,12 +97,12 @@ class TreeSum(RunningSum):
         values = self.plan.mechanisms[0].values.unit(as_numbers(block))
         if (
             values.ndim != 1 + self.plan.mechanisms[0].coordinates
-            or len(values) != self._low
+            or len(values) != self._smallest
             or self._pending
-            or self._left < self._low
+            or self._left < self._smallest
         ):
-            raise InvalidParameter("block", values.shape, f"the {self._low} users of one whole lowest node")
-        self._left -= self._low
+            raise InvalidParameter("block", values.shape, f"the {self._smallest} users of one whole lowest node")
+        self._left -= self._smallest
         self._close(values)
         return self._finished
 
@@ -114,7 +114,7 @@ class TreeSum(RunningSum):
         else:
             for level, mechanism in enumerate(self.plan.mechanisms):
                 self._sums[level] += encode(values, mechanism.precision, self.source).sum(axis=0)
-        self.server.arrive(self._low)
+        self.server.arrive(self._smallest)
         for batch in self.server.shufflers.full:
             decoded = batch.mechanism.noisy(self._sums[batch.shuffler], self.source)
             self._sums[batch.shuffler] = 0
@@ -131,8 +131,8 @@ class TreeSum(RunningSum):
         decoded = [m.estimate(m.noisy(s, self.source)) for m, s in zip(plan.mechanisms, sums, strict=True)]
         finished = prefixes(plan.tree, plan.weights.refined(plan.tree, decoded))
         t = np.arange(1, len(array) + 1)
-        pending = (t % plan.tree.low) * plan.middle
-        estimates = np.repeat(finished, plan.tree.low, axis=0)[1 : len(array) + 1]
+        pending = (t % plan.tree.smallest) * plan.middle
+        estimates = np.repeat(finished, plan.tree.smallest, axis=0)[1 : len(array) + 1]
         return estimates + (pending if array.ndim == 1 else pending[:, None]) if plan.middle else estimates
 
     def _level_sums(self, array: Floats) -> list[NDArray[np.int64]]:
@@ -141,15 +141,15 @@ class TreeSum(RunningSum):
         counts = [len(array) // size for size in tree.sizes]
         shape = array.shape[1:]
         lowest = [np.zeros((counts[0], *shape), dtype=np.int64) for _ in ([0] if values.binary else tree.sizes)]
-        step = max(1, CHUNK // tree.low)
+        step = max(1, CHUNK // tree.smallest)
         for start in range(0, counts[0], step):
             nodes = slice(start, min(start + step, counts[0]))
-            unit = values.unit(array[nodes.start * tree.low : nodes.stop * tree.low])
+            unit = values.unit(array[nodes.start * tree.smallest : nodes.stop * tree.smallest])
             for level, sums in enumerate(lowest):
                 precision = 1 if values.binary else self.plan.mechanisms[level].precision
                 encoded = encode(unit, precision, self.source)
-                sums[nodes] = encoded.reshape(-1, tree.low, *shape).sum(axis=1)
-        values.unit(array[counts[0] * tree.low :])
+                sums[nodes] = encoded.reshape(-1, tree.smallest, *shape).sum(axis=1)
+        values.unit(array[counts[0] * tree.smallest :])
         found = []
         for level, count in enumerate(counts):
             own = lowest[min(level, len(lowest) - 1)]
@@ -165,10 +165,8 @@ class DoublingSum(RunningSum):
     A user belongs to one epoch, so privacy is that of one counter. What an epoch ended with is carried over.
     """
 
-    def __init__(
-        self, plan: Callable[[int], CounterPlan], source: Source, *, first: int = FIRST_EPOCH, keep_log: bool = False
-    ) -> None:
-        self._plan, self.source, self._keep_log = plan, source, keep_log
+    def __init__(self, plan: Callable[[int], CounterPlan], source: Source, *, first: int = FIRST_EPOCH) -> None:
+        self._plan, self.source = plan, source
         self._size = integer("first", first, 2)
         self._carried: Any = 0.0
         self._first = self._size
@@ -185,7 +183,7 @@ class DoublingSum(RunningSum):
         return self.epoch.memory_nodes + 1
 
     def _begin(self) -> None:
-        self.epoch = TreeSum(self._plan(self._size), self.source, keep_log=self._keep_log)
+        self.epoch = TreeSum(self._plan(self._size), self.source)
         self._size *= 2
 
     def update(self, value: Any) -> Any:
@@ -262,12 +260,12 @@ def _entrance(plan: CounterPlan) -> Callable[[Any], Any]:
 
 def mean_squares(plan: CounterPlan, values: Floats) -> Floats:
     """The exact mean square error of a counter after every value: the noise of finished nodes, and unfinished users."""
-    low = plan.tree.low
+    smallest = plan.tree.smallest
     levels = zip(plan.tree.nodes, plan.variances, strict=True)
     noise = prefixes(plan.tree, [np.full(nodes, variance) for nodes, variance in levels])
     sums, users = np.append(0.0, np.cumsum(values)), np.arange(1, len(values) + 1)
-    unseen = sums[1:] - sums[users // low * low] - users % low * plan.middle
-    return np.asarray(noise[users // low] + unseen**2)
+    unseen = sums[1:] - sums[users // smallest * smallest] - users % smallest * plan.middle
+    return np.asarray(noise[users // smallest] + unseen**2)
 
 
 NEARLY = 0.98

@@ -47,7 +47,7 @@ class ShuffledSums:
     """The sums of a planned counter."""
 
     def __init__(self, running: TreeSum) -> None:
-        self._running, self.block = running, running.plan.tree.low
+        self._running, self.block = running, running.plan.tree.smallest
 
     def extend(self, block: Floats) -> Floats:
         return np.asarray(self._running.extend(block))

@@ -111,4 +111,4 @@ class SquareRoot(ReferenceSum):
 
 def local_sum(users: int, source: SeededSource, *, epsilon: float) -> TreeSum:
     """Everyone hides their own value and nobody is trusted: batches of one, ε-private without any δ."""
-    return TreeSum(counter(users, 1, epsilon=epsilon, delta=0, over="local-laplace", low=1, binary=True), source)
+    return TreeSum(counter(users, 1, epsilon=epsilon, delta=0, over="local-laplace", smallest=1, binary=True), source)

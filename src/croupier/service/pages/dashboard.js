@@ -118,27 +118,20 @@ const RELEASED = {
   counter: (event) => `Batch ${whole(event.batch)} is full: the sum of ${whole(event.users)} people is ${number(event.sum, 4)}, with noise`,
   histogram: (event) => `Batch ${whole(event.batch)} is full: ${whole(event.users)} people are counted`,
 };
-const OPERATIONS = {
-  pause: (event, state) => `The operator paused ${quoted(state, event.arm)}`,
-  resume: (event, state) => `The operator resumed ${quoted(state, event.arm)}`,
-  retire: (event, state) => `The operator retired ${quoted(state, event.arm)}`,
-  add: (event) => `The operator added “${event.name}”`,
-  stop: () => "The operator stopped the experiment",
-};
 const EVENTS = {
   configured: (event) => (event.revision ? `Both servers signed revision ${whole(event.revision)} of the configuration` : "Both servers signed the configuration"),
   opened: (event, state) => (event.arm === null ? `The next ${whole(event.users)} people can take part` : `A batch of ${whole(event.users)} opened for ${quoted(state, event.arm)}`),
   released: (event, state) => RELEASED[state.kind](event, state) + (event.damaged ? `; ${counted(event.damaged, "message")} could not be read` : ""),
   expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} ${state.kind === "counter" ? "is gone, and left out" : "did not fill in time: it was deleted and will be asked for again"}`,
   refused: (event, state) => `Batch ${whole(event.batch)} was refused and ${state.kind === "counter" ? "is left out" : "will be asked for again"}: ${event.reason}`,
-  operated: (event, state) => OPERATIONS[event.operation](event, state),
+  operated: (event, state) => `The operator ${event.done} ${event.name ? `“${event.name}”` : event.arm == null ? "the experiment" : quoted(state, event.arm)}`,
 };
 
 // Newest first; what followed from an event stands above it.
 function lines(state) {
   return state.events.flatMap((event) => [
     { at: event.at, text: EVENTS[event.event](event, state) },
-    ...(event.operation === "retire" ? [] : event.out || []).map((arm) => ({ at: event.at, weighty: true, text: `${quoted(state, arm)} is out, after ${counted(event.reports, "report")} in all` })),
+    ...(event.event === "operated" ? [] : event.out || []).map((arm) => ({ at: event.at, weighty: true, text: `${quoted(state, arm)} is out, after ${counted(event.reports, "report")} in all` })),
     ...(event.ended ? [{ at: event.at, weighty: true, text: `The experiment has ended, after ${counted(event.reports, "report")}` }] : []),
   ]).reverse();
 }

@@ -1,16 +1,17 @@
-"""Programs behind the service: the very decisions that their rooms make, given the same events."""
+"""Programs: the very decisions that their rooms make, told the same."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from croupier.bandits import Expired, Released, Session
+from croupier.bandits import policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.continual import Counter, counter
 from croupier.noise import seeded
-from croupier.service.programs import POINTS, program
-from croupier.service.thinned import Thinned
+from croupier.programs import program
+from croupier.programs.counter import POINTS
+from croupier.programs.thinned import Thinned
 
 BANDIT = {
     "name": "dp-klucb",
@@ -22,28 +23,28 @@ BANDIT = {
 }
 
 
-def test_a_bandit_makes_the_decisions_of_its_session():
+def test_a_bandit_makes_the_decisions_of_its_policy():
+    """One arm at a time, as the policy asks; users of a batch that expired have not played."""
     rng = np.random.default_rng(1)
-    running, session = program({"kind": "bandit"} | BANDIT), Session(BANDIT)
+    running, chosen = program({"kind": "bandit"} | BANDIT), policy(**BANDIT)
     steps = reports = 0
     while not running.finished:
         (turn,) = running.wanted
-        (opened,) = session.open_batches
-        assert (turn.number, turn.arm) == (opened.batch, opened.arm)
-        assert turn.batches[0][1] == session.policy.ladder.mechanism(opened.users)
+        assigned, released = chosen.assign(chosen.wanted())
+        assert released[0].nonzero()[0].tolist() == [turn.arm]
+        mechanism = chosen.ladder.mechanism(int(assigned[0, turn.arm]))
+        assert turn.batches == ((turn.number, mechanism),)
         steps += 1
         if steps % 7 == 0:
             running.expired(turn.number)
-            session.observe(Expired(opened.batch))
             continue
-        decoded = int(rng.binomial(opened.users, 0.3 + 0.2 * opened.arm))
+        decoded = int(rng.binomial(mechanism.users, 0.3 + 0.2 * turn.arm))
         running.released(turn.number, decoded)
-        session.observe(Released(opened.batch, decoded))
-        reports += opened.users
+        chosen.observe(np.where(released, mechanism.unit_sums(decoded), 0.0), assigned, released)
+        reports += mechanism.users
         assert running.show()["users"] == sum(row["users"] for row in running.show()["arms"]) == reports
-    assert session.finished
-    assert running.show()["best_arm"] == int(session.policy.best_arm[0])
-    assert [row["mean"] for row in running.show()["arms"]] == session.policy.means[0].tolist()
+    assert running.show()["best_arm"] == int(chosen.best_arm[0])
+    assert [row["mean"] for row in running.show()["arms"]] == chosen.means[0].tolist()
 
 
 def test_all_arms_of_a_phase_are_open_at_once():
@@ -72,7 +73,7 @@ def test_an_operator_pauses_retires_adds_and_stops():
     assert running.wanted == []
 
 
-COUNTER = {"users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "low": 32}
+COUNTER = {"users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "smallest": 32}
 
 
 def test_a_counter_is_the_continual_rooms_counter():
@@ -83,7 +84,7 @@ def test_a_counter_is_the_continual_rooms_counter():
     while not running.finished:
         (turn,) = running.wanted
         assert [number for number, _ in turn.batches] == [batch.number for batch in reference.open]
-        reference.arrive(plan.tree.low)
+        reference.arrive(plan.tree.smallest)
         full = {batch.number: batch.mechanism for batch in reference.shufflers.full}
         # Levels may come back in any order.
         for number in sorted(full, reverse=turns % 2 == 0):
@@ -106,7 +107,7 @@ def told(running, spoiled, seed):
     while not running.finished:
         (turn,) = running.wanted
         wanted.append(turn)
-        reference.arrive(running.plan.tree.low)
+        reference.arrive(running.plan.tree.smallest)
         full = {batch.number: batch for batch in reference.shufflers.full}
         for number in rng.permutation(sorted(full)).tolist():
             mechanism = full[number].mechanism
@@ -154,6 +155,28 @@ def test_a_counter_goes_on_without_a_batch_that_is_refused(seed):
                 again.released(number, decoded)
     assert again.finished
     assert again.show() == shown
+
+
+def test_a_counter_sums_values_of_both_signs():
+    """Alternating 4 and -3, in [-5, 5]: within the stated bound at every turn, and a batch left out counts as zeros."""
+    parameters = COUNTER | {"over": "shuffled-laplace", "low": -5.0, "high": 5.0, "epsilon": 4.0}
+    running, source = program({"kind": "counter"} | parameters), seeded(5)
+    values = np.where(np.arange(300) % 2 == 0, 4.0, -3.0)
+    begins = {}
+    while not running.finished:
+        (turn,) = running.wanted
+        for number, mechanism in turn.batches:
+            begins.setdefault(number, (turn.number * 32, mechanism))
+        due = [turn.batches[0][0]]
+        while due:
+            begin, mechanism = begins[due[0]]
+            decoded = mechanism.simulate(values[begin : begin + mechanism.users], source).decoded
+            running.expired(due[0]) if turn.number == 3 else running.released(due[0], decoded)
+            due = sorted(running.unwanted)
+        shown = running.show()
+        assert abs(shown["estimate"] - values[: shown["users"]].sum()) <= shown["bound"]
+    assert running.show()["users"] == 288
+    assert running.plan.middle == 0.0
 
 
 def everybody(mechanism):
@@ -230,7 +253,9 @@ def test_an_operators_stop_still_ends_a_counter():
 
 
 def test_a_counters_points_stay_few_and_the_newest_is_always_there():
-    running = program({"kind": "counter", "users": 3000, "shufflers": 1, "epsilon": 1.0, "over": "laplace", "low": 2})
+    running = program(
+        {"kind": "counter", "users": 3000, "shufflers": 1, "epsilon": 1.0, "over": "laplace", "smallest": 2}
+    )
     while not running.finished:
         turn = running.wanted[0]
         running.released(turn.number, 1)

@@ -1,0 +1,205 @@
+"""What a log says happened: the one place that reads its records.
+
+A record is an object of the log as docs/wire.md has it. `State.apply` lets happen what a record says and refuses what
+does not follow; it looks at no signature. The analyzer, the history and `verify` listen to what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from croupier.checks import CroupierError, InvalidParameter, one_of
+from croupier.messages.configuration import Configuration
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.signing import Statement
+from croupier.programs.kinds import program
+from croupier.programs.program import Operation, Program
+from croupier.programs.records import Record
+
+
+@dataclass
+class Change:
+    """What a record did, for those who listen."""
+
+    record: Record
+    offer: Offer | None = None
+    """The turn that was opened, or whose batch is over."""
+    batch: Batch | None = None
+    """The batch that is over."""
+    operation: Operation | None = None
+    out: set[int] = field(default_factory=set)
+    """The arms that went out of play."""
+    ended: bool = False
+    """Whether this was the end."""
+
+    @property
+    def event(self) -> str:
+        return str(self.record["event"])
+
+
+class State:
+    """Where an experiment stands after some records: its program, what is signed, what is open.
+
+    It is as large as what is open, however long the log is, but for the numbers of what is over.
+    """
+
+    def __init__(self, begun: Program | None = None) -> None:
+        self._program = begun
+        self.configured: Statement | None = None
+        self.configurations: dict[bytes, Statement] = {}
+        """All that were signed, by their hash; the newest is `configured`."""
+        self.arms: tuple[str, ...] = ()
+        self.offers: dict[int, Offer] = {}
+        self.signed: dict[int, Statement] = {}
+        """The turns that can be taken, as they were signed."""
+        self.opened: set[int] = set()
+        """The numbers of all turns so far."""
+        self.latest: Offer | None = None
+        self.open: dict[int, Batch] = {}
+        self.turns: dict[int, Offer] = {}
+        """Of each open batch the newest turn that goes to it."""
+        self.done: set[int] = set()
+        """The numbers of the batches that are over."""
+        self.newest = 0
+        """The largest number of a batch so far."""
+        self.last: Change | None = None
+        """What the newest record did."""
+        self._out: set[int] = set()
+        self._ended = False
+
+    @property
+    def program(self) -> Program:
+        """What runs; nothing does before the first configuration."""
+        if self._program is None:
+            raise CroupierError("nothing may come before the configuration")
+        return self._program
+
+    def configuration(self, digest: bytes) -> Configuration:
+        """A configuration of the log by its hash."""
+        if digest not in self.configurations:
+            raise CroupierError("this configuration is not in the log")
+        return Configuration.from_text(self.configurations[digest].text)
+
+    def batch(self, number: int) -> Batch:
+        """A batch that is open."""
+        if number not in self.open:
+            raise InvalidParameter("batch", number, f"an open batch: {sorted(self.open)}")
+        return self.open[number]
+
+    def apply(self, record: Record) -> Change:
+        """Let happen what a record says; one that does not follow is refused, and an operation then leaves no trace."""
+        event = one_of("event", record["event"], tuple(EVENTS))
+        if event != "configured" and self.configured is None:
+            raise CroupierError("nothing may come before the configuration")
+        change = Change(record)
+        EVENTS[event](self, change)
+        if self.program.finished and not self._ended:
+            self._ended = change.ended = True
+            for number in list(self.open):
+                # Nothing that is still open will be asked for: the front is to delete it.
+                self._close(number)
+        if out := self.program.out - self._out:
+            change.out = out
+            self._out |= out
+        self.last = change
+        return change
+
+    def _configured(self, change: Change) -> None:
+        statement = Statement.from_dict("configuration", change.record["configuration"])
+        found = Configuration.from_text(statement.text)
+        if self.configured is None:
+            if found.revision:
+                raise CroupierError(f"a log begins with revision 0, and this is revision {found.revision}")
+            self._program, self.arms = self._program or program(found.program), found.arms
+        else:
+            self._check_follows(Configuration.from_text(self.configured.text), found)
+        self.configured = self.configurations[statement.hash] = statement
+
+    def _check_follows(self, before: Configuration, found: Configuration) -> None:
+        found.check_promise(before.promise)
+        if found.experiment != before.experiment:
+            raise CroupierError(f"{found.experiment!r} follows {before.experiment!r}")
+        if found.revision != before.revision + 1:
+            raise CroupierError(f"revision {found.revision} follows {before.revision}")
+        if found.arms != self.arms[: len(found.arms)]:
+            raise CroupierError(f"the arms are {found.arms}, and by what was signed and added before {self.arms}")
+
+    def _opened(self, change: Change) -> None:
+        statement = Statement.from_dict("offer", change.record["offer"])
+        change.offer = offer = Offer.from_text(statement.text)
+        self._check_wanted(offer)
+        self.offers[offer.number], self.signed[offer.number], self.latest = offer, statement, offer
+        self.opened.add(offer.number)
+        for batch in offer.batches:
+            if batch.number not in self.done:
+                self.open.setdefault(batch.number, batch)
+                self.turns[batch.number] = offer
+            self.newest = max(self.newest, batch.number)
+
+    def _check_wanted(self, offer: Offer) -> None:
+        """Every turn must be one that the program wants now, and none is opened twice."""
+        wanted = {turn.number: turn for turn in self.program.wanted}
+        if offer.number not in wanted:
+            raise CroupierError(f"offer {offer.number} does not follow: the program wants {sorted(wanted)}")
+        turn = wanted[offer.number]
+        if offer.arm != turn.arm or tuple((one.number, one.mechanism) for one in offer.batches) != turn.batches:
+            raise CroupierError(f"offer {offer.number} is not the one that the program wants: {turn}")
+        if offer.number in self.opened:
+            raise CroupierError(f"offer {offer.number} was opened twice")
+
+    def _released(self, change: Change) -> None:
+        self._over(change)
+        self.program.released(change.record["batch"], change.record["decoded"])
+
+    def _expired(self, change: Change) -> None:
+        self._over(change)
+        self.program.expired(change.record["batch"])
+
+    def _over(self, change: Change) -> None:
+        number = change.record["batch"]
+        change.batch, change.offer = self.batch(number), self.turns[number]
+        self._close(number)
+
+    def _close(self, number: int) -> None:
+        """A batch is over, and so are the turns that would go to it."""
+        del self.open[number], self.turns[number]
+        self.done.add(number)
+        for turn, offer in list(self.offers.items()):
+            if any(batch.number == number for batch in offer.batches):
+                del self.offers[turn], self.signed[turn]
+
+    def _operated(self, change: Change) -> None:
+        record, running = change.record, self.program
+        name = record["operation"]
+        if running.finished:
+            raise InvalidParameter("operation", name, "one for an experiment that has not ended")
+        one_of("operation", name, tuple(running.operations))
+        change.operation = running.operations[name]
+        if change.operation.takes == "name":
+            arm = record.get("name")
+            if not isinstance(arm, str) or not arm or arm in self.arms:
+                raise InvalidParameter("name", arm, "a new arm's name")
+            running.operate(name)
+            self.arms = (*self.arms, arm)
+        else:
+            running.operate(name, record.get("arm"))
+
+
+EVENTS: dict[str, Callable[[State, Change], None]] = {
+    "configured": State._configured,
+    "opened": State._opened,
+    "released": State._released,
+    "expired": State._expired,
+    "refused": State._expired,
+    "operated": State._operated,
+}
+"""Everything that can happen, and what it does."""
+
+
+def replay(records: Iterable[Record]) -> Iterator[State]:
+    """Go through a log: the state after each record, which is one object that moves on."""
+    state = State()
+    for record in records:
+        state.apply(record)
+        yield state

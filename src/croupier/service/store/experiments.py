@@ -1,0 +1,146 @@
+"""Of what the front keeps, what was signed: experiments and their configurations, offers, the heads of logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import bindparam, insert, select, update
+
+from croupier.programs.records import Head
+from croupier.service.store.database import Database
+from croupier.service.store.schema import BATCHES, CONFIGURATIONS, EXPERIMENTS, HEADS, OFFERS, TOTALS, NewBatch
+
+# Built once: putting a statement together takes longer than running it.
+_FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
+_LONGEST_UPLOAD = select(EXPERIMENTS.c.longest_upload).where(EXPERIMENTS.c.name == bindparam("e"))
+
+
+class Experiments:
+    """Experiments, offers, and how far the analyzer's logs were countersigned."""
+
+    database: Database
+
+    def put_configuration(
+        self, experiment: str, revision: int, digest: bytes, envelope: str, known: bytes | None
+    ) -> bool:
+        """Make this the current configuration in the place of the one that was known, by its hash; False when the
+        revision is taken by another or an older one, or another than the known one is current now.
+        """
+        with self.database.write() as connection:
+            query = select(EXPERIMENTS.c.hash, EXPERIMENTS.c.revision).where(EXPERIMENTS.c.name == experiment)
+            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if found is not None and found.hash == digest:
+                return True
+            if (None if found is None else found.hash) != known:
+                return False
+            if found is not None and revision <= found.revision:
+                return False
+            row = {"hash": digest, "experiment": experiment, "revision": revision, "envelope": envelope}
+            connection.execute(self.database.insert(CONFIGURATIONS).values(row).on_conflict_do_nothing())
+            current = {"name": experiment, "hash": digest, "revision": revision}
+            if found is None:
+                connection.execute(insert(EXPERIMENTS).values(current | {"finished": False}))
+            else:
+                connection.execute(update(EXPERIMENTS).where(EXPERIMENTS.c.name == experiment).values(current))
+        return True
+
+    def configuration(self, experiment: str, digest: bytes | None = None) -> str | None:
+        """The envelope of the current configuration, or of the one with this hash."""
+        query = select(CONFIGURATIONS.c.envelope).where(CONFIGURATIONS.c.experiment == experiment)
+        if digest is None:
+            query = query.join(EXPERIMENTS, EXPERIMENTS.c.hash == CONFIGURATIONS.c.hash)
+        else:
+            query = query.where(CONFIGURATIONS.c.hash == digest)
+        with self.database.read() as connection:
+            return connection.execute(query).scalar()
+
+    def put_offer(
+        self, experiment: str, number: int, envelope: str, batches: Sequence[NewBatch], upload: int = 0
+    ) -> bool:
+        """Open an offer and those of its batches that are new; False when either exists with other contents.
+
+        Reports on it have `upload` bytes.
+        """
+        with self.database.write() as connection:
+            known = connection.execute(
+                select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
+            ).scalar()
+            if known is not None:
+                return bool(known == envelope)
+            for batch in batches:
+                row = {"experiment": experiment, "received": 0, "state": "open", "receipt": None} | vars(batch)
+                found = connection.execute(
+                    select(BATCHES.c.hash, BATCHES.c.state, BATCHES.c.length).where(
+                        BATCHES.c.experiment == experiment, BATCHES.c.number == batch.number
+                    )
+                ).first()
+                if found is None:
+                    connection.execute(insert(BATCHES).values(row))
+                elif (found.hash, found.state, found.length) != (batch.hash, "open", batch.length):
+                    connection.rollback()
+                    return False
+            none = {"experiment": experiment, "assigned": 0, "accepted": 0}
+            connection.execute(self.database.insert(TOTALS).values(none).on_conflict_do_nothing())
+            connection.execute(
+                insert(OFFERS).values(
+                    experiment=experiment,
+                    number=number,
+                    envelope=envelope,
+                    batches=json.dumps([batch.number for batch in batches]),
+                    open=True,
+                    assigned=0,
+                    accepted=0,
+                )
+            )
+            shorter = (EXPERIMENTS.c.name == experiment) & (EXPERIMENTS.c.longest_upload < upload)
+            connection.execute(update(EXPERIMENTS).where(shorter).values(longest_upload=upload))
+        return True
+
+    def longest_upload(self, experiment: str) -> int | None:
+        """How long a report on any of its offers is at most, closed ones too; None when the experiment is unknown."""
+        with self.database.read() as connection:
+            return connection.execute(_LONGEST_UPLOAD, {"e": experiment}).scalar()
+
+    def offer(self, experiment: str, number: int) -> str | None:
+        """An offer's envelope."""
+        query = select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
+        with self.database.read() as connection:
+            return connection.execute(query).scalar()
+
+    def put_head(self, experiment: str, head: Head, envelope: str, known: Head) -> bool:
+        """Keep the head of an analyzer's log in the place of the one that was known; False when that is another now."""
+        this = HEADS.c.experiment == experiment
+        row = {"experiment": experiment, "number": head.number, "hash": head.hash, "envelope": envelope}
+        with self.database.write() as connection:
+            query = select(HEADS.c.number, HEADS.c.hash).where(this)
+            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if (Head() if found is None else Head(*found)) != known:
+                return False
+            if found is None:
+                connection.execute(self.database.insert(HEADS).values(row))
+            elif head != known:
+                connection.execute(update(HEADS).where(this).values(row))
+        return True
+
+    def may_pull(self, experiment: str, batch: int) -> bool:
+        """Whether a batch may leave: the one that left last may again, another when a head was kept since."""
+        this = HEADS.c.experiment == experiment
+        with self.database.write() as connection:
+            query = select(HEADS.c.number, HEADS.c.pulled, HEADS.c.pulled_at).where(this)
+            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if found is None or (found.pulled != batch and found.number <= found.pulled_at):
+                return False
+            if found.pulled != batch:
+                connection.execute(update(HEADS).where(this).values(pulled=batch, pulled_at=found.number))
+        return True
+
+    def head(self, experiment: str) -> str | None:
+        """The envelope of the newest head."""
+        with self.database.read() as connection:
+            return connection.execute(select(HEADS.c.envelope).where(HEADS.c.experiment == experiment)).scalar()
+
+    def finished(self, experiment: str) -> bool | None:
+        """Whether it has ended; None when it is unknown."""
+        with self.database.read() as connection:
+            return connection.execute(_FINISHED, {"e": experiment}).scalar()

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from croupier.bandits import POLICIES, Entry, Session, policy
+from croupier.bandits import POLICIES, Entry, policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli import main
 from croupier.noise.serial import noise_from_dict
+from croupier.programs import program
 from croupier.protocols import ROWS, Mechanism, laplace, protocol
 from croupier.registry import Registry, instances
 from croupier.service.experiment import plan, read_plan
-from croupier.service.programs import program
 from croupier.simulation import ALL_POLICIES, WORLDS, simulated_policy, world
 from croupier.simulation.sweep import Cell, Sweep, repeat
 
@@ -179,16 +179,10 @@ def _told_mechanism() -> object:
     return Mechanism.from_json(json.dumps(body | {"share": {"family": NAME, "scale": 1}}))
 
 
-def _told_transcript() -> object:
-    head = {"version": 1, "configuration": {"name": NAME, "arms": 2, "horizon": 100, "epsilon": 1.0}}
-    return Session.replay(json.dumps(head) + "\n")
-
-
 @pytest.mark.parametrize(
     "read",
     [
         _told_mechanism,
-        _told_transcript,
         lambda: noise_from_dict({"family": NAME}),
         lambda: policy(NAME, arms=2, horizon=100),
         lambda: simulated_policy(NAME, arms=2, horizon=100),

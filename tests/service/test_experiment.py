@@ -23,7 +23,8 @@ def test_a_file_that_cannot_be_planned_is_named(tmp_path):
     with pytest.raises(CroupierError) as refusal:
         read_plan(str(path))
     assert str(refusal.value) == (
-        f"{path}: program.horizont is unknown here: [program] holds kind, policy, horizon, growth, failure, exploration"
+        f"{path}: program.horizont is unknown here: "
+        "[program] holds kind, policy, horizon, growth, failure, exploration, seed"
     )
 
 

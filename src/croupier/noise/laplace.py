@@ -61,8 +61,10 @@ class DiscreteLaplace(RatioNoise):
 
     @property
     def variance(self) -> float:
-        x = 1.0 / float(self.scale)
-        return 2.0 * math.exp(-x) / math.expm1(-x) ** 2
+        b = float(self.scale)
+        if b > 1e100:
+            return 2.0 * b * b  # to the last digit, and infinite where no double holds it
+        return 2.0 * math.exp(-1.0 / b) / math.expm1(-1.0 / b) ** 2
 
     purely_private = True
 
@@ -123,7 +125,7 @@ class DiscreteLaplace(RatioNoise):
         b = float(self.scale)
         x = max(math.ceil(-b * math.log(probability * (1.0 + math.exp(-1.0 / b))) - 1.0) - 1, 0)
         while math.exp(-(x + 1) / b) / (1.0 + math.exp(-1.0 / b)) > probability:
-            x += 1
+            x += 1 + (x >> 50)  # a step that doubles of this size still see
         return x
 
     def _draw(self, count: int, source: Source) -> Integers:

@@ -166,7 +166,9 @@ def _sparse_window(noise: SparseBits, floor: float) -> Window:
     # Rows and counts reach deeper than the mixture is kept, so that what they leave out is nothing beside its edge.
     depth = max(floor * floor, DEEP)
     counts = Window(noise.slots, np.ones(1), 0.0, 0.0, 0.0) if law is None else law.window(depth)
-    most = counts.stop - 1
+    # A fixed number of bits has one row, which is far shorter than the range of what they could add up to.
+    most = counts.stop - 1 if law is not None else noise.slots - 2 * Binomial(noise.slots, 0.5).window(depth).start
+    check_width(noise, 2.0 * most + 1.0)
     mixed = np.zeros(2 * most + 1)
     complete = True
     rows = fair_rows(counts.start, counts.stop, depth)
@@ -175,7 +177,7 @@ def _sparse_window(noise: SparseBits, floor: float) -> Window:
         complete &= len(row) == bits + 1
     held = np.flatnonzero(mixed >= floor)
     first, stop = int(held[0]), int(held[-1]) + 1
-    left_out = counts.below + counts.above + (0.0 if complete else 4.0 * depth * most)
+    left_out = counts.below + counts.above + (0.0 if complete else 4.0 * depth * (counts.stop - 1))
     below, above = float(mixed[:first].sum()), float(mixed[stop:].sum())
     error = counts.error + 4.0 * EPSILON * (len(counts.pmf) + len(held)) + 2.0 * left_out / floor
     slack = 1.0 + 1e-6

@@ -56,7 +56,7 @@ def test_values_of_both_signs_are_summed_in_batches_of_a_size_of_ones_own(
     numbers.write_text("\n".join(["-5", "4.5", "0", "-1"] * 100))
     asked = ("--users", "400", "--shufflers", "2", "--epsilon", "4", "--stream", str(numbers), "--runs", "2", "--json")
     status, out, _ = run(capsys, *asked, "--low=-5", "--high", "5", "--smallest", "40")
-    row = json.loads(out)
+    (row,) = json.loads(out)
     assert (status, row["batches"][0], row["within_bound"]) == (0, 40, 1.0)
     status, _, err = run(capsys, *asked)
     assert (status, "-5" in err) == (2, True)

@@ -8,7 +8,7 @@ from croupier.messages.configuration import Admission
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text
 from croupier.programs import records
-from croupier.protocols import Mechanism
+from croupier.protocols import SumMechanism
 from croupier.service.experiment import Site, plan
 from croupier.service.experiment_log import Live, Run
 
@@ -81,7 +81,7 @@ def _line(run: Run, event: str, **body) -> str:
 def _decoded(mechanism):
     low, high = mechanism.possible
     middle = (low + high) // 2
-    return middle if isinstance(mechanism, Mechanism) else [middle] * mechanism.size
+    return middle if isinstance(mechanism, SumMechanism) else [middle] * mechanism.size
 
 
 def _receipt(batch, name: str, overhead: int) -> Statement:

@@ -129,7 +129,7 @@ def _point(
 
 def _under_radius(mechanism: Any, failure: float) -> float:
     """How far a count that is never above the truth is below it, in any item held: the noise, or the coins' tails."""
-    tally = mechanism.tally
+    tally = mechanism.oracle
     part = failure / min(tally.users, tally.size)
     return float(tally.coins - tally.noise.quantile(part) if tally.kind == "coins" else tally.noise.tail_quantile(part))
 

@@ -97,7 +97,7 @@ TRUSTED = Row("trusted-skellam", "analyzer", "approximate", "none", "nobody's", 
 def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(CARRIERS, Abacus.kind, Abacus)
     for row in (ABACUS, TRUSTED):
-        monkeypatch.setitem(ROWS, row.name, row)
+        monkeypatch.setitem(ROWS._added, row.name, row)
     return
 
 

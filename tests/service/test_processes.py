@@ -163,7 +163,7 @@ def test_up_ends_its_servers_and_itself_when_it_is_told_to(crowd, tmp_path):
         up.process.kill()
         up.process.wait()
     ports = [
-        int(line.split()[1].rpartition(":")[2]) for line in said.splitlines() if line.startswith(("analyzer", "sh"))
+        int(line.split()[1].rpartition(":")[2]) for line in said.splitlines() if line.startswith(("analyzer", "front"))
     ]
     assert len(ports) == 2
     for port in ports:
@@ -176,7 +176,8 @@ def test_an_epsilon_that_the_front_does_not_serve_is_said_in_one_line(tmp_path):
     text = 'name = "a"\narms = ["x", "y"]\n[program]\nhorizon = 1000\n[privacy]\nepsilon = 12.0\n'
     up = Up(tmp_path, "--port", "0", written(tmp_path, text))
     assert up.process.wait(120) == 2
-    (line,) = up.said.read_text().splitlines()
+    starting, line = up.said.read_text().splitlines()
+    assert starting.startswith("Starting")
     assert line.startswith("croupier up: ")
     assert "ε = 12 is above 10" in line
     assert line.count("croupier") == 1

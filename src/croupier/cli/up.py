@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     integer("crowd", options.crowd, 0)
     integer("port", options.port, 0, 65_534)
     between("silent", options.silent, 0, 1, "[)")
-    print("Starting a front and an analyzer on this machine ...", flush=True)
+    print("Starting a front and an analyzer on this machine ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="croupier-") as scratch, _stoppable():
         return _run(options, Path(options.home or scratch))
 
@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
     with both(home, experiments, front=HERE) as children:
         print(f"dashboard  {home.analyzer_url}/", flush=True)
         print(f"analyzer   {home.analyzer_url}   (log: {children['analyzer'].log})")
-        print(f"front   {home.front_url}   (log: {children['front'].log})")
+        print(f"front      {home.front_url}   (log: {children['front'].log})")
         print(f"operator's token: {home.admin}")
         if not options.crowd:
             print(f"users      croupier crowd --analyzer {home.analyzer_url} --users 5000")

@@ -345,7 +345,8 @@ def test_other_commands_end_the_same_way(wrong, set_up, monkeypatch, capsys):
     monkeypatch.chdir(set_up[0])
     command, word = OTHERS[wrong]
     assert main(command.split()) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    *before, line = capsys.readouterr().err.splitlines()
+    assert all(one.startswith("Starting") for one in before)
     assert line.startswith(f"croupier {command.split()[0]}: ")
     assert word in line
 

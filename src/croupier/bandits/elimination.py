@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Elimination(Policy):
 
     `failure` is p: the chance, over the whole run, that the best arm is removed (None: one over the horizon).
     """
+
+    reads: ClassVar[tuple[str, ...]] = ("failure",)
 
     def __init__(
         self,

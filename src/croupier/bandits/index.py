@@ -9,7 +9,7 @@ secure-aggregation models the law of a run is that of the central model.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from croupier.checks import positive
 
 class IndexPolicy(Policy):
     """Plays one batch at a time, of the arm that an index points to; every arm first gets one batch."""
+
+    reads: ClassVar[tuple[str, ...]] = ("exploration",)
 
     def __init__(
         self,

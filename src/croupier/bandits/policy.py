@@ -9,7 +9,7 @@ A new policy is a class that says its `odds`; where that is not enough also its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ class Policy(ABC):
 
     accumulate = True
     """Whether an arm's estimate uses all of its batches or only the last."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Options of some policies only that this one reads: failure, exploration, seed."""
 
     def __init__(self, arms: int, horizon: int | None, ladder: Ladder, *, runs: int = 1, name: str = "") -> None:
         self.arms = integer("arms", arms, 2)
@@ -156,6 +158,10 @@ class Policy(ABC):
         For policies that add a noise of their own to override; all others have their protocol's.
         """
         return self.ladder.noise(users)
+
+    def disturb(self, sums: Floats, released: Bools, generator: np.random.Generator) -> Floats:
+        """Reward sums with the policy's own noise, where it has some; for simulations, which draw it."""
+        return sums
 
     def pause(self, arm: int) -> None:
         """Offer an arm to nobody for now."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import ndtri
 
@@ -20,6 +22,8 @@ class Thompson(Policy):
     A mean is drawn from a normal law around its estimate, with the variance of its noise and the largest that rewards
     can have. All chance comes from `seed`, which a transcript's configuration names; run r is that of seed + r alone.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ("seed",)
 
     def __init__(
         self, arms: int, horizon: int | None, ladder: Ladder, *, runs: int = 1, name: str = "", seed: int = 0

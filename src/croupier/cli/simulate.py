@@ -14,7 +14,7 @@ from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import STANDARD_ERROR, number, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.simulation import ALL_POLICIES, WORLDS, Changing, Run, World, ratings, simulate, simulated_policy, world
+from croupier.simulation import ALL_POLICIES, WORLDS, Run, World, ratings, simulate, simulated_policy, world
 from croupier.simulation.sweep import drawn_means
 
 NAME = "simulate"
@@ -148,4 +148,4 @@ def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
 
 def _notes(where: World) -> list[str]:
     changing = "Regret is against the arm that is best at each time; the best arm is that at the end."
-    return [STANDARD_ERROR, *([changing] if isinstance(where, Changing) else [])]
+    return [STANDARD_ERROR, *([changing] if where.changes else [])]

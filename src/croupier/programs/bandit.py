@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from croupier.bandits import Elimination, IndexPolicy, Policy, Thompson, policy
+from croupier.bandits import Policy, policy
 from croupier.checks import InvalidParameter, integer
 from croupier.programs.program import Operation, Program, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, smallest_batch, summing, text, whole, within
 from croupier.protocols import SumMechanism
 
-TAKEN_BY = {"failure": Elimination, "exploration": IndexPolicy, "seed": Thompson}
+SOME_READ = ("failure", "exploration", "seed")
 """Options of some policies only: others would leave them unread."""
 
 
@@ -96,8 +96,8 @@ class BanditProgram(Program):
         return chosen | given | options | smallest_batch(sections, name, options)
 
     def check_read(self, asked: Section) -> None:
-        for key, kind in TAKEN_BY.items():
-            if key in asked and not isinstance(self.policy, kind):
+        for key in SOME_READ:
+            if key in asked and key not in self.policy.reads:
                 raise InvalidParameter(f"program.{key}", asked[key], f"left out: {self.policy.name} does not use it")
 
     @property

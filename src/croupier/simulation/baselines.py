@@ -19,15 +19,7 @@ from croupier.checks import InvalidParameter, positive
 from croupier.registry import Registry
 
 
-class ReferencePolicy(Elimination):
-    """A policy whose noise the simulation draws."""
-
-    def disturb(self, sums: Floats, released: Bools, generator: np.random.Generator) -> Floats:
-        """Add the reference's own noise to reward sums."""
-        raise TypeError("a reference policy states its noise")
-
-
-class DPSE(ReferencePolicy):
+class DPSE(Elimination):
     """DP-SE in the central model (Sajed and Sheffet 2019): batches sized by the gap that phase e looks for.
 
     R_e = max{32 log(8|V|e²/p)/Δ_e², 8 log(4|V|e²/p)/(εΔ_e)} + 1 with Δ_e = 2^-e; Laplace noise of scale 1/ε on every

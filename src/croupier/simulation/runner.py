@@ -14,7 +14,6 @@ from croupier.checks import InvalidParameter, integer, one_of
 from croupier.frames import Rows, Tabular
 from croupier.noise import SeededSource, seeded
 from croupier.protocols import SumMechanism
-from croupier.simulation.baselines import ReferencePolicy
 from croupier.simulation.worlds import World
 
 Floats = NDArray[np.floating[Any]]
@@ -149,7 +148,7 @@ def _sums(policy: Policy, world: World, assigned: Integers, released: Bools, sou
     if policy.ladder.protocol is None:
         runs, arms = np.nonzero(released)
         sums[runs, arms] = world.sums(runs, arms, assigned[runs, arms], source.generator)
-        return policy.disturb(sums, released, source.generator) if isinstance(policy, ReferencePolicy) else sums
+        return policy.disturb(sums, released, source.generator)
     for size in np.unique(assigned[released]).tolist():
         mechanism = policy.ladder.mechanism(size)
         assert mechanism is not None

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,8 @@ class World(ABC):
     """Arms with known means, so that regret can be told; one row of means for all runs, or one for each."""
 
     means: Floats
+    changes: ClassVar[bool] = False
+    """Whether means depend on time."""
 
     @property
     def arms(self) -> int:
@@ -135,6 +137,8 @@ class Changing(World):
 
     A subclass says `means_at`, and keeps the means of the first user as `means`.
     """
+
+    changes: ClassVar[bool] = True
 
     @abstractmethod
     def means_at(self, run: int, times: Integers) -> Floats:

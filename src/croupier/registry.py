@@ -144,13 +144,13 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def usable(self) -> dict[str, T]:
         """Everything that can be used, by name."""
-        found = {}
+        usable = {}
         for name in self:
             try:
-                found[name] = self[name]
+                usable[name] = self[name]
             except CroupierError:
                 continue
-        return found
+        return usable
 
     def _known(self) -> dict[str, T]:
         return self._added if self._base is None else self._base._known()

@@ -73,7 +73,7 @@ def compute(setting: Setting, task: Task) -> Body:
     """Errors of every counter on the same streams, and the exponents of power laws through them."""
     total = sum(setting.repeat(power, case.part) << power for power in setting.powers for case in CASES)
     streams = {power: bernoulli_stream(2**power, setting.rate, task.seed_of(power)) for power in setting.powers}
-    found: dict[str, dict[str, Any]] = {}
+    curves: dict[str, dict[str, Any]] = {}
     for index, case in enumerate(CASES, start=1):
         rows = []
         for power, values in streams.items():
@@ -85,8 +85,8 @@ def compute(setting: Setting, task: Task) -> Body:
                 plan = setting.plan(power, SHUFFLERS[case.label], case.constants)
                 rows.append(measure_counter(plan, values, runs, seed, tell))
         columns = {name: plain([row[name] for row in rows]) for name in rows[0]}
-        found.setdefault(case.constants, {})[case.label] = columns | _fits(case.label, columns, setting.powers)
-    return {"configuration": _described(setting), "results": {"errors": found, "plans": _planned(setting)}}
+        curves.setdefault(case.constants, {})[case.label] = columns | _fits(case.label, columns, setting.powers)
+    return {"configuration": _described(setting), "results": {"errors": curves, "plans": _planned(setting)}}
 
 
 def _fits(label: str, columns: Body, powers: tuple[int, ...]) -> Body:
@@ -121,7 +121,7 @@ def _planned(setting: Setting) -> Body:
         "users": [2**power for power in setting.planned_powers],
         "noise_std": {label: plain(std) for label, std in noise.items()},
         "slope_users": [2 ** int(powers[w][WINDOW]) for w in windows],
-        "local_slopes": {label: plain(found) for label, found in slopes.items()},
+        "local_slopes": {label: plain(values) for label, values in slopes.items()},
         "tree_overtakes_at": overtakes,
     }
 
@@ -160,11 +160,11 @@ def draw(body: Body) -> Any:
     users, dotted = np.asarray(setup["users"]), (0, (1, 1.5))
     shown = errors["published"] | errors["reference"]
     for panel, curves in ((axes[0], errors["published"]), (axes[1], errors["tight"] | errors["reference"])):
-        for label, found in curves.items():
+        for label, curve in curves.items():
             colour, line, marker = STYLES[label]
-            panel.plot(users, found["exact"], color=colour, linestyle=line, linewidth=1.4)
-            panel.plot(users, found["rms_error"], marker, color=colour, markersize=4.5, markerfacecolor="white")
-            panel.plot(users, found["largest_error"], color=colour, linestyle=dotted, linewidth=0.9)
+            panel.plot(users, curve["exact"], color=colour, linestyle=line, linewidth=1.4)
+            panel.plot(users, curve["rms_error"], marker, color=colour, markersize=4.5, markerfacecolor="white")
+            panel.plot(users, curve["largest_error"], color=colour, linestyle=dotted, linewidth=0.9)
         panel.set_yscale("log")
     for label, slopes in plans["local_slopes"].items():
         colour, line, marker = STYLES[label]
@@ -208,21 +208,21 @@ def draw(body: Body) -> Any:
             linestyle=STYLES[label][1],
             marker=STYLES[label][2],
             markerfacecolor="white",
-            label=_legend(label, found),
+            label=_legend(label, curve),
         )
-        for label, found in shown.items()
+        for label, curve in shown.items()
     ]
     handles.append(Line2D([], [], color=GREY, linestyle=dotted, linewidth=0.9, label="largest error of a run (mean)"))
     explain(strip, handles, _caption(setup, plans), columns=3)
     return figure
 
 
-def _legend(label: str, found: Body) -> str:
-    if found["theory"]:
-        return f"{label}: $n^{{{found['slope_of_rms_error']:.3f}}}$  ([TKMS23]: $n^{{1/{round(1 / found['theory'])}}}$)"
+def _legend(label: str, curve: Body) -> str:
+    if curve["theory"]:
+        return f"{label}: $n^{{{curve['slope_of_rms_error']:.3f}}}$  ([TKMS23]: $n^{{1/{round(1 / curve['theory'])}}}$)"
     if label == CENTRAL:
         return f"{label} (trusted server)"
-    return f"{label}: $(\\log\\,n)^{{{found['power_of_log_of_rms_error']:.2f}}}$  ([TKMS23]: polylog)"
+    return f"{label}: $(\\log\\,n)^{{{curve['power_of_log_of_rms_error']:.2f}}}$  ([TKMS23]: polylog)"
 
 
 def _caption(setup: Body, plans: Body) -> str:
@@ -243,11 +243,11 @@ def table(body: Body) -> tuple[list[str], list[list[str]]]:
     """Fitted exponents beside the paper's."""
     rows = []
     for constants, curves in body["results"]["errors"].items():
-        for label, found in curves.items():
-            theory = f"1/{round(1 / found['theory'])}" if found["theory"] else "polylog"
-            slopes = [found[f"slope_of_{name}"] for name in ("rms_error", "exact", "largest_error")]
-            cells = [f"{value:.3f}" for value in (*slopes, found["power_of_log_of_rms_error"])]
-            rows.append([label, constants, theory, *cells, f"{found['rms_error'][-1]:,.0f}"])
+        for label, curve in curves.items():
+            theory = f"1/{round(1 / curve['theory'])}" if curve["theory"] else "polylog"
+            slopes = [curve[f"slope_of_{name}"] for name in ("rms_error", "exact", "largest_error")]
+            cells = [f"{value:.3f}" for value in (*slopes, curve["power_of_log_of_rms_error"])]
+            rows.append([label, constants, theory, *cells, f"{curve['rms_error'][-1]:,.0f}"])
     headings = ["counter", "constants", "[TKMS23]: exponent of n", "measured", "exact", "of the largest error"]
     return [*headings, "as a power of log n", f"error at n = {body['configuration']['users'][-1]:,}"], rows
 

@@ -150,7 +150,7 @@ def _noise(setting: Setting) -> Body:
         "std": curves,
         "planned": planned,
         "concurrent_overtakes_at": {
-            constants: stays_below(grid, found[TREE], found[SEQUENTIAL]) for constants, found in curves.items()
+            constants: stays_below(grid, stds[TREE], stds[SEQUENTIAL]) for constants, stds in curves.items()
         },
         "published_silent_until": {label: budget.silent_until(grid, concurrent=many) for label, many in kinds.items()},
     }
@@ -183,12 +183,12 @@ def draw(body: Body) -> Any:
     """Regret over users, final regret against the horizon, and the noise of the sums further on."""
     from matplotlib.ticker import NullFormatter
 
-    setup, found = body["configuration"], body["results"]
+    setup, results = body["configuration"], body["results"]
     world = f"d = {setup['world']['dimension']}, {setup['world']['actions']} actions"
     title = f"Linear bandits with private sums, ε = {setup['epsilon']:g}: {world}"
     figure, axes, strip = sheet(3, title=title, width=9.6, height=3.4, strip=1.35, share_y=False)
-    users, horizons, handles = np.asarray(found["curve_users"]), np.asarray(setup["horizons"]), []
-    for place, (label, model) in enumerate(found["models"].items()):
+    users, horizons, handles = np.asarray(results["curve_users"]), np.asarray(setup["horizons"]), []
+    for place, (label, model) in enumerate(results["models"].items()):
         colour, line, marker = STYLES[label]
         mean, error = (np.asarray(model["curve"][name]) for name in ("regret", "standard_error"))
         drawn = curve(axes[0], users, mean, error, label, marks=range(3 + 2 * place, len(users), 2 * len(MODELS)))
@@ -198,7 +198,7 @@ def draw(body: Body) -> Any:
         look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "markerfacecolor": "white"}
         bars = 1.96 * np.asarray(model["standard_error"])
         axes[1].errorbar(horizons, model["regret"], bars, linestyle="none", **look)
-    _draw_noise(axes[2], found["noise"], horizons)
+    _draw_noise(axes[2], results["noise"], horizons)
     names = (f"over users, planned for {horizons[-1]:,}", "in the end, a plan for each n", "what decides in the end")
     for panel, name in zip(axes, names, strict=True):
         panel.set(xscale="log", yscale="log")
@@ -207,7 +207,7 @@ def draw(body: Body) -> Any:
         panel.xaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
     axes[2].set_ylabel("noise of a sum (std. deviation)", fontsize=9)
-    explain(strip, handles, _caption(setup, found), columns=3)
+    explain(strip, handles, _caption(setup, results), columns=3)
     return figure
 
 
@@ -235,11 +235,11 @@ def _scientific(value: float) -> str:
     return power_of_ten(value) if digit == "1" else f"${digit}\\cdot10^{{{int(power)}}}$"
 
 
-def _caption(setup: Body, found: Body) -> str:
-    noise, models = found["noise"], found["models"]
+def _caption(setup: Body, results: Body) -> str:
+    noise, models = results["noise"], results["models"]
     runs = ", ".join(
         f"{label}, {run['users']:,} users: during {100 * run['vacuous']:.0f}\u00a0%"
-        for label, run in found["published"].items()
+        for label, run in results["published"].items()
     )
     held = min(min(model["held"]) for model in models.values())
     blind = 100 * models["local"]["vacuous"][-1]
@@ -261,17 +261,17 @@ def _caption(setup: Body, found: Body) -> str:
 
 def table(body: Body) -> tuple[list[str], list[list[str]]]:
     """Exponents beside [TKMS23]'s, regret, how often the confidence set held and how long it said nothing."""
-    setup, found = body["configuration"], body["results"]
+    setup, results = body["configuration"], body["results"]
     rows = []
-    for label, model in found["models"].items():
+    for label, model in results["models"].items():
         shares = [f"{100 * model[name][-1]:.1f} %" for name in ("held", "vacuous")]
         regret = [f"{value:,.0f}" for value in model["regret"]]
         rows.append([label, "tight", f"{model['theory']:.2g}", f"{model['exponent']:.2f}", *regret, *shares])
     blank = [""] * (len(setup["horizons"]) - 1)
-    for label, run in found["published"].items():
+    for label, run in results["published"].items():
         shares = [f"{100 * run[name]:.1f} %" for name in ("held", "vacuous")]
         rows.append([label, f"published, n = {run['users']:,}", "", "", f"{run['regret']:,.0f}", *blank, *shares])
-    for constants, users in found["noise"]["concurrent_overtakes_at"].items():
+    for constants, users in results["noise"]["concurrent_overtakes_at"].items():
         word = f"from n = {users:.2g}" if users else "not on the grid"
         rows.append(["tree's noise < one shuffler's", constants, "", "", word, *blank, "", ""])
     headings = ["model", "constants", "[TKMS23]: n to the", "fitted", *(f"n = {n:,}" for n in setup["horizons"])]

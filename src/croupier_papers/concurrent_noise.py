@@ -78,14 +78,14 @@ class Budget:
 
         An interval is never narrower than β/√(n + ρ_max), since no direction of V is longer than n + ρ_max.
         """
-        found = None
+        largest = None
         for users in grid:
             sums = self.sums(users, concurrent=concurrent, published=True)
             level = confidence(sums, self.dimension, failure=1.0 / users, published=True)
             if level.published_radius(users) ** 2 <= users + level.most:
                 break
-            found = users
-        return found
+            largest = users
+        return largest
 
 
 def stays_below(grid: Sequence[int], curve: Sequence[float], other: Sequence[float]) -> int | None:
@@ -94,9 +94,9 @@ def stays_below(grid: Sequence[int], curve: Sequence[float], other: Sequence[flo
     >>> stays_below([10, 20, 40, 80], [1.0, 5.0, 6.0, 7.0], [2.0, 3.0, 7.0, 9.0])
     40
     """
-    found = None
+    least = None
     for users, mine, theirs in zip(reversed(grid), reversed(curve), reversed(other), strict=True):
         if mine >= theirs:
             break
-        found = users
-    return found
+        least = users
+    return least

@@ -81,7 +81,7 @@ def compute(setting: Setting, task: Task) -> Body:
         LOCAL: measure_counter(local, values, setting.runs, task.seed_of(len(asked) + 2), tell),
     }
     configuration = {
-        "families": {family: list(made) for family, made in FAMILIES.items()},
+        "families": {family: list(settings) for family, settings in FAMILIES.items()},
         "references": {CENTRAL: "the server trusted", LOCAL: f"nobody trusted, ε = {setting.epsilon:g} and no δ"},
         "users": setting.users,
         "epsilon": setting.epsilon,
@@ -99,8 +99,8 @@ def compute(setting: Setting, task: Task) -> Body:
 
 def _compared(rows: dict[str, list[Body]], central: float) -> Body:
     """The best number of shufflers of each family, and ratios of exact errors."""
-    tree = {family: next(row for row in found if row["tree"]) for family, found in rows.items()}
-    best = {family: min(found, key=lambda row: float(row["exact"])) for family, found in rows.items()}
+    tree = {family: next(row for row in counters if row["tree"]) for family, counters in rows.items()}
+    best = {family: min(counters, key=lambda row: float(row["exact"])) for family, counters in rows.items()}
     tight = [family for family, (constants, _) in FAMILIES.items() if constants == "tight"]
     published = tree["published, shuffled bits"]["exact"]
     return {
@@ -115,33 +115,33 @@ def _compared(rows: dict[str, list[Body]], central: float) -> Body:
 
 def draw(body: Body) -> Any:
     """Error against shufflers: a line for each family, its best filled; references across."""
-    setup, found = body["configuration"], body["results"]
+    setup, results = body["configuration"], body["results"]
     title = f"What each further shuffler is worth: {setup['users']:,} users, ε = {setup['epsilon']:g}"
     figure, (axes,), strip = sheet(1, title=title, width=6.6, height=3.7, strip=1.0)
     handles = []
-    for family, rows in found["families"].items():
+    for family, rows in results["families"].items():
         colour, line, marker = STYLES[family]
         x, exact = np.asarray([row["shufflers"] for row in rows]), np.asarray([row["exact"] for row in rows])
         (drawn,) = axes.plot(x, exact, color=colour, linestyle=line, linewidth=1.4, marker=marker)
         drawn.set(markersize=5, markerfacecolor="white")
         axes.plot(x, [row["rms_error"] for row in rows], "_", color=colour, markersize=9, markeredgewidth=1.0)
-        best = found["best"][family]
+        best = results["best"][family]
         axes.plot(best["shufflers"], best["exact"], marker, color=colour, markersize=9)
         drawn.set_label(f"{family}; best: k = {best['shufflers']}")
         handles.append(drawn)
     for name, (text, place) in REFERENCES.items():
         colour, line, _ = STYLES[name]
-        error = found["references"][name]["exact"]
+        error = results["references"][name]["exact"]
         axes.axhline(error, color=colour, linestyle=line, linewidth=1.2, zorder=1)
         across = {"xycoords": axes.get_yaxis_transform(), "ha": "right"}
         _note(axes, f"{text}: {error:,.0f}", (place, error), colour, 6, **across)
     axes.set(yscale="log")
-    axes.set_ylim(0.6 * found["references"][CENTRAL]["exact"])
+    axes.set_ylim(0.6 * results["references"][CENTRAL]["exact"])
     axes.set_xlabel("concurrent shufflers k (the last of each line is the binary tree)", fontsize=9)
     axes.set_ylabel("worst root mean square error (ones)", fontsize=9)
-    axes.set_xticks(range(1, max(row["shufflers"] for rows in found["families"].values() for row in rows) + 1, 2))
+    axes.set_xticks(range(1, max(row["shufflers"] for rows in results["families"].values() for row in rows) + 1, 2))
     handles += axes.plot([], [], "_", color=GREY, markersize=9, label=f"measured, {setup['runs']} runs")
-    explain(strip, handles, _caption(setup, found["ratios"]), columns=2)
+    explain(strip, handles, _caption(setup, results["ratios"]), columns=2)
     return figure
 
 
@@ -162,17 +162,17 @@ def _caption(setup: Body, ratios: Body) -> str:
 
 def table(body: Body) -> tuple[list[str], list[list[str]]]:
     """Every counter's error, and how many times that of a trusted server it is."""
-    found = body["results"]
-    central = found["references"][CENTRAL]["exact"]
+    results = body["results"]
+    central = results["references"][CENTRAL]["exact"]
     rows = []
-    for family, counters in found["families"].items():
+    for family, counters in results["families"].items():
         for row in counters:
-            best = row["shufflers"] == found["best"][family]["shufflers"]
+            best = row["shufflers"] == results["best"][family]["shufflers"]
             kind = ", ".join(["tree"] * row["tree"] + ["best"] * best)
             numbers = [row["exact"], row["rms_error"], row["largest_error"]]
             cells = [f"{row['shufflers']}", f"{row['smallest_batch']:,}", *(f"{number:,.1f}" for number in numbers)]
             rows.append([family, kind, ", ".join(FAMILIES[family]), *cells, f"{row['exact'] / central:.2f}"])
-    for name, row in found["references"].items():
+    for name, row in results["references"].items():
         numbers = [row["exact"], row["rms_error"], row["largest_error"]]
         cells = ["-", "-", *(f"{number:,.1f}" for number in numbers)]
         rows.append([name, "reference", "", *cells, f"{row['exact'] / central:.2f}"])

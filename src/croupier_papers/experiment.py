@@ -95,7 +95,7 @@ def published(name: str, *, arms: int, horizon: int, epsilon: float, runs: int, 
         model.radius, **{field.name: smaller * getattr(model.radius, field.name) for field in fields(model.radius)}
     )
     carried = replace(model.ladder.protocol, epsilon=epsilon, constants="tight")  # type: ignore[type-var]
-    made = Elimination(
+    policy = Elimination(
         arms,
         horizon,
         Ladder(carried, model.ladder.first, model.ladder.growth),
@@ -105,7 +105,7 @@ def published(name: str, *, arms: int, horizon: int, epsilon: float, runs: int, 
         runs=runs,
         name=name,
     )
-    return made, f"published radii, tight protocol (the theorem needs ε < {limit:g})"
+    return policy, f"published radii, tight protocol (the theorem needs ε < {limit:g})"
 
 
 def plain(values: Any) -> list[Any]:

@@ -39,8 +39,8 @@ class Setting:
             binary = {} if name == "dp-se" else {"binary": True}
             return published(name, arms=self.arms, horizon=self.horizon, epsilon=epsilon, runs=runs, **binary)
         private = {} if ALL_POLICIES[name].protocol is None else {"epsilon": epsilon}
-        made = simulated_policy(name, arms=self.arms, horizon=self.horizon, runs=runs, binary=True, **private)
-        return made, "tight"
+        policy = simulated_policy(name, arms=self.arms, horizon=self.horizon, runs=runs, binary=True, **private)
+        return policy, "tight"
 
     def described(self) -> dict[str, Any]:
         """What both figures say of their setting."""
@@ -65,19 +65,19 @@ def compute_constants(setting: Setting, task: Task) -> Body:
     (epsilon,) = setting.epsilons
     world = setting.world(task)
     asked = [(name, constants) for name in ALL_POLICIES for constants in _variants(name)]
-    found: dict[str, dict[str, Any]] = {}
+    regrets: dict[str, dict[str, Any]] = {}
     words = {}
     for index, (name, constants) in enumerate(asked):
         policy, word = setting.policy(name, epsilon, constants)
         run = simulate(policy, world, seed=task.seed_of(index), checkpoints=1, progress=task.share(1.0 / len(asked)))
         mean, error = over_instances(run.regret, setting.instances)
-        found.setdefault(name, {})[constants] = {"regret": float(mean), "standard_error": float(error)}
+        regrets.setdefault(name, {})[constants] = {"regret": float(mean), "standard_error": float(error)}
         words[f"{name}, {constants}"] = word
     policies = {
-        name: {"paper_name": ALL_POLICIES[name].paper_name, "source": ALL_POLICIES[name].paper} for name in found
+        name: {"paper_name": ALL_POLICIES[name].paper_name, "source": ALL_POLICIES[name].paper} for name in regrets
     }
     configuration = {"policies": policies, "constants": words} | setting.described()
-    return {"configuration": configuration, "results": {"policies": found}}
+    return {"configuration": configuration, "results": {"policies": regrets}}
 
 
 def _variants(name: str) -> tuple[str, ...]:
@@ -91,14 +91,14 @@ def draw_constants(body: Body) -> Any:
     """One row for each policy, worst first: hollow as published, filled with exact calibration."""
     from matplotlib.lines import Line2D
 
-    setup, found = body["configuration"], dict(body["results"]["policies"])
-    yardsticks = {name: found.pop(name)["tight"]["regret"] for name in YARDSTICKS}
-    order = sorted(found, key=lambda name: max(case["regret"] for case in found[name].values()), reverse=True)
+    setup, policies = body["configuration"], dict(body["results"]["policies"])
+    yardsticks = {name: policies.pop(name)["tight"]["regret"] for name in YARDSTICKS}
+    order = sorted(policies, key=lambda name: max(case["regret"] for case in policies[name].values()), reverse=True)
     title = f"What exact calibration is worth, ε = {setup['epsilons'][0]:g}, {setup['horizon']:,} users"
     figure, (axes,), strip = sheet(1, title=title, width=7.2, height=4.3, strip=0.6)
     looks = {"published": (VERMILION, "s", "white"), "tight": (BLUE, "o", BLUE)}
     for place, name in enumerate(order):
-        cases = found[name]
+        cases = policies[name]
         if len(cases) == 2:
             ends = [cases["tight"]["regret"], cases["published"]["regret"]]
             axes.plot(ends, [place, place], color="#BBBBBB", linewidth=2.2, zorder=1)

@@ -181,9 +181,9 @@ def power_law(x: Floats, y: Floats) -> tuple[float, float]:
 def draw(body: Body) -> Any:
     """Three panels: points, and the fitted power laws."""
     figure, axes, strip = sheet(3, title="The cost of privacy in three trust models", width=8.4, height=3.5, strip=0.55)
-    for panel, (sweep, found) in zip(axes, body["results"]["sweeps"].items(), strict=True):
-        x = np.asarray(found["x"])
-        for name, model in found["models"].items():
+    for panel, (sweep, results) in zip(axes, body["results"]["sweeps"].items(), strict=True):
+        x = np.asarray(results["x"])
+        for name, model in results["models"].items():
             colour, line, marker = STYLES[MODELS[name].label]
             exponent = f"{model['exponent']:.2f}".replace("-", "−")
             theory = f"{model['theory']:g}".replace("-", "−")
@@ -211,7 +211,7 @@ def draw(body: Body) -> Any:
             )
         panel.set(xscale="log", yscale="log")
         panel.set_xlabel(SWEEPS[sweep][0], fontsize=9)
-        _ticks(panel, sweep, found)
+        _ticks(panel, sweep, results)
         legend = panel.legend(
             loc="lower left",
             bbox_to_anchor=(-0.02, 1.0),
@@ -228,15 +228,15 @@ def draw(body: Body) -> Any:
     return figure
 
 
-def _ticks(panel: Any, sweep: str, found: Body) -> None:
+def _ticks(panel: Any, sweep: str, results: Body) -> None:
     from matplotlib.ticker import NullLocator
 
     if sweep == "horizon":
-        labels = [power_of_ten(point[2]) for point in found["points"]]
+        labels = [power_of_ten(point[2]) for point in results["points"]]
     else:
-        labels = [f"{x:.3g}" for x in found["x"]]
+        labels = [f"{x:.3g}" for x in results["x"]]
     every = 2 if len(labels) > 7 else 1
-    panel.set_xticks(found["x"][::every], labels[::every])
+    panel.set_xticks(results["x"][::every], labels[::every])
     panel.xaxis.set_minor_locator(NullLocator())
 
 

@@ -82,12 +82,12 @@ class Setting:
 def compute_errors(setting: Setting, task: Task) -> Body:
     """The largest error over all items, measured, and the radius that bounds it."""
     cases = setting.cases()
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {name: {"users": [], "items": []} for name in LINES}
+    points: dict[str, dict[str, list[dict[str, Any]]]] = {name: {"users": [], "items": []} for name in LINES}
     for index, (panel, users, size) in enumerate(cases):
         source = seeded(task.seed_of(index))
         batches = [_batch(users, size, source) for _ in range(setting.runs)]
         for name, line in LINES.items():
-            found[name][panel].append(_point(setting, line, users, size, batches, source))
+            points[name][panel].append(_point(setting, line, users, size, batches, source))
             task.progress(1.0 / len(cases) / len(LINES))
     configuration = {
         "epsilon": setting.epsilon,
@@ -101,7 +101,7 @@ def compute_errors(setting: Setting, task: Task) -> Body:
         "world": "item i with probability proportional to 1/i",
         "error": "largest over all items, mean over runs",
     }
-    return {"configuration": configuration, "results": found}
+    return {"configuration": configuration, "results": points}
 
 
 def _batch(users: int, size: int, source: SeededSource) -> Integers:
@@ -138,7 +138,7 @@ def draw_errors(body: Body) -> Any:
     """Two panels, one for the users and one for the universe."""
     from matplotlib.lines import Line2D
 
-    setup, found = body["configuration"], body["results"]
+    setup, results = body["configuration"], body["results"]
     title = f"Histograms in three models: the largest error of any count, ε = {setup['epsilon']:g}"
     figure, panels, strip = sheet(2, title=title, width=7.6, height=3.5, strip=1.0)
     fixed = {
@@ -148,7 +148,7 @@ def draw_errors(body: Body) -> Any:
     for axes, (panel, other) in zip(panels, fixed.items(), strict=True):
         for name, line in LINES.items():
             colour, dash, marker = line.style
-            errors = [point["error"] for point in found[name][panel]]
+            errors = [point["error"] for point in results[name][panel]]
             axes.plot(
                 setup[panel],
                 errors,
@@ -181,11 +181,11 @@ def draw_errors(body: Body) -> Any:
 
 def table_errors(body: Body) -> tuple[list[str], list[list[str]]]:
     """The ends of both panels, and what a user sends."""
-    setup, found = body["configuration"], body["results"]
+    setup, results = body["configuration"], body["results"]
     ends = [("users", 0), ("users", -1), ("items", 0), ("items", -1)]
     headings = ["histogram", *(f"{setup[panel][at]:,} {panel}" for panel, at in ends), "messages a user, there"]
     rows = []
-    for name, panels in found.items():
+    for name, panels in results.items():
         errors = [f"{panels[panel][at]['error']:,.0f}" for panel, at in ends]
         rows.append([name, *errors, f"{panels['items'][-1]['messages_per_user']:,.0f}"])
     return headings, rows

@@ -107,9 +107,9 @@ def compute(setting: Setting, task: Task) -> Body:
     for place, panel in enumerate(setting.panels):
         errors = {model: np.empty((setting.runs, len(panel.users))) for model in MODELS}
         for run in range(setting.runs):
-            found = _one(setting, panel, task.seed_of(place * setting.runs + run))
+            run_errors = _one(setting, panel, task.seed_of(place * setting.runs + run))
             for model in MODELS:
-                errors[model][run] = found[model]
+                errors[model][run] = run_errors[model]
             task.progress(1.0 / (len(setting.panels) * setting.runs))
         problem = PROBLEMS[panel.problem]
         ballot = problem.learner.ballot(
@@ -147,9 +147,9 @@ def _one(setting: Setting, panel: Panel, number: int) -> dict[str, list[float]]:
     samples = problem.users(np.random.default_rng(np.random.SeedSequence(number, spawn_key=(1,))), max(panel.users))
     ballot = problem.learner.ballot(columns=samples.columns, seed=seed, alpha=setting.alpha, beta=setting.beta / 3)
     marks = ballot.marks(samples)
-    found: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
     for model in MODELS:
-        found[model] = []
+        errors[model] = []
         for users in panel.users:
             election = setting.voting(model).plan(ballot, users, seed)
             if isinstance(election, BitElection):
@@ -157,8 +157,8 @@ def _one(setting: Setting, panel: Panel, number: int) -> dict[str, list[float]]:
             else:
                 numbers = marks[:users].astype(np.int64) @ (1 << np.arange(ballot.bits))
                 winner = ballot.hypothesis(election.run(numbers, source))
-            found[model].append(problem.error(winner))
-    return found
+            errors[model].append(problem.error(winner))
+    return errors
 
 
 def draw(body: Body) -> Any:

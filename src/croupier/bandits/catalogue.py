@@ -125,9 +125,9 @@ def policy(
             # The papers let the modular sum wrap around with their own p.
             carried = carried.having(wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
     chosen = (constants, runs, smallest, growth, failure, exploration, seed)
-    made = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
-    _check_first_batch(made.ladder)
-    return made
+    built = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
+    _check_first_batch(built.ladder)
+    return built
 
 
 def _check_epsilon(name: str, kind: str, epsilon: float, constants: str) -> None:

@@ -35,23 +35,23 @@ class NoiseSums:
     def added(self, numbers: Numbers, users: Numbers) -> Numbers:
         """The numbers of these sums with one more batch each, of so many users."""
         # Most often the next batch of a sum is what it was in the runs before.
-        found = self._next[numbers]
-        while (other := self._last[found] != users).any():
+        sums = self._next[numbers]
+        while (other := self._last[sums] != users).any():
             first = int(np.argmax(other))
             pair = int(numbers[first]), int(users[first])
-            found[(numbers == pair[0]) & (users == pair[1])] = self._number(*pair)
-        return found
+            sums[(numbers == pair[0]) & (users == pair[1])] = self._number(*pair)
+        return sums
 
     def _number(self, before: int, users: int) -> int:
-        found = self._numbers.setdefault((before, users), len(self._before))
-        if found == len(self._before):
+        number = self._numbers.setdefault((before, users), len(self._before))
+        if number == len(self._before):
             self._before.append(before)
-            if found == len(self._last):
-                self._last, self._next, *rows = (_doubled(one) for one in (self._last, self._next, *self._rows))
+            if number == len(self._last):
+                self._last, self._next, *rows = (_doubled(array) for array in (self._last, self._next, *self._rows))
                 self._rows = Tails(*rows)
-            self._last[found] = users
-        self._next[before] = found
-        return found
+            self._last[number] = users
+        self._next[before] = number
+        return number
 
     @property
     def tails(self) -> Tails:

@@ -92,7 +92,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; files may come after them, which argparse alone does not allow behind another positional."""
     top = parser()
     options, rest = top.parse_known_args(_joined(sys.argv[1:] if arguments is None else arguments))
-    if rest and (not hasattr(options, "files") or any(one.startswith("-") for one in rest)):
+    if rest and (not hasattr(options, "files") or any(argument.startswith("-") for argument in rest)):
         top.error(f"unrecognized arguments: {' '.join(rest)}{_meant(options, rest)}")
     if rest:
         options.files += rest
@@ -107,13 +107,13 @@ def _meant(options: argparse.Namespace, rest: list[str]) -> str:
 
 def _joined(arguments: Sequence[str]) -> list[str]:
     """A public key may begin with a dash, which argparse would take for an option: it is joined to the one before."""
-    found: list[str] = []
+    joined: list[str] = []
     for argument in arguments:
-        if DASHED_KEY.fullmatch(argument) and found and re.fullmatch("--[a-z-]+", found[-1]):
-            found[-1] += f"={argument}"
+        if DASHED_KEY.fullmatch(argument) and joined and re.fullmatch("--[a-z-]+", joined[-1]):
+            joined[-1] += f"={argument}"
         else:
-            found.append(argument)
-    return found
+            joined.append(argument)
+    return joined
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -31,30 +31,30 @@ def run(options: argparse.Namespace) -> int:
     mechanism = protocol_from(options, options.protocol, options.constants or "tight").plan(options.users)
     source = secure() if options.seed is None else seeded(options.seed)
     with progress("batches", 2 * options.trials) as advance:
-        found = run_audit(mechanism, options.trials, source, failure=options.failure, progress=advance)
+        result = run_audit(mechanism, options.trials, source, failure=options.failure, progress=advance)
     if options.json:
         row = {
             "protocol": mechanism.protocol,
             "users": mechanism.users,
             "constants": mechanism.constants,
-            "delta": found.delta,
-            "claimed_epsilon": found.claimed_epsilon,
-            "exact_epsilon": found.exact_epsilon,
-            "epsilon_lower_bound": found.lower_bound,
-            "trials": found.trials,
-            "failure": found.failure,
-            "passed": found.passed,
+            "delta": result.delta,
+            "claimed_epsilon": result.claimed_epsilon,
+            "exact_epsilon": result.exact_epsilon,
+            "epsilon_lower_bound": result.lower_bound,
+            "trials": result.trials,
+            "failure": result.failure,
+            "passed": result.passed,
         }
         print_json([row])
     else:
-        verdict = "consistent with the claim" if found.passed else "THE CLAIM IS BROKEN"
+        verdict = "consistent with the claim" if result.passed else "THE CLAIM IS BROKEN"
         rows = [
-            ("claimed ε", number(found.claimed_epsilon)),
-            ("exact ε, recomputed", number(found.exact_epsilon)),
-            ("ε is at least", f"{number(found.lower_bound)} (wrong with probability {found.failure:g} at most)"),
-            ("at δ", number(found.delta)),
-            ("trials", f"{found.trials:,} batches of {mechanism.users:,} users for each of two neighbouring inputs"),
+            ("claimed ε", number(result.claimed_epsilon)),
+            ("exact ε, recomputed", number(result.exact_epsilon)),
+            ("ε is at least", f"{number(result.lower_bound)} (wrong with probability {result.failure:g} at most)"),
+            ("at δ", number(result.delta)),
+            ("trials", f"{result.trials:,} batches of {mechanism.users:,} users for each of two neighbouring inputs"),
             ("verdict", verdict),
         ]
         table([mechanism.protocol, f"{mechanism.constants} constants"], rows, right=set())
-    return 0 if found.passed else 1
+    return 0 if result.passed else 1

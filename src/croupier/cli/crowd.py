@@ -73,8 +73,8 @@ def first_experiment(analyzer: str) -> str:
     """The first experiment that is not finished, or else the first."""
     from croupier.service.crowd import experiments
 
-    for one in sorted(experiments(analyzer), key=lambda one: bool(one["finished"])):
-        return str(one["name"])
+    for experiment in sorted(experiments(analyzer), key=lambda experiment: bool(experiment["finished"])):
+        return str(experiment["name"])
     raise CroupierError(f"the analyzer at {analyzer} has no experiment")
 
 

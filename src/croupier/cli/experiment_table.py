@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from croupier.cli.tables import console, made, number, table
+from croupier.cli.tables import build, console, number, table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -46,7 +46,7 @@ def standing(state: dict[str, Any]) -> Group | str:
     ]
     end = "finished" if state["finished"] else "running"
     title = f"{state['title']} ({end}, {said(state)})"
-    return made(["arm (* best)", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=title)
+    return build(["arm (* best)", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=title)
 
 
 def said(state: dict[str, Any]) -> str:
@@ -56,12 +56,12 @@ def said(state: dict[str, Any]) -> str:
 
 def watched(work: Callable[[], dict[str, int]], look: Callable[[], dict[str, Any]]) -> dict[str, int]:
     """Let users take their turns in the background, and show how the experiment stands until they are done."""
-    found: dict[str, int] = {}
+    outcomes: dict[str, int] = {}
     failures: list[BaseException] = []
 
     def background() -> None:
         try:
-            found.update(work())
+            outcomes.update(work())
         except BaseException as error:
             failures.append(error)
 
@@ -70,7 +70,7 @@ def watched(work: Callable[[], dict[str, int]], look: Callable[[], dict[str, Any
     _watch(thread, look)
     if failures:
         raise failures[0]
-    return found
+    return outcomes
 
 
 def _watch(thread: Thread, look: Callable[[], dict[str, Any]]) -> None:

@@ -108,15 +108,15 @@ def _items(path: str, column: str | None) -> list[tuple[int, str]]:
         raise CroupierError(f"{path}: could not be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise CroupierError(f"{_named(path)}: is not UTF-8 text") from None
-    found = _column(path, text, column) if column is not None else _lines(text)
-    while found and not found[-1][1]:
-        found.pop()
-    if not found:
+    items = _column(path, text, column) if column is not None else _lines(text)
+    while items and not items[-1][1]:
+        items.pop()
+    if not items:
         raise CroupierError(f"{_named(path)}: holds no item")
-    empty = next((line for line, item in found if not item), None)
+    empty = next((line for line, item in items if not item), None)
     if empty is not None:
         raise CroupierError(f"{_named(path)}, line {empty}: no item where one was due")
-    return found
+    return items
 
 
 def _lines(text: str) -> list[tuple[int, str]]:

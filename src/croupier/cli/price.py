@@ -87,11 +87,11 @@ def _compare(options: argparse.Namespace) -> int:
             honest_fraction=options.honest_fraction,
             **{flag: getattr(options, flag) for flag in GIVEN if getattr(options, flag) is not None},
         )
-    found, refused = [row for row in every if "refused" not in row], [row for row in every if "refused" in row]
-    if not found:
+    priced, refused = [row for row in every if "refused" not in row], [row for row in every if "refused" in row]
+    if not priced:
         raise CroupierError(refused[0]["refused"])
     if options.json:
-        print_json(found + refused)
+        print_json(priced + refused)
         return 0
     rows = [
         [
@@ -104,7 +104,7 @@ def _compare(options: argparse.Namespace) -> int:
             number(row["radius_95"], 3),
             number(row["messages_per_user"], 3),
         ]
-        for row in found
+        for row in priced
     ]
     table(
         ["protocol", "constants", "ε", "δ", "exact ε", "std of sum", "95 % radius", "messages"],
@@ -150,21 +150,21 @@ def _histograms(options: argparse.Namespace) -> int:
         raise InvalidParameter("protocol", options.protocol, "histogram, or left out, with --items")
     if options.items is None:
         raise InvalidParameter("items", None, "given: how many items the universe has")
-    found: list[dict[str, Any]] = []
+    priced: list[dict[str, Any]] = []
     refused: list[dict[str, Any]] = []
     cases = [case for case in HISTOGRAMS if options.constants in (None, case[2])]
     with progress("histograms", len(cases)) as advance:
         for case in cases:
             try:
-                found.append(_priced_histogram(options, *case))
+                priced.append(_priced_histogram(options, *case))
             except CroupierError as error:
                 named = dict(zip(("model", "side", "constants", "minimise"), case, strict=True))
                 refused.append({**named, "refused": str(error)})
             advance(1)
-    if not found:
+    if not priced:
         raise CroupierError(refused[0]["refused"])
     if options.json:
-        print_json(found + refused)
+        print_json(priced + refused)
         return 0
     table(
         ["model", "counts", "constants", "exact ε", "std", "95 % error", "of the winner", "messages", "bits"],
@@ -180,24 +180,24 @@ def _histograms(options: argparse.Namespace) -> int:
                 number(row["messages_per_user"]) + ("*" if row["simulation_only"] else ""),
                 number(row["bits_per_user"]),
             ]
-            for row in found
+            for row in priced
         ],
         right={3, 4, 5, 6, 7, 8},
         title=f"The price of privacy: {options.users:,} users, {options.items:,} items, ε = {options.epsilon:g}",
-        notes=_histogram_notes(found, refused),
+        notes=_histogram_notes(priced, refused),
     )
     return 0
 
 
-def _histogram_notes(found: list[dict[str, Any]], refused: list[dict[str, Any]]) -> list[str]:
-    trusted = {row["model"]: row["trusts"] for row in found}
+def _histogram_notes(priced: list[dict[str, Any]], refused: list[dict[str, Any]]) -> list[str]:
+    trusted = {row["model"]: row["trusts"] for row in priced}
     limited = "* More than a device would send: simulation only. To count under, a user sends every item not held."
     return [
         "Whom a model trusts: " + ", ".join(f"{model}: {whom}" for model, whom in trusted.items()) + ".",
         "95 % error: of the worst count of all items, negative ones taken as 0. Of the winner: how far a selection's "
         "winner may be below the best item. Messages and bits: per user; in the shuffle model they grow with the "
         "universe, since noise is sent for every item.",
-        *([limited] if any(row["simulation_only"] for row in found) else []),
+        *([limited] if any(row["simulation_only"] for row in priced) else []),
         *(f"{case['model']} {case['side'] or ''} ({case['constants']}): {case['refused']}" for case in refused),
     ]
 

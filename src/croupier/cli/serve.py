@@ -111,15 +111,15 @@ def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
     if len(options.files) != 1:
         raise CroupierError("say in which directory the keys are to be")
     directory, suite = Path(options.files[0]), given.get("suite", DEFAULT_SUITE)
-    found = keys.make(directory, suites=(suite,))
+    ring = keys.make(directory, suites=(suite,))
     if options.rotate:
         keys.rotate(directory, suite)
-        found = keys.load(directory)
-    key = found.newest(suite)
+        ring = keys.load(directory)
+    key = ring.newest(suite)
     for name in ("bearer", "admin"):
         secret = keys.make_bearer(directory / name)
         print(f"{directory / name}: sha256:{keys.bearer_hash(secret)}")
-    print(f"{directory}: signing key {to_text(found.verify)}, sealing key {key.number} ({suite}) {to_text(key.id)}")
+    print(f"{directory}: signing key {to_text(ring.verify)}, sealing key {key.number} ({suite}) {to_text(key.id)}")
     return 0
 
 
@@ -127,8 +127,8 @@ def _options() -> dict[str, Any]:
     """Every setting of either server, with its type."""
     from croupier.service.settings import AnalyzerSettings, FrontSettings
 
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for kind in (FrontSettings, AnalyzerSettings):
         hints = typing.get_type_hints(kind)
-        found |= {field.name: hints[field.name] for field in fields(kind)}
-    return found
+        types |= {field.name: hints[field.name] for field in fields(kind)}
+    return types

@@ -103,8 +103,8 @@ def privacy_of(name: str, epsilon: float, delta: float | None, over: str | None 
     if over is not None and entry.protocol is None:
         raise InvalidParameter("protocol", over, f"left out: {name} has noise of its own")
     notion = entry.notion if over is None else ROWS.find(over).notion
-    found: dict[str, Any] = {"epsilon": epsilon} if notion == "pure" else {"epsilon": epsilon, "delta": delta}
-    return found if over is None else found | {"protocol_name": over}
+    budget: dict[str, Any] = {"epsilon": epsilon} if notion == "pure" else {"epsilon": epsilon, "delta": delta}
+    return budget if over is None else budget | {"protocol_name": over}
 
 
 def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def table(
 ) -> None:
     """Print a table; columns in `right` are numbers. Notes stand beneath it, then the papers that it cites."""
     where = console()
-    where.print(made(headings, rows, right=right, title=title, width=where.width))
+    where.print(build(headings, rows, right=right, title=title, width=where.width))
     cells = [title, *headings, *notes, *(str(cell) for row in rows for cell in row)]
     say(*notes, *map(str, cited(" ".join(cells))))
 
@@ -48,7 +48,7 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
-def made(
+def build(
     headings: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,

@@ -188,11 +188,11 @@ class Account:
                 raise BadSignature(f"revision {configuration.revision} is stale: {known.revision} has been seen")
         revision = max(configuration.revision, known.revision if known else 0)
         keys = {name: to_text(key) for name, key in configuration.verify_keys.items()}
-        found = Trusted(**keys, revision=revision, promise=configuration.promise)
+        trusted = Trusted(**keys, revision=revision, promise=configuration.promise)
         with self._change:
             period = max(self.period, configuration.privacy.period)
-            if found != known or period != self.period:
-                self.trusted[address], self.period = found, period
+            if trusted != known or period != self.period:
+                self.trusted[address], self.period = trusted, period
                 self._write()
 
     def check(self, epsilon: float, delta: float, address: str, batches: Mapping[int, bytes] | None = None) -> None:
@@ -209,9 +209,9 @@ class Account:
             self._payable(turn)
             # Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing
             # is charged, or during one charge, does no harm.
-            before = max((one.since(now) for one in self.turns), default=now)
+            before = max((paid.since(now) for paid in self.turns), default=now)
             oldest = min(now, before) - max(self.limits.longest_period, self.period)
-            self.turns = [*(one for one in self.turns if one.since(now) > oldest), turn]
+            self.turns = [*(paid for paid in self.turns if paid.since(now) > oldest), turn]
             self.pending[pending.report] = pending
             self._write()
 
@@ -295,9 +295,9 @@ class Account:
             body = json.loads(text)
             integer("version", body.pop("version"), VERSION, VERSION)
             self.period = max(integer("period", body["period"], 1), self.limits.shortest_period)
-            self.turns = [Paid(**one) for one in body["turns"]]
-            self.trusted = {address: Trusted(**one) for address, one in body["trusted"].items()}
-            self.pending = {one["report"]: Pending(**one) for one in body["pending"]}
+            self.turns = [Paid(**entry) for entry in body["turns"]]
+            self.trusted = {address: Trusted(**entry) for address, entry in body["trusted"].items()}
+            self.pending = {entry["report"]: Pending(**entry) for entry in body["pending"]}
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             # A ledger that cannot be read must not be taken for an empty one.
             raise InvalidParameter("account", str(self.path), f"a readable account ({error})") from None
@@ -308,16 +308,16 @@ class Account:
         body = {
             "version": VERSION,
             "period": self.period,
-            "turns": [vars(one) for one in self.turns],
-            "trusted": {address: asdict(one) for address, one in self.trusted.items()},
-            "pending": [vars(one) for one in self.pending.values()],
+            "turns": [vars(entry) for entry in self.turns],
+            "trusted": {address: asdict(entry) for address, entry in self.trusted.items()},
+            "pending": [vars(entry) for entry in self.pending.values()],
         }
         write_atomically(self.path, json.dumps(body).encode())
 
 
 def _named(batches: Mapping[int, bytes] | None) -> dict[str, str]:
     """Batches' hashes by number, as JSON has them."""
-    return {str(number): to_text(found) for number, found in (batches or {}).items()}
+    return {str(number): to_text(digest) for number, digest in (batches or {}).items()}
 
 
 def _costs(turns: Iterable[Paid]) -> list[Charge]:
@@ -329,9 +329,9 @@ def _costs(turns: Iterable[Paid]) -> list[Charge]:
     for turn in turns:
         hashes = turn.batches.values()
         joined = {id(group): group for name in hashes if (group := groups.get(name)) is not None}.values()
-        group = Group({*hashes}.union(*(one.batches for one in joined)), 1 + sum(one.turns for one in joined))
+        group = Group({*hashes}.union(*(past.batches for past in joined)), 1 + sum(past.turns for past in joined))
         groups |= dict.fromkeys(group.batches, group)
-        due, paid = (sum(_steps(turn.epsilon, one.turns) for one in some) for some in ([group], joined))
+        due, paid = (sum(_steps(turn.epsilon, past.turns) for past in some) for some in ([group], joined))
         steps = due if math.isinf(due) else due - paid
         charges.append(Charge(turn.experiment, turn.epsilon, turn.delta * steps if turn.delta else 0.0))
     return charges

@@ -60,13 +60,13 @@ def _keys(trust: Mapping[str, bytes | str]) -> dict[str, bytes]:
     """The servers' signing keys as bytes; `croupier serve keys` prints them as text."""
     if not isinstance(trust, Mapping) or set(trust) != set(SERVERS):
         raise InvalidParameter("trust", trust, f"a key each for {' and '.join(SERVERS)}")
-    found = {}
+    keys = {}
     for server, key in trust.items():
         data = key if isinstance(key, bytes) else from_text(f"trust of the {server}", key)
         if len(data) != 32:
             raise InvalidParameter(f"trust of the {server}", key, "a signing key: 32 bytes, or their text in base64")
-        found[server] = data
-    return found
+        keys[server] = data
+    return keys
 
 
 class Client(_Base):

@@ -250,10 +250,10 @@ class Device:
         return statement
 
     def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
-        found = self._checked(experiment, (yield from self._revision(joined, wanted)))
-        if found.configuration.revision > joined.configuration.revision:
-            self.joined[experiment] = found
-        return found
+        other = self._checked(experiment, (yield from self._revision(joined, wanted)))
+        if other.configuration.revision > joined.configuration.revision:
+            self.joined[experiment] = other
+        return other
 
     def sealed(self, turn: Turn, value: object) -> Pending:
         """A report as bytes, fit to be sent any number of times."""

@@ -43,10 +43,10 @@ class Exchange:
         httpx = needed()
         if self._http is None:
             self._http = httpx.Client(timeout=TIMEOUT)
-        found: Future[Response] = Future()
-        threading.Thread(target=_settle, args=(found, self._http, request), daemon=True).start()
+        response: Future[Response] = Future()
+        threading.Thread(target=_settle, args=(response, self._http, request), daemon=True).start()
         try:
-            return found.result(LONGEST_EXCHANGE)
+            return response.result(LONGEST_EXCHANGE)
         except TimeoutError:
             # Without its connection the thread ends.
             self.close()
@@ -115,15 +115,15 @@ def check_head(headers: Any) -> int:
     return int(length)
 
 
-def _settle(found: Future[Response], http: httpx.Client, request: Request) -> None:
+def _settle(response: Future[Response], http: httpx.Client, request: Request) -> None:
     try:
         with http.stream(**_options(request)) as answer:
             body = _begun(answer)
             for part in answer.iter_bytes():
                 _extend(body, part)
-        found.set_result(_response(answer, body))
+        response.set_result(_response(answer, body))
     except BaseException as error:
-        found.set_exception(error)
+        response.set_exception(error)
 
 
 def _options(request: Request) -> dict[str, Any]:

@@ -114,13 +114,13 @@ class Counter:
 
     def release(self, batch: int, decoded: int | tuple[int, ...]) -> None:
         """A full batch's view decodes to this."""
-        levels = {found.number: found.shuffler for found in self.shufflers.full}
+        levels = {full.number: full.shuffler for full in self.shufflers.full}
         release = self.shufflers.release(batch, decoded)
         self._end(levels[batch], release.sum)
 
     def leave_out(self, batch: int) -> None:
         """A full batch's view cannot be used: its node has no number of its own, and the counter goes on."""
-        levels = {found.number: found.shuffler for found in self.shufflers.full}
+        levels = {full.number: full.shuffler for full in self.shufflers.full}
         if batch not in levels:
             raise InvalidParameter("batch", batch, f"a full one: {sorted(levels)}")
         self.shufflers.abandon(batch)
@@ -131,7 +131,7 @@ class Counter:
         self._waiting[level] = own
         if self.shufflers.full:
             return
-        if self._noise is None and any(found is None for found in self._waiting.values()):
+        if self._noise is None and any(number is None for number in self._waiting.values()):
             self._noise = _KeptNoise(self.plan, self._finished // self.plan.tree.smallest)
         for due in sorted(self._waiting):
             self._finish(due, self._waiting[due])

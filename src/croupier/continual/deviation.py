@@ -57,7 +57,8 @@ class Chernoff:
         """
         exponents = self._exponents(odds)
         least = int(np.argmin(exponents / self.slopes))
-        planned = math.fsum(n * one for n, one in zip(self.tree.siblings(finished), self.nodes[:, least], strict=True))
+        nodes = zip(self.tree.siblings(finished), self.nodes[:, least], strict=True)
+        planned = math.fsum(count * value for count, value in nodes)
         share = float(exponents[least]) - planned + self._choices(finished, changes)
         return max(self.deviation(odds), float(np.min((cumulant + share) / self.slopes)))
 
@@ -85,8 +86,8 @@ class Chernoff:
         if factor == 1.0:
             return cumulant
         with np.errstate(invalid="ignore"):
-            found = np.interp(factor * self.slopes, np.append(0.0, self.slopes), np.append(0.0, cumulant))
-        return np.where(np.isnan(found), np.inf, found)
+            values = np.interp(factor * self.slopes, np.append(0.0, self.slopes), np.append(0.0, cumulant))
+        return np.where(np.isnan(values), np.inf, values)
 
 
 def slopes_around(std: float) -> Floats:
@@ -116,9 +117,9 @@ def _log_geometric(exponent: Floats, most: int) -> Floats:
     endless = np.isinf(exponent)
     exponent = np.where(endless, 0.0, np.maximum(exponent, 0.0))
     if most <= 64:
-        found = logsumexp(np.arange(most + 1)[:, None] * exponent[None], axis=0)
+        total = logsumexp(np.arange(most + 1)[:, None] * exponent[None], axis=0)
     else:
         # most·e + log of Σ e^{-m·e} <= 1/(1 - e^{-e}), and never more than most + 1 terms.
         with np.errstate(divide="ignore"):
-            found = most * exponent + np.minimum(-np.log(-np.expm1(-exponent)), math.log(most + 1))
-    return np.where(endless, np.inf, found)
+            total = most * exponent + np.minimum(-np.log(-np.expm1(-exponent)), math.log(most + 1))
+    return np.where(endless, np.inf, total)

@@ -78,13 +78,13 @@ def best_counter(users: int, most: int | None = None, **options: Any) -> Counter
     if most is not None:
         integer("most", most, 1)
     tree = counter(users, **options)
-    found = [tree]
+    plans = [tree]
     for shufflers in range(1, min(most or tree.shufflers, tree.shufflers) + 1):
         try:
-            found.append(counter(users, shufflers, **options))
+            plans.append(counter(users, shufflers, **options))
         except InvalidParameter:
             break
-    fitting = [plan for plan in found if most is None or plan.shufflers <= most]
+    fitting = [plan for plan in plans if most is None or plan.shufflers <= most]
     return min(fitting, key=lambda plan: plan.bound(0.05))
 
 
@@ -161,19 +161,19 @@ def tight_levels(recipe: Protocol, sizes: tuple[int, ...], delta: float) -> tupl
     # The largest batch stands for all while the scale is found: total ε is nearly proportional to a level's.
     scale = epsilon / math.sqrt(levels)
     for _ in range(8):
-        found = (levels * at(sizes[-1], scale).loss).epsilon(delta)
-        scale = _nearer(scale, found, epsilon)
-        if abs(found / epsilon - 1.0) < CLOSE:
+        spent = (levels * at(sizes[-1], scale).loss).epsilon(delta)
+        scale = _nearer(scale, spent, epsilon)
+        if abs(spent / epsilon - 1.0) < CLOSE:
             break
     best: tuple[SumMechanism, ...] | None = None
     for _ in range(64):
         mechanisms = tuple(at(size, scale) for size in sizes)
         loss = total(mechanisms)
         if loss.delta(epsilon) <= delta:
-            best, found = mechanisms, loss.epsilon(delta)
-            if found >= (1.0 - 5 * CLOSE) * epsilon or scale >= LARGEST_EPSILON:
+            best, spent = mechanisms, loss.epsilon(delta)
+            if spent >= (1.0 - 5 * CLOSE) * epsilon or scale >= LARGEST_EPSILON:
                 return best
-            scale = _nearer(scale, found, (1.0 - CLOSE) * epsilon)
+            scale = _nearer(scale, spent, (1.0 - CLOSE) * epsilon)
         elif best is not None:
             return best
         else:
@@ -190,10 +190,10 @@ CLOSE = 1e-3
 """How near, relatively, a total ε comes to the one asked for; always from below."""
 
 
-def _nearer(scale: float, found: float, wanted: float) -> float:
+def _nearer(scale: float, spent: float, wanted: float) -> float:
     """The scale at which a total proportional to it would be as wanted."""
     # Far from the goal proportion says little: no step is longer than a doubling.
-    return scale * min(max(wanted / max(found, 1e-9), 0.5), 2.0)
+    return scale * min(max(wanted / max(spent, 1e-9), 0.5), 2.0)
 
 
 def _part(epsilon: float, levels: int) -> float:

@@ -129,17 +129,17 @@ class ConcurrentShufflers:
 
     def release(self, batch: int, decoded: int | tuple[int, ...]) -> Release:
         """Take in what a full batch's view decodes to, free its shuffler, and return the release."""
-        found = self._find(batch)
-        if found.missing:
-            raise InvalidParameter("batch", batch, f"a full one: {found.missing} users are missing")
-        _check_decoded(found.mechanism, decoded)
-        del self.active[found.shuffler]
-        return Release(found.mechanism, decoded)
+        open_batch = self._find(batch)
+        if open_batch.missing:
+            raise InvalidParameter("batch", batch, f"a full one: {open_batch.missing} users are missing")
+        _check_decoded(open_batch.mechanism, decoded)
+        del self.active[open_batch.shuffler]
+        return Release(open_batch.mechanism, decoded)
 
     def abandon(self, batch: int) -> None:
         """Free the shuffler of a batch that will not fill or cannot be read; nothing of it is released."""
-        found = self._find(batch)
-        del self.active[found.shuffler]
+        open_batch = self._find(batch)
+        del self.active[open_batch.shuffler]
 
     def loss(self) -> Loss:
         """The exact loss of the user who pays most ε at the budget's δ."""
@@ -164,18 +164,18 @@ class ConcurrentShufflers:
         return number
 
     def _find(self, batch: int) -> Batch:
-        for found in self.active.values():
-            if found.number == batch:
-                return found
+        for open_batch in self.active.values():
+            if open_batch.number == batch:
+                return open_batch
         raise InvalidParameter("batch", batch, f"an active one: {[b.number for b in self._in_order()]}")
 
     def _check(self, present: Sequence[SumMechanism]) -> None:
         """Refuse what one user could not pay."""
         if self.account == "exact":
-            found = composed(tuple(present)).delta(self.epsilon)
-            if found > self.delta * (1.0 + 1e-9):
+            cost = composed(tuple(present)).delta(self.epsilon)
+            if cost > self.delta * (1.0 + 1e-9):
                 raise BudgetExceeded(
-                    f"{len(present)} mechanisms at once cost δ = {found:.3g} at ε = {self.epsilon:g}, "
+                    f"{len(present)} mechanisms at once cost δ = {cost:.3g} at ε = {self.epsilon:g}, "
                     f"and δ = {self.delta:.3g} is the budget"
                 )
             return

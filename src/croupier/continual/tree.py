@@ -68,7 +68,7 @@ class Tree:
             for level in range(self.levels)
             if last[level] > 0
         ]
-        return max(sum(n * cost for n, cost in zip(found, costs, strict=True)) for found in candidates)
+        return max(sum(n * cost for n, cost in zip(counts, costs, strict=True)) for counts in candidates)
 
 
 def binary_tree(users: int, smallest: int = 2) -> Tree:
@@ -129,11 +129,11 @@ class Weights:
 
     def variances(self, degree: int, variances: Sequence[float]) -> tuple[float, ...]:
         """The variance of a finished node's estimate, by level."""
-        found: list[float] = []
+        combined: list[float] = []
         for weight, variance in zip(self.own, variances, strict=True):
-            children = degree * found[-1] if found else 0.0
-            found.append(weight**2 * variance + (1.0 - weight) ** 2 * children)
-        return tuple(found)
+            children = degree * combined[-1] if combined else 0.0
+            combined.append(weight**2 * variance + (1.0 - weight) ** 2 * children)
+        return tuple(combined)
 
     def refined(self, tree: Tree, sums: Sequence[Floats]) -> list[Floats]:
         """Finished nodes' estimates from their own sums (nodes on the first axis), level by level."""

@@ -25,11 +25,11 @@ class Boxes(Grid):
     cuts: int = 33
 
     def draw(self, columns: int, seed: Seed) -> BoxList:
-        made = BoxList(self, columns)
-        if made.size > LARGEST:
-            allowed = f"fewer: {columns} columns would make {made.size:.3g} boxes, and {LARGEST:,} are the most"
+        boxes = BoxList(self, columns)
+        if boxes.size > LARGEST:
+            allowed = f"fewer: {columns} columns would make {boxes.size:.3g} boxes, and {LARGEST:,} are the most"
             raise InvalidParameter("cuts", self.cuts, allowed)
-        return made
+        return boxes
 
 
 @dataclass(frozen=True)

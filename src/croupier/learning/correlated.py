@@ -131,9 +131,9 @@ class Stream:
             finish = np.full(weights.shape, np.inf)
             np.divide(times, weights, out=finish, where=weights > 0)
             at = np.argmin(finish, axis=-1)
-            found = finish.min(axis=-1)
-            winner = np.where(found < best, start + at, winner)
-            best = np.minimum(best, found)
+            soonest = finish.min(axis=-1)
+            winner = np.where(soonest < best, start + at, winner)
+            best = np.minimum(best, soonest)
             start, clock = start + block, float(times[-1])
             if (clock >= bound * best).all():
                 return int(winner) if winner.ndim == 0 else winner.astype(np.int64)

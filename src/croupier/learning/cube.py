@@ -71,14 +71,14 @@ class DecisionTables(Representation):
 def decision_tables(columns: int) -> Words:
     """All functions that a decision list can compute, each as the word of its values on the cube."""
     whole = np.uint64(2 ** (2**columns) - 1)
-    found = np.asarray([0, whole], dtype=np.uint64)
+    tables = np.asarray([0, whole], dtype=np.uint64)
     # A list never needs a column twice, so as many rounds as columns reach every one.
     for _ in range(columns):
-        rounds = [found]
+        rounds = [tables]
         for literal in _literals(columns):
-            rounds += [found | literal, found & (whole ^ literal)]
-        found = np.unique(np.concatenate(rounds))
-    return found
+            rounds += [tables | literal, tables & (whole ^ literal)]
+        tables = np.unique(np.concatenate(rounds))
+    return tables
 
 
 @lru_cache(maxsize=8)
@@ -93,7 +93,7 @@ def _literals(columns: int) -> Words:
     corners = np.arange(2**columns, dtype=np.uint64)
     ones = [int(sum(1 << int(c) for c in corners if int(c) >> j & 1)) for j in range(columns)]
     whole = 2 ** (2**columns) - 1
-    return np.asarray([word for one in ones for word in (one, whole ^ one)], dtype=np.uint64)
+    return np.asarray([word for variable in ones for word in (variable, whole ^ variable)], dtype=np.uint64)
 
 
 def describe_list(word: int, columns: int) -> str:

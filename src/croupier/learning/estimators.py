@@ -200,8 +200,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         learner = Stable() if self.learner is None else self.learner
         alpha = float(between("alpha", self.alpha if alpha is None else alpha, 0, 1))
         beta = float(between("beta", self.beta if beta is None else beta, 0, 1))
-        made: AnyBallot = learner.ballot(columns=columns, seed=seed, alpha=alpha, beta=beta / PARTS)
-        return made
+        ballot: AnyBallot = learner.ballot(columns=columns, seed=seed, alpha=alpha, beta=beta / PARTS)
+        return ballot
 
     def _voting(self) -> Voting:
         return Voting(self.epsilon, self.delta, self.model, self.constants, self.honest_fraction, self.route)

@@ -39,7 +39,7 @@ def representation_from_learner(
     >>> sorted(representation_from_learner(lambda s: below(3, s), epsilon=0.5, users=2, source=seeded(1)))
     [0, 1, 2]
     """
-    found = frozenset(run(source) for _ in range(runs_needed(epsilon, users)))
-    if not found:
+    hypotheses = frozenset(run(source) for _ in range(runs_needed(epsilon, users)))
+    if not hypotheses:
         raise CroupierError("the learner returned nothing")
-    return found
+    return hypotheses

@@ -47,8 +47,8 @@ class PointList(Representation):
 
     def mistakes(self, samples: Samples) -> Floats:
         codes = self._codes(samples)
-        found = samples.tally(codes, self.size, ~samples.labels) - samples.tally(codes, self.size, samples.labels)
-        return np.asarray(samples.count(samples.labels)[:, None] + found)
+        difference = samples.tally(codes, self.size, ~samples.labels) - samples.tally(codes, self.size, samples.labels)
+        return np.asarray(samples.count(samples.labels)[:, None] + difference)
 
     def votes(self, samples: Samples, log_times: Floats, gamma: float) -> Integers:
         """All points that a user has not seen are equally wrong, so only the earliest of them can win."""

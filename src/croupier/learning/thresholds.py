@@ -45,10 +45,10 @@ class Grid:
         last = self.cuts - 1
         guess = np.minimum(((inside - self.low) / (self.high - self.low) * last).astype(np.int64), last)
         # Rounding may have put the guess one place too low or too high.
-        found = guess + (points[guess] <= values)
-        found += (found == guess + 1) & (guess < last) & (points[np.minimum(guess + 1, last)] <= values)
-        found -= (found == guess) & (guess > 0) & (points[np.maximum(guess - 1, 0)] > values)
-        return found
+        below = guess + (points[guess] <= values)
+        below += (below == guess + 1) & (guess < last) & (points[np.minimum(guess + 1, last)] <= values)
+        below -= (below == guess) & (guess > 0) & (points[np.maximum(guess - 1, 0)] > values)
+        return below
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ class _RangeMinimum:
 
     def argmin(self, begin: Integers, end: Integers) -> Integers:
         level = np.frexp((end - begin).astype(np.float64))[1] - 1
-        found = np.empty(len(begin), dtype=np.int64)
+        places = np.empty(len(begin), dtype=np.int64)
         for power, table in enumerate(self.levels):
             rows = np.flatnonzero(level == power)
             left, right = table[begin[rows]], table[end[rows] - 2**power]
-            found[rows] = np.where(self.values[left] <= self.values[right], left, right)
-        return found
+            places[rows] = np.where(self.values[left] <= self.values[right], left, right)
+        return places

@@ -155,9 +155,9 @@ class Confidence:
         if len(ridges):
             radii = self.tight_radii(eigenvalues, ridges)
             widths = radii * np.sqrt((1.0 / (eigenvalues[None] + ridges[:, None])).sum(axis=1))
-            found = int(np.argmin(widths))
-            if widths[found] < width:
-                best = (float(ridges[found]), float(radii[found]))
+            narrowest = int(np.argmin(widths))
+            if widths[narrowest] < width:
+                best = (float(ridges[narrowest]), float(radii[narrowest]))
         return best
 
 

@@ -45,6 +45,6 @@ def audit(
     trials = integer("trials", trials, 4)
     samples = [mechanism.exposed(end, trials, source, progress) for end in (0, 1)]
     claim = mechanism.guarantee
-    found = epsilon_lower_bound(samples[0], samples[1], delta=claim.delta, failure=failure)
+    bound = epsilon_lower_bound(samples[0], samples[1], delta=claim.delta, failure=failure)
     exact = mechanism.loss.epsilon(claim.delta)
-    return Audit(claim.epsilon, claim.delta, exact, found.epsilon, trials, failure)
+    return Audit(claim.epsilon, claim.delta, exact, bound.epsilon, trials, failure)

@@ -141,12 +141,12 @@ class AnalyzerApp:
 
     async def _trouble(self) -> str:
         """Why some experiment does not go on."""
-        found = [
+        troubles = [
             f"{live.name}: {live.trouble or 'not signed by both servers yet'}"
             for live in self.analyzer.live.values()
             if live.trouble or live.configured is None
         ]
-        return "; ".join(filter(None, [*found, self._disk, self.waits.trouble]))
+        return "; ".join(filter(None, [*troubles, self._disk, self.waits.trouble]))
 
     async def _touch(self) -> None:
         """See now and then whether the disk still takes what it is given, also when there is nothing to write."""
@@ -243,12 +243,12 @@ class AnalyzerApp:
     async def metrics(self, _: Request) -> Response:
         live = self.analyzer.live.values()
         show = self.meters.show
-        show("records", {one.name: one.count for one in live})
-        show("open_batches", {one.name: len(one.open) for one in live})
-        show("reports_accepted", {one.name: one.counted("accepted") for one in live})
-        show("turns_assigned", {one.name: one.counted("assigned") for one in live})
-        show("finished", {one.name: one.program.finished for one in live})
-        show("trouble", {one.name: bool(one.trouble) for one in live})
+        show("records", {experiment.name: experiment.count for experiment in live})
+        show("open_batches", {experiment.name: len(experiment.open) for experiment in live})
+        show("reports_accepted", {experiment.name: experiment.counted("accepted") for experiment in live})
+        show("turns_assigned", {experiment.name: experiment.counted("assigned") for experiment in live})
+        show("finished", {experiment.name: experiment.program.finished for experiment in live})
+        show("trouble", {experiment.name: bool(experiment.trouble) for experiment in live})
         show("waiting_seconds", self.waits.ages)
         show("ready", {"analyzer": not await self._trouble()})
         return self.meters.answer()

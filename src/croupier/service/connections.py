@@ -64,11 +64,11 @@ class Watch:
 
     def _make_room(self, now: float, new: Bounded) -> None:
         """The connections that have kept us waiting for longest go, several at once: to find them takes time."""
-        others = (one for one in self._connections if one is not new and not one.transport.is_closing())
-        waiting = sorted((one for one in others if one.waits(now)), key=lambda one: one.since)
+        others = (other for other in self._connections if other is not new and not other.transport.is_closing())
+        waiting = sorted((other for other in others if other.waits(now)), key=lambda other: other.since)
         told = waiting[: max(1, self._most // SHARE)]
-        for one in told:
-            one.refuse(408)
+        for other in told:
+            other.refuse(408)
         # Where nobody waits, nobody need be asked again until the next look.
         self._spare, self._full = len(told), not told
 
@@ -143,7 +143,7 @@ class Bounded(HttpToolsProtocol):
             self._stop(431)
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
-            self._earlier = [*(one for one in self._earlier if not one.response_complete), cycle]
+            self._earlier = [*(earlier for earlier in self._earlier if not earlier.response_complete), cycle]
             if len(self._earlier) > self.most_pipelined:
                 self._stop(429)
         super().on_headers_complete()

@@ -87,10 +87,10 @@ def run(crowd: Crowd, processes: int = 1, progress: Callable[[int], None] | None
     ]
     total: Counter[str] = Counter()
     with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
-        for found in pool.map(run, parts):
-            total.update(found)
+        for outcomes in pool.map(run, parts):
+            total.update(outcomes)
             if progress is not None:
-                progress(sum(found.values()))
+                progress(sum(outcomes.values()))
     return dict(total)
 
 
@@ -111,7 +111,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
 
         items = _items(joined)
 
-        async def one() -> None:
+        async def take_turn() -> None:
             client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
             client.device.joined = {crowd.experiment: joined}
             client.device.account.trusted = dict(first.device.account.trusted)
@@ -155,7 +155,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
             while left > 0 and not over.is_set():
                 left -= 1
                 try:
-                    await one()
+                    await take_turn()
                 except Unreachable:
                     outcomes["unreachable"] += 1
                 if progress is not None:
@@ -190,8 +190,8 @@ def experiments(analyzer: str) -> list[dict[str, Any]]:
     body = _asked(analyzer, "/experiments")
     if body is None or not isinstance(body.get("experiments"), list):
         raise CroupierError(f"{analyzer} is no analyzer: it has no list of experiments")
-    found: list[dict[str, Any]] = body["experiments"]
-    return found
+    listed: list[dict[str, Any]] = body["experiments"]
+    return listed
 
 
 def wait_finished(analyzer: str, experiment: str, seconds: float) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def wait_finished(analyzer: str, experiment: str, seconds: float) -> dict[str, A
     while True:
         state = _asked(analyzer, f"/experiments/{quote(experiment, safe='')}/state")
         if state is None:
-            known = ", ".join(one["name"] for one in experiments(analyzer)) or "none"
+            known = ", ".join(entry["name"] for entry in experiments(analyzer)) or "none"
             raise CroupierError(f"the analyzer at {analyzer} has no experiment {experiment!r}; it has: {known}")
         if state["finished"] or time.monotonic() > end:
             return state

@@ -124,14 +124,14 @@ def _plan(body: dict[str, Any]) -> Plan:
     return Plan(name, title or name, tuple(arms), parameters, recipe, privacy, deadline)
 
 
-def check_length(found: Plan, suite: str) -> None:
+def check_length(plan: Plan, suite: str) -> None:
     """Refuse an experiment whose uploads would be longer than a front takes."""
-    for turn in found.program().wanted:
+    for turn in plan.program().wanted:
         overhead = SUITES[suite].overhead
         shapes = (mechanism.shape for _, mechanism in turn.batches)
-        length = upload_bytes(((one.slots, one.length + overhead) for one in shapes), overhead)
+        length = upload_bytes(((shape.slots, shape.length + overhead) for shape in shapes), overhead)
         if length > LONGEST_UPLOAD:
-            raise CroupierError(f"{found.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
+            raise CroupierError(f"{plan.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
 
 
 def _privacy(given: Section, parameters: Section, running: Program) -> Privacy:
@@ -142,9 +142,9 @@ def _privacy(given: Section, parameters: Section, running: Program) -> Privacy:
     if any(mechanism.shape.cap is not None for mechanism in mechanisms):
         # The share that was kept back for the limit on the noise.
         delta *= 1.0 + CAP_SHARE
-    found = loss.delta(epsilon)
-    if found > delta * (1.0 + 1e-8):
-        raise CroupierError(f"a turn costs δ = {found:.3g} at ε = {epsilon:g}, and {delta:.3g} can be promised")
+    cost = loss.delta(epsilon)
+    if cost > delta * (1.0 + 1e-8):
+        raise CroupierError(f"a turn costs δ = {cost:.3g} at ε = {epsilon:g}, and {delta:.3g} can be promised")
     return Privacy(
         epsilon,
         float(delta),

@@ -173,13 +173,13 @@ class FrontApp:
     # For clients
 
     async def experiment(self, request: Request) -> Response:
-        found = await asyncio.to_thread(self.front.configuration, request.path_params["name"])
-        return JSONResponse(found)
+        configuration = await asyncio.to_thread(self.front.configuration, request.path_params["name"])
+        return JSONResponse(configuration)
 
     async def configuration(self, request: Request) -> Response:
         digest = from_text("hash", request.path_params["hash"])
-        found = await asyncio.to_thread(self.front.configuration, request.path_params["name"], digest)
-        return JSONResponse(found)
+        body = await asyncio.to_thread(self.front.configuration, request.path_params["name"], digest)
+        return JSONResponse(body)
 
     async def assign(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -225,8 +225,8 @@ class FrontApp:
         since = request.query_params.get("since", "0")
         if not since.isascii() or not since.isdigit() or len(since) > 10:
             raise Problem("bad-request", "since is the number of a batch")
-        found = await asyncio.to_thread(self.front.standings, request.path_params["name"], int(since))
-        return JSONResponse(found)
+        standings = await asyncio.to_thread(self.front.standings, request.path_params["name"], int(since))
+        return JSONResponse(standings)
 
     async def head(self, request: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(self.front.head, request.path_params["name"]))
@@ -297,8 +297,8 @@ class FrontApp:
     async def messages(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)
         name, number, part = request.path_params["name"], whole(request, "batch"), whole(request, "part")
-        found = await asyncio.to_thread(self.front.part, name, number, part)
-        return Response(found, media_type=MESSAGES_TYPE)
+        body = await asyncio.to_thread(self.front.part, name, number, part)
+        return Response(body, media_type=MESSAGES_TYPE)
 
     async def acknowledge(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)
@@ -311,10 +311,10 @@ class FrontApp:
         return await self._work(self.front.assign, front_worker.assign, wishes)
 
     async def _take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
-        found = await self._work(self.front.take, front_worker.take, uploads)
-        if "accepted" in found:
+        answer = await self._work(self.front.take, front_worker.take, uploads)
+        if "accepted" in answer:
             self._full.set()
-        return found
+        return answer
 
     async def _work(self, here: Callable[[T], R], there: Callable[[T], R], given: T) -> R:
         """Done in a process where there are any, else in a thread."""
@@ -363,5 +363,5 @@ class FrontApp:
 
 def _patience(request: Request) -> float:
     """How long a client lets its request be held: `Prefer: wait=5` (RFC 7240)."""
-    found = re.search(r"\bwait=(\d{1,4})\b", request.headers.get("prefer", ""))
-    return min(float(found[1]), LONGEST_HOLD) if found else 0.0
+    preference = re.search(r"\bwait=(\d{1,4})\b", request.headers.get("prefer", ""))
+    return min(float(preference[1]), LONGEST_HOLD) if preference else 0.0

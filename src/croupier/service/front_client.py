@@ -72,12 +72,12 @@ class FrontClient:
 
     async def standings(self, name: str, since: int = 0) -> dict[str, Any]:
         """The public counts, with all batches from a number on: the front shows so many at a time."""
-        found = page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+        whole = page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
         while len(page["batches"]) >= MOST_BATCHES:
             since = page["batches"][-1]["batch"] + 1
             page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
-            found["batches"] += page["batches"]
-        return found
+            whole["batches"] += page["batches"]
+        return whole
 
     async def receipt(self, name: str, batch: int) -> Statement:
         return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/receipt"))
@@ -109,12 +109,12 @@ class FrontClient:
     ) -> dict[str, Any]:
         answer = await self._send(method, path, body, within)
         try:
-            found = answer.json()
+            parsed = answer.json()
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            parsed = None
+        if not isinstance(parsed, dict):
             raise FrontRefused("no-json", f"{method} {path}")
-        return found
+        return parsed
 
     async def _send(
         self, method: str, path: str, body: dict[str, Any] | None = None, within: float = QUICK

@@ -29,15 +29,15 @@ class History:
     def note(self, change: Change, program: Program) -> None:
         """Remember a record in short, and what followed from it."""
         record = change.record
-        found = {key: value for key, value in record.items() if key not in HIDDEN} | self._about(change)
+        event = {key: value for key, value in record.items() if key not in HIDDEN} | self._about(change)
         for arm in change.out:
             when = {"record": record["number"], "at": record["at"], "reports": self.reports}
             self.outs[arm] = when | {"retired": arm in program.retired}
         if change.out:
-            found["out"] = sorted(change.out)
+            event["out"] = sorted(change.out)
         if change.ended:
-            found["ended"] = True
-        self.events.append(found | {"reports": self.reports})
+            event["ended"] = True
+        self.events.append(event | {"reports": self.reports})
 
     def _about(self, change: Change) -> Record:
         """What the event was about, in short."""
@@ -55,14 +55,14 @@ class History:
     def _over(self, change: Change, batch: Batch) -> Record:
         offer, mechanism = change.offer, batch.mechanism
         assert offer is not None
-        found: Record = {"arm": offer.arm, "users": mechanism.users}
+        about: Record = {"arm": offer.arm, "users": mechanism.users}
         if "decoded" not in change.record:
-            return found
+            return about
         if offer.number not in self._counted:
             # A counter's turn is one report in several batches: it counts with the first of them.
             self._counted.add(offer.number)
             self.reports += _users(offer)
-        return found | mechanism.summary(change.record["decoded"])
+        return about | mechanism.summary(change.record["decoded"])
 
 
 def _users(offer: Offer) -> int:

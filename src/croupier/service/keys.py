@@ -60,11 +60,11 @@ class Keys:
     sealing: tuple[SealingKey, ...]
 
     def newest(self, suite_name: str) -> SealingKey:
-        found = [key for key in self.sealing if key.suite == suite_name]
-        if not found:
-            made = f"`croupier serve keys DIR --suite {suite_name}` makes one"
-            raise KeyProblem(f"there is no sealing key for {suite_name}: {made}")
-        return found[-1]
+        keys = [key for key in self.sealing if key.suite == suite_name]
+        if not keys:
+            remedy = f"`croupier serve keys DIR --suite {suite_name}` makes one"
+            raise KeyProblem(f"there is no sealing key for {suite_name}: {remedy}")
+        return keys[-1]
 
     def by_id(self, wanted: bytes) -> SealingKey | None:
         return next((key for key in self.sealing if key.id == wanted), None)
@@ -150,7 +150,7 @@ def bearer_matches(token: str, known: str) -> bool:
 
 
 def _sealing(directory: Path) -> list[SealingKey]:
-    found = []
+    keys = []
     for path in sorted(directory.glob("seal-*.json")):
         _check_mode(path)
         try:
@@ -160,8 +160,8 @@ def _sealing(directory: Path) -> list[SealingKey]:
             suite(key.suite).read_private(key.private)
         except (ValueError, KeyError, TypeError) as error:
             raise KeyProblem(f"{path} holds no sealing key ({error})") from None
-        found.append(key)
-    return sorted(found, key=lambda key: key.number)
+        keys.append(key)
+    return sorted(keys, key=lambda key: key.number)
 
 
 def _read(path: Path) -> bytes:

@@ -64,8 +64,8 @@ def catch_all() -> None:
     """Let what nobody caught in this process be lines of the log too."""
     logging.raiseExceptions = False
     sys.excepthook = lambda _, error, __: _uncaught(error)
-    sys.unraisablehook = lambda found: _uncaught(found.exc_value)
-    threading.excepthook = lambda found: _uncaught(found.exc_value)
+    sys.unraisablehook = lambda raised: _uncaught(raised.exc_value)
+    threading.excepthook = lambda raised: _uncaught(raised.exc_value)
     warnings.showwarning = _warned
 
 

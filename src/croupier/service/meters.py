@@ -95,7 +95,7 @@ class _Coarse:
     def collect(self) -> Iterator[Metric]:
         for family in self._registry.collect():
             if family.name in COARSE:
-                family.samples = [one._replace(value=one.value // STEP * STEP) for one in family.samples]
+                family.samples = [sample._replace(value=sample.value // STEP * STEP) for sample in family.samples]
             yield family
 
 

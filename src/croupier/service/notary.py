@@ -102,8 +102,8 @@ class Notary:
         envelope = self.store.configuration(name, digest)
         if envelope is None:
             raise Problem("unknown-experiment" if digest is None else "unknown-configuration")
-        found: dict[str, Any] = json.loads(envelope)
-        return found
+        statement: dict[str, Any] = json.loads(envelope)
+        return statement
 
     def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> Statement:
         """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same."""
@@ -125,7 +125,7 @@ class Notary:
                 raise Problem("not-covered", f"batch {batch.number} is pinned to another configuration")
         expires = None if deadline is None else self.clock() + deadline
         batches = [self._new_batch(name, batch, expires) for batch in offer.batches]
-        length = upload_bytes(((one.slots, one.length) for one in batches), SUITES[configuration.suite].overhead)
+        length = upload_bytes(((shape.slots, shape.length) for shape in batches), SUITES[configuration.suite].overhead)
         if length > LONGEST_UPLOAD:
             raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
         signed = statement.signed("front", self.keys.sign)
@@ -169,8 +169,8 @@ class Notary:
         envelope = self.store.head(name)
         if envelope is None:
             raise Problem("unknown-experiment", "no log of it was countersigned yet")
-        found: dict[str, Any] = json.loads(envelope)
-        return found
+        statement: dict[str, Any] = json.loads(envelope)
+        return statement
 
     def _configuration(self, name: str, digest: bytes) -> Configuration:
         if (name, digest) not in self._texts:

@@ -89,16 +89,16 @@ class Operation:
         responses: Schema = {str(status): {"description": self.summary} | content for status in self.status}
         for status in sorted({PROBLEMS[token].status for token in self.problems}):
             responses[str(status)] = _refusal([t for t in self.problems if PROBLEMS[t].status == status])
-        found: Schema = {"summary": self.summary, "responses": responses}
+        operation: Schema = {"summary": self.summary, "responses": responses}
         names = [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
         parameters = [{"name": n, "in": "path", "required": True, "schema": PARAMETERS.get(n, WHOLE)} for n in names]
         if parameters or self.parameters:
-            found["parameters"] = [*parameters, *self.parameters]
+            operation["parameters"] = [*parameters, *self.parameters]
         if self.body is not None:
-            found["requestBody"] = {"required": True, "content": {self.takes: {"schema": self.body}}}
+            operation["requestBody"] = {"required": True, "content": {self.takes: {"schema": self.body}}}
         if self.bearer:
-            found["security"] = [{"bearer": []}]
-        return found
+            operation["security"] = [{"bearer": []}]
+        return operation
 
 
 def _refusal(tokens: list[str]) -> Schema:

@@ -201,11 +201,11 @@ def store_url(store: str) -> str:
 
 def origins_of(text: str) -> list[str]:
     """The web sites of `https://shop.example https://www.shop.example:8443`, or `*` for all of them."""
-    found = text.split()
-    for one in found:
-        if one != "*" and not re.fullmatch(r"https?://[^\s/@?#*]+", one):
-            raise InvalidParameter("origins", one, "* or addresses without a path, as https://shop.example")
-    return found
+    origins = text.split()
+    for origin in origins:
+        if origin != "*" and not re.fullmatch(r"https?://[^\s/@?#*]+", origin):
+            raise InvalidParameter("origins", origin, "* or addresses without a path, as https://shop.example")
+    return origins
 
 
 def admission_of(settings: FrontSettings) -> Admission:
@@ -216,10 +216,10 @@ def admission_of(settings: FrontSettings) -> Admission:
 
 def flag(text: str) -> bool:
     """`true` or `false`, as TOML has them."""
-    found = {"true": True, "false": False}.get(text.strip().lower())
-    if found is None:
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
         raise ValueError(text)
-    return found
+    return value
 
 
 def reader(kind: type) -> Callable[[str], Any]:

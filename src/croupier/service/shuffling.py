@@ -41,7 +41,7 @@ def without_copies(messages: NDArray[np.uint8]) -> NDArray[np.uint8]:
     order = np.argsort(words, kind="stable")
     alike = np.flatnonzero(words[order][1:] == words[order][:-1])
     seen, copies = set(), []
-    for index in sorted({int(order[place]) for one in alike for place in (one, one + 1)}):
+    for index in sorted({int(order[place]) for first in alike for place in (first, first + 1)}):
         body = messages[index].tobytes()
         if body in seen:
             copies.append(index)

@@ -47,12 +47,12 @@ def supervise(count: int, grace: float, work: Callable[..., None], *given: Any) 
 def _signals() -> Iterator[list[int]]:
     """The signals to end that have come."""
     told: list[int] = []
-    before = {one: signal.signal(one, lambda sent, _: told.append(sent)) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {kind: signal.signal(kind, lambda sent, _: told.append(sent)) for kind in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield told
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
 
 def _start(work: Callable[..., None], given: tuple[Any, ...]) -> SpawnProcess:

@@ -24,12 +24,12 @@ class Uploads:
         """How long an upload may be: as long as those of any offer, open or not, so that a late one is told so."""
         known = self._longest.get(name, 0)
         if announced is None or announced > known:
-            found = await asyncio.to_thread(self._front.store.longest_upload, name)
-            if found is None:
+            longest = await asyncio.to_thread(self._front.store.longest_upload, name)
+            if longest is None:
                 raise Problem("unknown-experiment")
-            if not found:
+            if not longest:
                 raise Problem("wrong-batch", "there is no such offer")
-            known = self._longest[name] = found
+            known = self._longest[name] = longest
         return known
 
     async def check(self, name: str, begin: bytes) -> None:

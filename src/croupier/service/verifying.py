@@ -85,9 +85,9 @@ class Verdict:
         return head.number
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        del found["hashes"]
-        return found | {"records": self.records, "head": self.head}
+        verdict = asdict(self)
+        del verdict["hashes"]
+        return verdict | {"records": self.records, "head": self.head}
 
 
 class _Check:
@@ -129,13 +129,13 @@ class _Check:
 
     def _check_configured(self, record: Record) -> None:
         statement = Statement.from_dict("configuration", record["configuration"])
-        found = Configuration.from_text(statement.text)
-        statement.check_both(found.verify_keys)
+        configuration = Configuration.from_text(statement.text)
+        statement.check_both(configuration.verify_keys)
         for server, key in self.trust.items():
-            if found.verify_keys[server] != key:
+            if configuration.verify_keys[server] != key:
                 raise CroupierError(f"the {server} that signed is not the one that is trusted")
         before = self.state.configured
-        if before is not None and Configuration.from_text(before.text).verify_keys != found.verify_keys:
+        if before is not None and Configuration.from_text(before.text).verify_keys != configuration.verify_keys:
             raise CroupierError("a server changed the key that it signs with")
 
     def _check_opened(self, record: Record) -> None:
@@ -166,10 +166,10 @@ class _Check:
 
     def _note_configured(self, _: Change) -> None:
         assert self.state.configured is not None
-        found, verdict = Configuration.from_text(self.state.configured.text), self.verdict
-        verdict.experiment, verdict.configurations = found.experiment, verdict.configurations + 1
-        verdict.claimed_epsilon, verdict.claimed_delta = found.privacy.epsilon, found.privacy.delta
-        verdict.signers = {server: to_text(key) for server, key in found.verify_keys.items()}
+        configuration, verdict = Configuration.from_text(self.state.configured.text), self.verdict
+        verdict.experiment, verdict.configurations = configuration.experiment, verdict.configurations + 1
+        verdict.claimed_epsilon, verdict.claimed_delta = configuration.privacy.epsilon, configuration.privacy.delta
+        verdict.signers = {server: to_text(key) for server, key in configuration.verify_keys.items()}
 
     def _note_opened(self, change: Change) -> None:
         offer, verdict = change.offer, self.verdict
@@ -253,8 +253,8 @@ def _cut(text: str) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in text[:400])
 
 
-def _decoded(found: Any) -> Any:
+def _decoded(decoded: Any) -> Any:
     """A released number, or several: whole, and within what any batch can add up to."""
-    for one in found if isinstance(found, list) else [found]:
-        integer("decoded", one, -LARGEST, LARGEST)
-    return found
+    for entry in decoded if isinstance(decoded, list) else [decoded]:
+        integer("decoded", entry, -LARGEST, LARGEST)
+    return decoded

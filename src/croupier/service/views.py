@@ -60,7 +60,7 @@ def _finite(body: Any) -> Any:
 def state(live: Live) -> dict[str, Any]:
     """Everything that the dashboard shows."""
     history = live.run.history
-    counts = {one["batch"]: one for one in live.standings.get("batches", [])}
+    counts = {standing["batch"]: standing for standing in live.standings.get("batches", [])}
     program = live.program.show()
     for row in program.get("arms", ()):
         row["out"] = history.outs.get(row["arm"])

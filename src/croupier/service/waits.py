@@ -43,7 +43,7 @@ class Waits:
     def ages(self) -> dict[str, float]:
         """For how many seconds the oldest of each kind has been waited for; 0 where nothing is."""
         now = time.monotonic()
-        return {kind: now - min(found.values()) if found else 0.0 for kind, found in self._since.items()}
+        return {kind: now - min(begun.values()) if begun else 0.0 for kind, begun in self._since.items()}
 
     @property
     def trouble(self) -> str:
@@ -57,9 +57,9 @@ async def watch(trouble: Callable[[], Awaitable[str]]) -> None:
     known = ""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        found = await trouble()
-        if bool(found) != bool(known):
-            what = {"what": found} if found else {"from": known}
-            tell = log.warning if found else log.info
-            tell("not ready" if found else "ready again", extra={"fields": what})
-        known = found
+        reason = await trouble()
+        if bool(reason) != bool(known):
+            what = {"what": reason} if reason else {"from": known}
+            tell = log.warning if reason else log.info
+            tell("not ready" if reason else "ready again", extra={"fields": what})
+        known = reason

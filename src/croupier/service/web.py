@@ -301,9 +301,9 @@ def readyz(trouble: Callable[[], Awaitable[str]]) -> Callable[[Request], Awaitab
     """Whether the server can do its work, and if not, why not."""
 
     async def answer(_: Request) -> Response:
-        found = await trouble()
-        if found:
-            raise Problem("not-ready", found, retry_after=1)
+        reason = await trouble()
+        if reason:
+            raise Problem("not-ready", reason, retry_after=1)
         return JSONResponse({"status": "ready"})
 
     return answer

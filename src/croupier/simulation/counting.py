@@ -150,13 +150,13 @@ class TreeSum(RunningSum):
                 encoded = encode(unit, precision, self.source)
                 sums[nodes] = encoded.reshape(-1, tree.smallest, *shape).sum(axis=1)
         values.unit(array[counts[0] * tree.smallest :])
-        found = []
+        levels = []
         for level, count in enumerate(counts):
             own = lowest[min(level, len(lowest) - 1)]
             width = tree.degree**level
             scale = self.plan.mechanisms[level].precision if values.binary else 1
-            found.append(scale * own[: count * width].reshape(count, width, *shape).sum(axis=1))
-        return found
+            levels.append(scale * own[: count * width].reshape(count, width, *shape).sum(axis=1))
+        return levels
 
 
 class DoublingSum(RunningSum):
@@ -188,27 +188,27 @@ class DoublingSum(RunningSum):
 
     def update(self, value: Any) -> Any:
         last = self.epoch
-        found = last.update(value) + self._carried
+        total = last.update(value) + self._carried
         self._seen += 1
         if not last._left:
-            self._carried = found
+            self._carried = total
             self._begin()
-        return found
+        return total
 
     def run(self, values: ArrayLike) -> Floats:
         array = as_numbers(values)
         if not array.ndim:
             raise InvalidParameter("values", array.shape, "an array with time on its first axis")
         fresh = type(self)(self._plan, self.source, first=self._first)
-        found, carried, start = [], np.zeros(array.shape[1:]), 0
+        counts, carried, start = [], np.zeros(array.shape[1:]), 0
         while True:
             epoch = fresh.epoch
             part = array[start : start + epoch.users]
-            found.append(epoch.run(part) + carried)
+            counts.append(epoch.run(part) + carried)
             start += len(part)
             if start >= len(array):
-                return np.concatenate(found)
-            carried = found[-1][-1]
+                return np.concatenate(counts)
+            carried = counts[-1][-1]
             fresh._begin()
 
     def bound(self, failure: float, users: int | None = None) -> float:

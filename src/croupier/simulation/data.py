@@ -49,10 +49,10 @@ def ratings(path: Anywhere, *, arms: int | None = None, seed: int = 0, progress:
     """
     if not Path(path).name.removesuffix(".gz").endswith(".csv"):
         return ratings_from_letor(path, arms=50 if arms is None else arms, seed=seed, progress=progress)
-    found = ratings_from_open_bandit(path, progress=progress)
-    if arms not in (None, found.arms):
-        raise InvalidParameter("arms", arms, f"left out, or {found.arms}, as many as {path} has items")
-    return found
+    log = ratings_from_open_bandit(path, progress=progress)
+    if arms not in (None, log.arms):
+        raise InvalidParameter("arms", arms, f"left out, or {log.arms}, as many as {path} has items")
+    return log
 
 
 def file_hash(path: Anywhere) -> str:

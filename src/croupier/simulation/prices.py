@@ -68,7 +68,7 @@ def prices(
     >>> [row["protocol"] for row in found if row["standard_deviation"] < 2.9]
     ['laplace', 'skellam', 'discrete-gaussian', 'central-laplace', 'shuffled-laplace']
     """
-    found, refused = Rows(), Rows()
+    priced, refused = Rows(), Rows()
     for name, row in ROWS.usable().items():
         read = ({"dimension": DIMENSION} if row.vectors else {}) | options
         read = {key: value for key, value in read.items() if key in row.options}
@@ -76,9 +76,9 @@ def prices(
         for kind in constants:
             try:
                 planned = protocol(name, epsilon=epsilon, delta=own, constants=kind, **read).plan(users)
-                found.append(price(planned, epsilon))
+                priced.append(price(planned, epsilon))
             except CroupierError as error:
                 refused.append({"protocol": name, "constants": kind, "refused": str(error)})
             if progress is not None:
                 progress(1)
-    return Rows([*found, *refused])
+    return Rows([*priced, *refused])

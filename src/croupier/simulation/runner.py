@@ -51,7 +51,7 @@ class Run(Tabular):
     @property
     def rows(self) -> Rows:
         """One row a run: its regret, and the arm that it recommends."""
-        found = self._last_gaps[np.arange(self.policy.runs), self.policy.best_arm] <= 1e-12
+        best = self._last_gaps[np.arange(self.policy.runs), self.policy.best_arm] <= 1e-12
         return Rows(
             {
                 "policy": self.policy.name,
@@ -60,7 +60,7 @@ class Run(Tabular):
                 "users": int(self.policy.users[run]),
                 "regret": float(self.regret[run]),
                 "best_arm": int(self.policy.best_arm[run]),
-                "best_arm_found": bool(found[run]),
+                "best_arm_found": bool(best[run]),
             }
             for run in range(self.policy.runs)
         )
@@ -74,11 +74,12 @@ class Run(Tabular):
         return frame.set_index("users")
 
     def __repr__(self) -> str:
-        found = self.summary()
+        summary = self.summary()
         return (
-            f"{found['policy']} in {self.world!r}: regret {found['regret_mean']:.4g} ± {found['regret_sem']:.2g} "
-            f"(one standard error, {found['runs']:,} runs of {found['horizon']:,} users), "
-            f"best arm found in {100 * found['best_arm_rate']:.0f} %"
+            f"{summary['policy']} in {self.world!r}: "
+            f"regret {summary['regret_mean']:.4g} ± {summary['regret_sem']:.2g} "
+            f"(one standard error, {summary['runs']:,} runs of {summary['horizon']:,} users), "
+            f"best arm found in {100 * summary['best_arm_rate']:.0f} %"
         )
 
     def _repr_html_(self) -> str:

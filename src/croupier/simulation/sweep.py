@@ -148,7 +148,7 @@ def run_cell(cell: Cell) -> list[Row]:
         # Other errors may not survive the way back from another process.
         raise CroupierError(f"{cell}: {error}") from None
     everyone = np.arange(cell.total)
-    found = run.world.gaps(cell.total, cell.horizon - 1)[everyone, run.policy.best_arm] <= 1e-12
+    best = run.world.gaps(cell.total, cell.horizon - 1)[everyone, run.policy.best_arm] <= 1e-12
     common = asdict(cell) | {"notion": cell.notion, "means": cell.means and list(cell.means)}
     return [
         common
@@ -156,7 +156,7 @@ def run_cell(cell: Cell) -> list[Row]:
             "instance": index // cell.runs,
             "run": index % cell.runs,
             "regret": float(run.regret[index]),
-            "best_arm_found": bool(found[index]),
+            "best_arm_found": bool(best[index]),
         }
         for index in everyone.tolist()
     ]
@@ -170,10 +170,10 @@ def _admitted_cell(cell: Cell) -> list[Row]:
 
 @lru_cache(maxsize=1)
 def _read_data(path: str, known: str | None, arms: int, seed: int) -> World:
-    found = ratings(path, arms=arms, seed=seed)
+    log = ratings(path, arms=arms, seed=seed)
     if known not in (None, file_hash(path)):
         raise CroupierError(f"{path} is not the file that this was made of: its SHA-256 is another")
-    return found
+    return log
 
 
 def repeat(row: Mapping[str, Any]) -> Row:
@@ -193,13 +193,13 @@ def _several(check: Callable[[str, Any], Any]) -> Callable[[str, Any], tuple[Any
         values = value if isinstance(value, list | tuple) else (value,)
         if not values:
             raise InvalidParameter(name, value, "one value or more")
-        return tuple(dict.fromkeys(check(name, one) for one in values))
+        return tuple(dict.fromkeys(check(name, entry) for entry in values))
 
     return checked
 
 
 def _means(name: str, value: Any) -> tuple[float, ...]:
-    if not isinstance(value, list | tuple) or not all(type(one) in (int, float) for one in value):
+    if not isinstance(value, list | tuple) or not all(type(mean) in (int, float) for mean in value):
         raise InvalidParameter(name, value, "a list of numbers")
     return tuple(checked_means(list(value)).tolist())
 
@@ -336,8 +336,8 @@ def _from_data(given: dict[str, Any]) -> dict[str, Any]:
     if "data_hash" in given:
         return given
     path = given["data"]
-    found = ratings(path, arms=given.get("arms"), seed=given.get("seed", 0))
-    return given | {"arms": found.arms, "data_hash": file_hash(path)}
+    log = ratings(path, arms=given.get("arms"), seed=given.get("seed", 0))
+    return given | {"arms": log.arms, "data_hash": file_hash(path)}
 
 
 def _implied(given: dict[str, Any], where: str, **implied: Any) -> dict[str, Any]:
@@ -394,9 +394,9 @@ def summaries(sweep: Sweep, table: Any) -> Rows:
     """
     shape = (len(sweep.cells), sweep.instances, sweep.runs)
     regrets = table["regret"].to_numpy().reshape(shape)
-    found = table["best_arm_found"].to_numpy().reshape(shape)
+    hits = table["best_arm_found"].to_numpy().reshape(shape)
     rows = Rows()
-    for cell, regret, best in zip(sweep.cells, regrets, found, strict=True):
+    for cell, regret, best in zip(sweep.cells, regrets, hits, strict=True):
         units = regret.mean(axis=1) if sweep.instances > 1 else regret[0]
         rows.append(
             {key: getattr(cell, key) for key in ("policy", "epsilon", "constants", "horizon")}

@@ -156,13 +156,13 @@ class Changing(World):
         return np.asarray(means.max(axis=1, keepdims=True) - means)
 
     def regret(self, arm: int, start: Numbers, end: Numbers) -> Floats:
-        found = np.zeros(end.shape)
+        regret = np.zeros(end.shape)
         for run, (first, ends) in enumerate(zip(start.astype(np.int64).tolist(), end.astype(np.int64), strict=True)):
             for times in _pieces(first, int(ends.max(initial=first))):
                 means = self.means_at(run, times)
                 costs = np.concatenate(([0.0], np.cumsum(means.max(axis=1) - means[:, arm])))
-                found[run] += costs[np.clip(ends - times[0], 0, len(times))]
-        return found
+                regret[run] += costs[np.clip(ends - times[0], 0, len(times))]
+        return regret
 
     def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
         return self._beginning(run).rewards(run, arm, users, generator)
@@ -238,15 +238,15 @@ class Levelled(World):
         self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
     ) -> Integers:
         levels = np.arange(precision + 1)
-        found = np.empty(len(runs), dtype=np.int64)
+        sums = np.empty(len(runs), dtype=np.int64)
         # Runs that share a law draw together.
         keys = np.stack((runs if self.means.ndim == 2 else np.zeros_like(runs), arms), axis=1)
         distinct, place = np.unique(keys, axis=0, return_inverse=True)
         for index, (run, arm) in enumerate(distinct.tolist()):
             same = np.flatnonzero(place == index)
             law = self.level_law(run, arm, precision)
-            found[same] = generator.multinomial(users, law, size=len(same)) @ levels
-        return found
+            sums[same] = generator.multinomial(users, law, size=len(same)) @ levels
+        return sums
 
 
 def normalised(law: Floats) -> Floats:
@@ -381,10 +381,10 @@ def world(name: str, means: ArrayLike) -> World:
     >>> world("bernoulli", [0.3, 0.5])
     Bernoulli([0.3 0.5])
     """
-    found = WORLDS.find(name)(means)
-    if not isinstance(found, World):
-        raise CroupierError(f"world {name!r} makes {type(found).__name__}, not a World")
-    return found
+    built = WORLDS.find(name)(means)
+    if not isinstance(built, World):
+        raise CroupierError(f"world {name!r} makes {type(built).__name__}, not a World")
+    return built
 
 
 def uniform_means(arms: int, instances: int, low: float, high: float, generator: np.random.Generator) -> Floats:

@@ -100,8 +100,8 @@ class LabelledMessages(FrequencyOracle):
         return Reports(keys % self.size, lengths + own.shape[1])
 
     def front_labels(self, source: Source) -> Integers:
-        one = replace(self, users=1, counted_on=1, share=self.share.times(self.front_shares), front_shares=0)
-        return one._noise(1, source)[0]
+        single = replace(self, users=1, counted_on=1, share=self.share.times(self.front_shares), front_shares=0)
+        return single._noise(1, source)[0]
 
     def gather(self, indices: Integers, source: Source, progress: Progress = lambda part: None) -> Integers:
         view = super().gather(indices, source, progress)

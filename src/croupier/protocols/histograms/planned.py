@@ -124,12 +124,12 @@ class Planned(Mechanism):
         return self.oracle.gather(indices, source, progress)
 
     def _in_law(self, counts: ArrayLike, source: Source) -> Integers:
-        found = np.asarray(counts)
-        if found.shape != (self.size,) or not np.issubdtype(found.dtype, np.integer) or (found < 0).any():
-            raise InvalidParameter("counts", f"an array of shape {found.shape}", f"{self.size} whole numbers >= 0")
-        if int(found.sum()) != self.users:
-            raise InvalidParameter("counts", f"{int(found.sum())} users in all", f"{self.users} users in all")
-        return self.oracle.law(found.astype(np.int64), source)
+        array = np.asarray(counts)
+        if array.shape != (self.size,) or not np.issubdtype(array.dtype, np.integer) or (array < 0).any():
+            raise InvalidParameter("counts", f"an array of shape {array.shape}", f"{self.size} whole numbers >= 0")
+        if int(array.sum()) != self.users:
+            raise InvalidParameter("counts", f"{int(array.sum())} users in all", f"{self.users} users in all")
+        return self.oracle.law(array.astype(np.int64), source)
 
     def exposed(self, end: int, trials: int, source: Source, progress: Callable[[int], None] | None = None) -> Integers:
         """The first user holds item 0 or 1, and everybody else one of the two.

@@ -136,9 +136,9 @@ def certificate_of(oracle: Selector, claim: Guarantee) -> Certificate:
 
 def certified(oracle: Any, claim: Guarantee) -> Any:
     """The oracle, or a refusal where its privacy cannot be proven."""
-    found = certificate_of(oracle, claim)
-    if not found.holds:
-        raise CroupierError(f"{oracle.kind}: {claim} was asked for, and δ = {found.delta:.3g} is what could be proven")
+    proven = certificate_of(oracle, claim)
+    if not proven.holds:
+        raise CroupierError(f"{oracle.kind}: {claim} was asked for, and δ = {proven.delta:.3g} is what could be proven")
     return oracle
 
 

@@ -126,23 +126,23 @@ class Buckets:
     def indices(self, items: Iterable[object]) -> Integers:
         """The buckets of these items: any text has one."""
         known: dict[object, int] = {}
-        found = []
+        indices = []
         for place, item in enumerate(items):
             if item not in known:
                 if not isinstance(item, str):
                     raise ItemOutside(item, place, "a text")
                 known[item] = self.bucket(item)
-            found.append(known[item])
-        return np.asarray(found, dtype=np.int64)
+            indices.append(known[item])
+        return np.asarray(indices, dtype=np.int64)
 
     @cached_property
     def members(self) -> dict[int, tuple[str, ...]]:
         """The candidates of every bucket that has any."""
-        found: dict[int, tuple[str, ...]] = {}
+        members: dict[int, tuple[str, ...]] = {}
         for item in self.candidates:
             at = self.bucket(item)
-            found[at] = (*found.get(at, ()), item)
-        return found
+            members[at] = (*members.get(at, ()), item)
+        return members
 
     @property
     def collisions(self) -> dict[int, tuple[str, ...]]:
@@ -186,14 +186,14 @@ class Numbers:
         integer("size", self.size, 2, LARGEST)
 
     def indices(self, items: ArrayLike) -> Integers:
-        found = np.asarray(items)
-        if not np.issubdtype(found.dtype, np.integer):
-            raise ItemOutside(items if found.ndim == 0 else found.dtype.name, 0, f"a whole number below {self.size:,}")
-        outside = np.flatnonzero((found < 0) | (found >= self.size))
+        array = np.asarray(items)
+        if not np.issubdtype(array.dtype, np.integer):
+            raise ItemOutside(items if array.ndim == 0 else array.dtype.name, 0, f"a whole number below {self.size:,}")
+        outside = np.flatnonzero((array < 0) | (array >= self.size))
         if outside.size:
             at = int(outside[0])
-            raise ItemOutside(int(found.flat[at]), at, f"a whole number in [0, {self.size - 1}]")
-        return found.astype(np.int64)
+            raise ItemOutside(int(array.flat[at]), at, f"a whole number in [0, {self.size - 1}]")
+        return array.astype(np.int64)
 
     def name(self, index: int) -> str:
         return str(index)
@@ -218,10 +218,10 @@ def universe_from_dict(data: dict[str, Any]) -> Universe:
     if kind not in UNIVERSES:
         raise InvalidParameter("universe", kind, "one of " + ", ".join(UNIVERSES))
     try:
-        found: Universe = UNIVERSES[kind](**body)
+        universe: Universe = UNIVERSES[kind](**body)
     except TypeError as error:
         raise InvalidParameter("universe", kind, f"what {UNIVERSES[kind].__name__} holds ({error})") from None
-    return found
+    return universe
 
 
 def _texts(name: str, texts: Sequence[str]) -> tuple[str, ...]:

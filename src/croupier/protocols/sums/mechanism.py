@@ -155,9 +155,9 @@ class SumMechanism(Mechanism):
             raise TamperedMessage("a report is whole numbers")
         gathered = gathered.astype(np.int64)
         inner = self.coordinates + self.carrier.report_axes
-        found = gathered.shape[-1 - inner] if gathered.ndim > inner else 0
-        if found != self.users:
-            raise InvalidParameter("reports", found, f"a batch of exactly {self.users} reports")
+        received = gathered.shape[-1 - inner] if gathered.ndim > inner else 0
+        if received != self.users:
+            raise InvalidParameter("reports", received, f"a batch of exactly {self.users} reports")
         self.carrier.check_report(self, gathered)
         return self.carrier.collect(self, gathered)
 

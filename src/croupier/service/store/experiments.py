@@ -29,17 +29,17 @@ class Experiments:
         """
         with self.database.write() as connection:
             query = select(EXPERIMENTS.c.hash, EXPERIMENTS.c.revision).where(EXPERIMENTS.c.name == experiment)
-            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
-            if found is not None and found.hash == digest:
+            stored = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if stored is not None and stored.hash == digest:
                 return True
-            if (None if found is None else found.hash) != known:
+            if (None if stored is None else stored.hash) != known:
                 return False
-            if found is not None and revision <= found.revision:
+            if stored is not None and revision <= stored.revision:
                 return False
             row = {"hash": digest, "experiment": experiment, "revision": revision, "envelope": envelope}
             connection.execute(self.database.insert(CONFIGURATIONS).values(row).on_conflict_do_nothing())
             current = {"name": experiment, "hash": digest, "revision": revision}
-            if found is None:
+            if stored is None:
                 connection.execute(insert(EXPERIMENTS).values(current | {"finished": False}))
             else:
                 connection.execute(update(EXPERIMENTS).where(EXPERIMENTS.c.name == experiment).values(current))
@@ -70,14 +70,14 @@ class Experiments:
                 return bool(known == envelope)
             for batch in batches:
                 row = {"experiment": experiment, "received": 0, "state": "open", "receipt": None} | vars(batch)
-                found = connection.execute(
+                stored = connection.execute(
                     select(BATCHES.c.hash, BATCHES.c.state, BATCHES.c.length).where(
                         BATCHES.c.experiment == experiment, BATCHES.c.number == batch.number
                     )
                 ).first()
-                if found is None:
+                if stored is None:
                     connection.execute(insert(BATCHES).values(row))
-                elif (found.hash, found.state, found.length) != (batch.hash, "open", batch.length):
+                elif (stored.hash, stored.state, stored.length) != (batch.hash, "open", batch.length):
                     connection.rollback()
                     return False
             none = {"experiment": experiment, "assigned": 0, "accepted": 0}
@@ -114,10 +114,10 @@ class Experiments:
         row = {"experiment": experiment, "number": head.number, "hash": head.hash, "envelope": envelope}
         with self.database.write() as connection:
             query = select(HEADS.c.number, HEADS.c.hash).where(this)
-            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
-            if (Head() if found is None else Head(*found)) != known:
+            stored = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if (Head() if stored is None else Head(*stored)) != known:
                 return False
-            if found is None:
+            if stored is None:
                 connection.execute(self.database.insert(HEADS).values(row))
             elif head != known:
                 connection.execute(update(HEADS).where(this).values(row))
@@ -128,11 +128,11 @@ class Experiments:
         this = HEADS.c.experiment == experiment
         with self.database.write() as connection:
             query = select(HEADS.c.number, HEADS.c.pulled, HEADS.c.pulled_at).where(this)
-            found = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
-            if found is None or (found.pulled != batch and found.number <= found.pulled_at):
+            stored = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            if stored is None or (stored.pulled != batch and stored.number <= stored.pulled_at):
                 return False
-            if found.pulled != batch:
-                connection.execute(update(HEADS).where(this).values(pulled=batch, pulled_at=found.number))
+            if stored.pulled != batch:
+                connection.execute(update(HEADS).where(this).values(pulled=batch, pulled_at=stored.number))
         return True
 
     def head(self, experiment: str) -> str | None:

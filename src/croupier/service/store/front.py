@@ -86,15 +86,15 @@ class FrontStore(Experiments, Outbox):
         """
         with self._intake.lock, self.database.write() as connection:
             rooms = self._rooms(connection, experiment, now, due, ahead, spare)
-            marks = [None if one is None else self.vault.mark(b"token", one) for one in holders]
+            marks = [None if holder is None else self.vault.mark(b"token", holder) for holder in holders]
             known = [mark for mark in marks if mark is not None]
             held = {row.mark: row.offer for row in connection.execute(_HELD, {"marks": known, "now": now})}
             spent = set(connection.execute(_REPORTED, {"marks": known}).scalars())
             given: Counter[int] = Counter()
-            found: list[tuple[int, str] | str] = []
+            answers: list[tuple[int, str] | str] = []
             for mark in marks:
                 if mark in spent:
-                    found.append("not-admitted")
+                    answers.append("not-admitted")
                     continue
                 number = None if mark is None else held.get(mark)
                 if number not in rooms:
@@ -103,12 +103,12 @@ class FrontStore(Experiments, Outbox):
                     if mark is not None and number is not None:
                         held[mark] = number
                         connection.execute(self._hold, {"mark": mark, "offer": number, "due": due})
-                found.append("nothing-open" if number is None else (number, rooms[number][0]))
+                answers.append("nothing-open" if number is None else (number, rooms[number][0]))
             for number, turns in given.items():
                 row = {"experiment": experiment, "offer": number, "due": due, "open": turns}
                 connection.execute(self._issue, row)
                 connection.execute(_COUNT_GIVEN, {"e": experiment, "o": number, "k": turns})
-        return found
+        return answers
 
     def _drawn(self, rooms: dict[int, tuple[str, int]]) -> int | None:
         """An offer by chance, with one turn less to give."""

@@ -86,7 +86,7 @@ class Intake:
         Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent`, `token-expired` or
         `batch-closed`.
         """
-        marked = [self._marked(one) for one in arrivals]
+        marked = [self._marked(arrival) for arrival in arrivals]
         for _ in range(ATTEMPTS - 1):
             # Two processes may spend one ticket at the same moment, in two batches: the later one looks again.
             with suppress(IntegrityError):
@@ -132,12 +132,12 @@ class Intake:
         wanted: dict[str, set[int]] = defaultdict(set)
         for arrival in arrivals:
             wanted[arrival.experiment].update(number for number, _ in arrival.parts)
-        found = {}
+        locked = {}
         for experiment in sorted(wanted):
             names = {"e": experiment, "numbers": sorted(wanted[experiment])}
             for row in connection.execute(self._find, names).mappings():
-                found[experiment, row["number"]] = dict(row)
-        return found
+                locked[experiment, row["number"]] = dict(row)
+        return locked
 
     def _pour(
         self, connection: Connection, taken: Sequence[Arrival], batches: dict[Key, dict[str, Any]]
@@ -163,16 +163,17 @@ class Intake:
 def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, dict[str, Any]]) -> None:
     """Tokens are spent, turns are over, batches are fuller, and those that are full close."""
     # In one order everywhere, so that no two transactions wait for each other.
-    spent = sorted(taken, key=lambda one: one.token)
-    connection.execute(_SPEND, [{"token": one.token, "report": one.report, "expires": one.expires} for one in spent])
+    spent = sorted(taken, key=lambda report: report.token)
+    marks = [{"token": report.token, "report": report.report, "expires": report.expires} for report in spent]
+    connection.execute(_SPEND, marks)
     # Offers before turns, as `assign` has it: two transactions then never wait for each other.
-    offers = Counter((one.experiment, one.offer) for one in taken)
+    offers = Counter((report.experiment, report.offer) for report in taken)
     connection.execute(_COUNT_OFFER, [{"e": e, "o": o, "k": k} for (e, o), k in sorted(offers.items())])
-    turns = Counter((one.experiment, one.offer, one.due) for one in taken)
+    turns = Counter((report.experiment, report.offer, report.due) for report in taken)
     connection.execute(_COUNT_TURN, [{"e": e, "o": o, "d": d, "k": k} for (e, o, d), k in sorted(turns.items())])
     rows = []
     closed: dict[str, set[int]] = defaultdict(set)
-    for experiment, number in sorted({(one.experiment, number) for one in taken for number, _ in one.parts}):
+    for experiment, number in sorted({(report.experiment, number) for report in taken for number, _ in report.parts}):
         batch = batches[experiment, number]
         full = batch["received"] >= batch["users"]
         state = {"now_received": batch["received"], "now_state": "closed" if full else "open"}
@@ -191,10 +192,10 @@ def close_offers(connection: Connection, experiment: str, gone: set[int]) -> Non
     # Another transaction may end some of them at this moment: then they are counted there.
     these = (OFFERS.c.experiment == experiment, OFFERS.c.number.in_(ended), OFFERS.c.open)
     counts = update(OFFERS).where(*these).values(open=False).returning(OFFERS.c.assigned, OFFERS.c.accepted)
-    if found := connection.execute(counts).all() if ended else []:
+    if ended_turns := connection.execute(counts).all() if ended else []:
         more = {
-            "assigned": TOTALS.c.assigned + sum(row.assigned for row in found),
-            "accepted": TOTALS.c.accepted + sum(row.accepted for row in found),
+            "assigned": TOTALS.c.assigned + sum(row.assigned for row in ended_turns),
+            "accepted": TOTALS.c.accepted + sum(row.accepted for row in ended_turns),
         }
         connection.execute(update(TOTALS).where(TOTALS.c.experiment == experiment).values(more))
 

@@ -63,8 +63,8 @@ class Outbox:
     def plays(self, experiment: str) -> tuple[int, int]:
         """Turns given out so far, and reports accepted."""
         with self.database.read() as connection:
-            found = connection.execute(_PLAYS, {"e": experiment}).all()
-        return sum(row.assigned for row in found), sum(row.accepted for row in found)
+            rows = connection.execute(_PLAYS, {"e": experiment}).all()
+        return sum(row.assigned for row in rows), sum(row.accepted for row in rows)
 
     def full(self) -> list[tuple[str, int]]:
         """The batches that have all their reports and are not ready yet."""
@@ -76,8 +76,8 @@ class Outbox:
         query = select(BATCHES.c.configuration, BATCHES.c.mechanism)
         with self.database.read() as connection:
             where = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
-            found = connection.execute(query.where(*where)).first()
-        return None if found is None else (found.configuration, found.mechanism)
+            row = connection.execute(query.where(*where)).first()
+        return None if row is None else (row.configuration, row.mechanism)
 
     def claim(self, experiment: str, number: int, now: float, until: float) -> bool:
         """Whether this worker may close a full batch; others leave it alone until then."""
@@ -95,8 +95,8 @@ class Outbox:
         this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
         query = select(BATCHES).where(*this, BATCHES.c.state == "closed")
         with self.database.write() as connection:
-            found = connection.execute(query if self.database.sqlite else query.with_for_update(skip_locked=True))
-            batch = found.mappings().first()
+            locked = connection.execute(query if self.database.sqlite else query.with_for_update(skip_locked=True))
+            batch = locked.mappings().first()
             if batch is None:
                 return False
             length, where = batch["length"], (POOLS.c.experiment == experiment, POOLS.c.batch == number)
@@ -134,10 +134,10 @@ class Outbox:
         """A batch's state, and its receipt once it is ready."""
         query = select(BATCHES.c.state, BATCHES.c.receipt)
         with self.database.read() as connection:
-            found = connection.execute(
+            row = connection.execute(
                 query.where(BATCHES.c.experiment == experiment, BATCHES.c.number == number)
             ).first()
-        return None if found is None else (found.state, found.receipt)
+        return None if row is None else (row.state, row.receipt)
 
     def part(self, experiment: str, number: int, part: int) -> bytes | None:
         """One part of a released batch; asking again gives the same bytes."""
@@ -161,8 +161,8 @@ class Outbox:
     def cancel(self, experiment: str, number: int) -> None:
         """Delete an open batch: nothing of it will be released."""
         with self.database.write() as connection:
-            one = (BATCHES.c.experiment == experiment) & (BATCHES.c.number == number)
-            dropped = self._drop(connection, "cancelled", one)
+            this = (BATCHES.c.experiment == experiment) & (BATCHES.c.number == number)
+            dropped = self._drop(connection, "cancelled", this)
         self._scrub(dropped)
 
     def expire(self, now: float) -> int:
@@ -184,9 +184,9 @@ class Outbox:
         query = select(BATCHES.c.experiment, BATCHES.c.number).where(which, BATCHES.c.state == "open")
         # In one order everywhere, so that no two transactions wait for each other.
         query = query.order_by(BATCHES.c.experiment, BATCHES.c.number)
-        found = connection.execute(query if self.database.sqlite else query.with_for_update()).all()
+        batches = connection.execute(query if self.database.sqlite else query.with_for_update()).all()
         dropped: dict[str, set[int]] = defaultdict(set)
-        for experiment, number in found:
+        for experiment, number in batches:
             dropped[experiment].add(number)
             connection.execute(
                 update(BATCHES)
@@ -196,4 +196,4 @@ class Outbox:
             connection.execute(delete(POOLS).where(POOLS.c.experiment == experiment, POOLS.c.batch == number))
         for experiment, numbers in dropped.items():
             close_offers(connection, experiment, numbers)
-        return len(found)
+        return len(batches)

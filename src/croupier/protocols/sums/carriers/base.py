@@ -149,8 +149,8 @@ def hidden_by(noise: Noise, shift: int, dimension: int) -> Residual:
     """A number plus noise: the largest log ratio of P(x) to P(x - shift), over the table of the law."""
     if dimension > 1:
         # Any coordinate may move by the whole range: coordinates add up, and this is a bound, not the exact value.
-        one = hidden_by(noise, shift, 1)
-        return Residual(dimension * one.epsilon, min(1.0, dimension * one.advantage))
+        single = hidden_by(noise, shift, 1)
+        return Residual(dimension * single.epsilon, min(1.0, dimension * single.advantage))
     window = noise.window()
     law = window.pmf
     low, high = noise.support

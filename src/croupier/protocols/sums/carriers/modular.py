@@ -53,9 +53,9 @@ class Modular(Carrier):
     def _decode_listed(self, plan: SumMechanism, view: Integers, listed: int) -> Integers:
         """Add up a view that lists its residues."""
         self.check_report(plan, view)
-        found = view.shape[-1 - plan.coordinates]
-        if found != listed:
-            raise TamperedMessage(f"{found} messages came through where {listed} were due")
+        received = view.shape[-1 - plan.coordinates]
+        if received != listed:
+            raise TamperedMessage(f"{received} messages came through where {listed} were due")
         return self._signed(sum_modulo(view, -1 - plan.coordinates, self.modulus))
 
     def _signed(self, total: Integers) -> Integers:

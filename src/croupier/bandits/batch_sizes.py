@@ -20,8 +20,16 @@ LARGEST = 2**50
 
 @dataclass
 class Ladder:
-    """Batch sizes from `first` on, each `growth` times the one before; growth 1 keeps the size.
+    """The sizes of an arm's batches: each is `growth` times the one before.
 
+    Parameters
+    ----------
+    protocol : what makes a batch private, or None.
+    first : the first size. The protocol may want more.
+    growth : at least 1, which keeps the size.
+
+    Examples
+    --------
     >>> [Ladder(None, first=32, growth=1.3).size(j) for j in range(5)]
     [32, 42, 55, 71, 92]
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 from croupier.bandits.batch_sizes import SMALLEST, Ladder
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
@@ -15,6 +16,7 @@ from croupier.bandits.thompson import Thompson
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
+from croupier.protocols.sums.recipes import Shared
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 from croupier.registry import Registry, instances
 
@@ -27,7 +29,23 @@ LEAST_EPSILON = 1e-4
 
 @dataclass(frozen=True)
 class Entry:
-    """One policy: who it trusts, what it promises, and where it comes from."""
+    """One policy of the catalogue: whom it trusts, what it promises, and where it comes from.
+
+    Parameters
+    ----------
+    name : what `--policy` takes.
+    paper_name : what its authors call it.
+    model : who is trusted, as `croupier policies` says it.
+    protocol : the name of the protocol that its sums come by; None without privacy.
+    paper : its citation key, or "yardstick".
+    build : makes the policy of a `Request`.
+    tight_only : whether there are no published constants: nobody has published the policy over these sums.
+
+    Examples
+    --------
+    >>> POLICIES["dp-klucb"].protocol, POLICIES["dp-klucb"].notion, POLICIES["dp-klucb"].paper
+    ('laplace', 'pure', '[AWHOIB25]')
+    """
 
     name: str
     paper_name: str
@@ -90,15 +108,30 @@ def policy(
     failure: float | None = None,
     exploration: float | None = None,
     seed: int = 0,
-    **options: Any,
+    **options: Unpack[Shared],
 ) -> Policy:
-    """Make a policy by its name in `POLICIES`.
+    """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
 
-    `constants` sets the noise of the protocol and the radii of the policy; `protocol_name` runs it over another
-    protocol than its own, with `options` passed on; `binary` says that rewards are zero or one; `failure` is the chance
-    of losing the best arm (elimination); `exploration` scales the index policies' level; `seed` is all the chance that
-    a policy has (Thompson sampling).
+    Parameters
+    ----------
+    name : one of `croupier policies`, or an installed one.
+    arms : how many arms there are.
+    horizon : how many users will come. None: unknown, and guessed by doubling.
+    epsilon, delta : the privacy of one user's report; none for a policy without privacy.
+    constants : "tight" or "published": the noise of the protocol and the radii of the policy.
+    runs : how many runs are played at once.
+    binary : whether rewards are zero or one.
+    protocol_name : another protocol than the policy's own.
+    smallest : the size of an arm's first batch.
+    growth : how much larger each batch is than the one before.
+    failure : the chance of losing the best arm (elimination).
+    exploration : scales the index policies' level.
+    seed : all the chance that a policy has (Thompson sampling).
+    options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
+        `front_noise`, as `croupier.protocols.protocol` takes them.
 
+    Examples
+    --------
     >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
     >>> flagship.wanted().tolist()
     [[32, 0, 0]]
@@ -115,8 +148,8 @@ def policy(
             raise InvalidParameter("epsilon", None, f"given: {name} is private")
         _check_epsilon(entry.name, kind, epsilon, constants)
         try:
-            options |= {"binary": True} if binary else {}
-            carried = protocol(kind, epsilon=epsilon, delta=delta, constants=constants, **options)
+            recipe = partial(protocol, binary=True) if binary else protocol
+            carried = recipe(kind, epsilon=epsilon, delta=delta, constants=constants, **options)
         except InvalidParameter as error:
             if error.name == "delta" and delta is None:
                 raise _unplannable(epsilon, kind, error) from None

@@ -72,15 +72,21 @@ def _keys(trust: Mapping[str, bytes | str]) -> dict[str, bytes]:
 class Client(_Base):
     """A device's client: every call waits for its answer.
 
-    `account` is the file that keeps the personal ledger; without it the ledger lasts as long as the object. `trust`
-    pins the two servers' signing keys, as bytes or as text; without it those first seen are kept. `limits` are the
-    device's own.
+    Parameters
+    ----------
+    analyzer : the analyzer's address.
+    account : the file that keeps the personal ledger. Without it the ledger lasts as long as the object.
+    limits : how much this device gives.
+    trust : the two servers' signing keys, as bytes or as text. Without them those first seen are kept.
+    http : an httpx client of the app's own, with its proxies or certificates.
+    source : where noise comes from. None: a cryptographic source.
+    clock : what tells the time, in seconds.
 
-        with Client("https://analyzer.example", account="croupier.json") as client:
-            turn = client.play("homepage")
-            client.report(turn, reward=show(turn.arm_name))
-
-    `http` may be an httpx client of the app's own, with its proxies or certificates.
+    Examples
+    --------
+    >>> with Client("https://analyzer.example", account="croupier.json") as client:  # doctest: +SKIP
+    ...     turn = client.play("homepage")
+    ...     client.report(turn, reward=show(turn.arm_name))
     """
 
     _exchange = Exchange

@@ -19,16 +19,25 @@ class BeyondLimits(CroupierError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest ε and δ of one turn, the smallest batch, and the largest share of honest users to rely on.
+    """How much a device gives: what asks for more is refused before anything is sent.
 
-    `epsilon_per_period` and `delta_per_period` are the budget of the ledger: what all turns within any `period` seconds
-    may cost. The period is the longest of any experiment joined, and no shorter than `shortest_period`; an experiment
-    with one longer than `longest_period` is refused.
+    Parameters
+    ----------
+    epsilon, delta : the largest ε and δ of one turn.
+    users : the smallest batch.
+    honest_fraction : the largest part of honest users that a promise may rest on.
+    epsilon_per_period, delta_per_period : the ledger's budget: what all turns within any period may cost. The period is
+        the longest of any experiment joined.
+    shortest_period : no period is shorter, in seconds.
+    longest_period : an experiment with a longer one is refused.
+    suites : the accepted ways to seal a report.
+    admission : the accepted ways to admit users.
+    front_noise : whether batches without the front's own noise are refused.
+    shared_keys : whether both servers may have one key.
+    plain_http : whether plain http beyond this machine is allowed, by which anybody on the way could read a ticket.
 
-    `suites` and `admission` are the accepted ways to seal and to admit users. What else is refused, unless the app says
-    otherwise: batches without the front's own noise (`front_noise=False` allows them), one key for both servers
-    (`shared_keys`), and plain http beyond this machine (`plain_http`), by which anybody on the way could read a ticket.
-
+    Examples
+    --------
     >>> Limits(epsilon=1.0).users
     32
     """

@@ -25,6 +25,20 @@ class Counter:
 
     Releases that are due at the same time may come in any order; they are applied lowest level first once all are
     there or left out.
+
+    Parameters
+    ----------
+    plan : what `counter` planned.
+
+    Examples
+    --------
+    >>> from croupier.continual import counter
+    >>> server = Counter(counter(1_000, 1, epsilon=1.0))
+    >>> batch = server.open[0]
+    >>> server.arrive(batch.mechanism.users)
+    >>> server.release(batch.number, 40)
+    >>> server.summed == batch.mechanism.users
+    True
     """
 
     def __init__(self, plan: CounterPlan) -> None:

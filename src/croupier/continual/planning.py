@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Unpack
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.continual.plan import CounterPlan
@@ -14,6 +14,7 @@ from croupier.continual.tree import Tree, Weights, binary_tree, shuffler_tree
 from croupier.privacy import Loss
 from croupier.protocols import ROWS, Protocol, SumMechanism, protocol
 from croupier.protocols.sums.protocol import LARGEST_EPSILON
+from croupier.protocols.sums.recipes import Options
 
 SMALLEST = 32
 """The least batch of a tight counter, unless its carrier wants more."""
@@ -40,16 +41,25 @@ def counter(
     constants: str = "tight",
     over: str | None = None,
     smallest: int | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> CounterPlan:
-    """Plan a counter of `users` users with `shufflers` shufflers, or as many as a binary tree has levels.
+    """Plan a running sum over `users` users who come one after another ([TKMS23] Alg. 2 and 3).
 
-    `over` names the protocol that sums a batch (default: shuffled-bits, for vectors shuffled-vectors); `options` go to
-    it, among them `low` and `high`, the ends of a value's range. `smallest` is the size of the smallest batch.
-    `published`: [TKMS23] Alg. 2 and 3, every level (ε/k, δ/k). `tight`: levels are as private as their exact
-    composition needs, finished nodes are combined by inverse variance, the smallest batch balances noise with delay,
-    and users of an unfinished node count as the middle of the range.
+    Parameters
+    ----------
+    users : how many will come.
+    shufflers : how many batches a user takes part in at once. None: as many as a binary tree has levels.
+    epsilon, delta : the privacy of one user, all batches together.
+    constants : "published": every level has (ε/k, δ/k). "tight": levels are as private as their exact composition
+        needs, finished nodes are combined by inverse variance, the smallest batch balances noise with delay, and users
+        of an unfinished node count as the middle of the range.
+    over : the protocol that sums a batch. None: shuffled-bits, and shuffled-vectors for vectors.
+    smallest : the size of the smallest batch.
+    options : of the protocol: `low`, `high`, `binary`, `clip`, `dimension`, `diameter`, `honest_fraction`, `precision`,
+        `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`, as `croupier.protocols.protocol` takes them.
 
+    Examples
+    --------
     >>> plan = counter(10_000, 3, epsilon=1.0)
     >>> plan.tree.sizes, plan.loss.delta(1.0) <= 1e-6
     ((32, 224, 1568), True)
@@ -73,19 +83,56 @@ def counter(
     return CounterPlan(tree, mechanisms, Weights.best(tree.degree, noise), float(epsilon), delta, centred=True)
 
 
-def best_counter(users: int, most: int | None = None, **options: Any) -> CounterPlan:
-    """The counter with the least error bound among 1, 2, ... shufflers (at most `most`) and the binary tree."""
+def best_counter(
+    users: int,
+    most: int | None = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    constants: str = "tight",
+    over: str | None = None,
+    smallest: int | None = None,
+    **options: Unpack[Options],
+) -> CounterPlan:
+    """The counter with the least error bound among 1, 2, ... shufflers and the binary tree (see [TKMS23]).
+
+    Parameters
+    ----------
+    users : how many will come.
+    most : the most shufflers that may be used. None: as many as the binary tree has levels.
+    epsilon, delta, constants, over, smallest : as in `counter`.
+    options : of the protocol, as in `counter`: `low`, `high`, `binary`, `clip`, `dimension`, `diameter`,
+        `honest_fraction`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`.
+
+    Examples
+    --------
+    >>> best_counter(2_000, 3, epsilon=1.0).shufflers
+    3
+    """
     if most is not None:
         integer("most", most, 1)
-    tree = counter(users, **options)
+
+    def plan(shufflers: int | None = None) -> CounterPlan:
+        return counter(
+            users,
+            shufflers,
+            epsilon=epsilon,
+            delta=delta,
+            constants=constants,
+            over=over,
+            smallest=smallest,
+            **options,
+        )
+
+    tree = plan()
     plans = [tree]
     for shufflers in range(1, min(most or tree.shufflers, tree.shufflers) + 1):
         try:
-            plans.append(counter(users, shufflers, **options))
+            plans.append(plan(shufflers))
         except InvalidParameter:
             break
-    fitting = [plan for plan in plans if most is None or plan.shufflers <= most]
-    return min(fitting, key=lambda plan: plan.bound(0.05))
+    fitting = [counted for counted in plans if most is None or counted.shufflers <= most]
+    return min(fitting, key=lambda counted: counted.bound(0.05))
 
 
 def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float, smallest: int | None) -> CounterPlan:

@@ -43,10 +43,11 @@ class UnverifiedVote(UserWarning):
 class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns a yes-or-no rule from users' samples: every user votes for a rule, and a private selection decides.
 
-    Privacy is for users: all of one user's samples together count as one change. It comes from the selection alone, and
-    holds whatever the samples, their number and the seed are. Accuracy does not: the error is at most `alpha` with
-    probability 1 - `beta` when there are `users_needed()` users, each of whom has the same vote with probability
-    `agreement` at least (which takes enough samples each; docs/learning.md has a table).
+    This is [GKM21] Alg. 3 and 4. Privacy is for users: all of one user's samples together count as one change. It
+    comes from the selection alone, and holds whatever the samples, their number and the seed are. Accuracy does
+    not: the error is at most `alpha` with probability 1 - `beta` when there are `users_needed()` users, each of
+    whom has the same vote with probability `agreement` at least (which takes enough samples each; docs/learning.md
+    has a table).
 
     Parameters
     ----------

@@ -53,7 +53,19 @@ class Grid:
 
 @dataclass(frozen=True)
 class Thresholds(Grid):
-    """The class of x >= cut (direction "up"), and of x < cut too (direction "both"), for each column."""
+    """The class of x >= cut (direction "up"), and of x < cut too (direction "both"), for each column.
+
+    Parameters
+    ----------
+    low, high : between which values a column lies.
+    cuts : how many cuts there are, evenly spaced.
+    direction : "up" or "both".
+
+    Examples
+    --------
+    >>> Thresholds(cuts=5).points.tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
 
     direction: str = "both"
 

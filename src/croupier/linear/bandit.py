@@ -61,15 +61,28 @@ def linear_bandit(
     reward_noise: float = 0.5,
     exploration: float = 1.0,
     smallest: int | None = None,
-    **options: Any,
+    over: str | None = None,
+    honest_fraction: float = 1.0,
+    front_noise: bool = False,
 ) -> LinearPlan:
-    """Plan a linear bandit for `users` users with features of `dimension` numbers.
+    """Plan a linear bandit: users choose among actions with features, by sums over earlier users ([TKMS23] Alg. 4).
 
-    `shufflers` as for `counter`: any k >= 1, or None for a binary tree. `failure` is α, the chance that the confidence
-    set ever misses (default 1/n); `reward_noise` is σ, the sub-Gaussian scale of a reward (½ for rewards in [0, 1]);
-    `exploration` scales β, and only 1 is proven. In tight mode the smallest batch is about as large as the noise
-    that hides it, since fewer users tell nothing, and larger batches mean fewer noises.
+    Parameters
+    ----------
+    users : how many will come.
+    dimension : how many numbers a feature vector has.
+    shufflers : as for `counter`: any k >= 1, or None for a binary tree.
+    epsilon, delta : the privacy of one user, all batches together.
+    constants : "tight" or "published". In tight mode the smallest batch is about as large as the noise that hides it:
+        fewer users tell nothing, and larger batches mean fewer noises.
+    failure : α, the chance that the confidence set ever misses. None: 1/n.
+    reward_noise : σ, the sub-Gaussian scale of a reward: ½ for rewards in [0, 1].
+    exploration : scales β; only 1 is proven.
+    smallest : the size of the smallest batch.
+    over, honest_fraction, front_noise : the protocol that sums vectors, and its options (see `shuffled_vectors`).
 
+    Examples
+    --------
     >>> plan = linear_bandit(2_000, 3, 2, epsilon=1.0)
     >>> plan.counter.dimension, plan.confidence.least > 0
     (9, True)
@@ -85,7 +98,9 @@ def linear_bandit(
         smallest=smallest,
         dimension=statistics_dimension(dimension),
         diameter=DIAMETER,
-        **options,
+        over=over,
+        honest_fraction=honest_fraction,
+        front_noise=front_noise,
     )
     level = confidence(
         sums,
@@ -129,7 +144,18 @@ def sequential_linear_bandit(users: int, dimension: int, **options: Any) -> Line
 
 
 class LinearServer:
-    """The server of one linear bandit: a counter's, plus the rule that follows from it."""
+    """The server of one linear bandit: a counter's, plus the rule that users choose by.
+
+    Parameters
+    ----------
+    plan : what `linear_bandit` planned.
+
+    Examples
+    --------
+    >>> server = LinearServer(linear_bandit(500, 2, 1, epsilon=1.0))
+    >>> server.rule.choose([[0.6, 0.0], [0.0, 0.8]])
+    array(1)
+    """
 
     def __init__(self, plan: LinearPlan) -> None:
         self.plan = plan

@@ -31,8 +31,15 @@ WIDEST = 1.5e5
 
 @dataclass(frozen=True, repr=False)
 class Binomial(RatioNoise):
-    """The number of ones among `trials` bits, each one with probability `p`.
+    """The number of ones among `trials` bits, each one with probability `p`: the noise of [TKMS21] Alg. 3.
 
+    Parameters
+    ----------
+    trials : how many bits.
+    p : the probability of a one: a double, or a fraction for an exact one.
+
+    Examples
+    --------
     >>> Binomial(trials=1000, p=0.5).share(10)
     Binomial(trials=100, p=0.5)
     """

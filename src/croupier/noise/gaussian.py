@@ -28,8 +28,14 @@ LEAST_SIGMA2 = 1 / 1024
 
 @dataclass(frozen=True, repr=False)
 class DiscreteGaussian(RatioNoise):
-    """P(x) ∝ e^{-x²/2σ²} on the integers, for the parameter σ² (`sigma2`; the variance is at most that).
+    """P(x) ∝ e^{-x²/2σ²} on the integers, for the parameter σ² [CKS20].
 
+    Parameters
+    ----------
+    sigma2 : σ². The variance is at most that.
+
+    Examples
+    --------
     >>> DiscreteGaussian(sigma2=100).share(25)
     DiscreteGaussian(sigma2=4)
     >>> DiscreteGaussian(sigma2=4).times(25)

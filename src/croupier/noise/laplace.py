@@ -46,6 +46,12 @@ MANY = 16
 class DiscreteLaplace(RatioNoise):
     """P(x) = (e^{1/b} - 1)/(e^{1/b} + 1) e^{-|x|/b} with scale b ([CZ23] Def. 4).
 
+    Parameters
+    ----------
+    scale : b. A number that one user can move by Δ is then Δ/b-DP.
+
+    Examples
+    --------
     >>> DiscreteLaplace(scale=20).share(1000)
     PolyaDifference(r=1/1000, scale=20)
     """

@@ -91,6 +91,12 @@ class Poisson(RatioNoise):
 class Skellam(Noise):
     """P(x) = e^{-σ²} I_x(σ²), mean 0: the difference of two Poisson(σ²/2) ([CZ23] Def. 5).
 
+    Parameters
+    ----------
+    sigma2 : σ², the variance.
+
+    Examples
+    --------
     >>> Skellam(sigma2=400).share(100)
     Skellam(sigma2=4)
     """

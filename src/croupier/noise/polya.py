@@ -31,9 +31,16 @@ def decay(scale: Number, bits: int) -> arb:
 class Polya(RatioNoise):
     """P(x) = Γ(x+r)/(x! Γ(r)) β^x (1-β)^r: Poisson with a Gamma(r, scale β/(1-β)) rate ([CZ23] Fact 1).
 
-    NumPy's and SciPy's negative binomial take 1-β where this takes β. Give `beta`, or `scale` b for β = e^{-1/b}
-    exactly.
+    NumPy's and SciPy's negative binomial take 1-β where this takes β.
 
+    Parameters
+    ----------
+    r : how many geometric numbers are added up; it may be a fraction.
+    beta : β.
+    scale : b, in the place of `beta`, for β = e^{-1/b} exactly.
+
+    Examples
+    --------
     >>> Polya(r=2, beta=0.75).mean
     6.0
     >>> Polya(r=1, scale=20).share(1000)

@@ -102,13 +102,26 @@ _shared = SecureSource()
 
 
 def secure() -> SecureSource:
-    """Return the process's cryptographic source."""
+    """The process's cryptographic source: what a real report or release draws from.
+
+    Examples
+    --------
+    >>> from croupier.noise import DiscreteLaplace
+    >>> len(DiscreteLaplace(scale=20).sample(5, secure()))
+    5
+    """
     return _shared
 
 
 def seeded(seed: int) -> SeededSource:
-    """Return a repeatable source for simulations.
+    """A repeatable source for simulations. Whoever knows the seed can take the noise away again.
 
+    Parameters
+    ----------
+    seed : a whole number >= 0.
+
+    Examples
+    --------
     >>> seeded(7).words(1) == seeded(7).words(1)
     array([ True])
     """

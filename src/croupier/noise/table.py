@@ -24,10 +24,15 @@ LONGEST_FRACTION = 1600
 
 @dataclass(frozen=True, repr=False)
 class Table(Noise):
-    """P(start + i) = probabilities[i], exactly: the probabilities are fractions that add up to one.
+    """P(start + i) = probabilities[i], exactly: what is δ(ε) of a noise of your own?
 
-    What is δ(ε) of a noise of your own?
+    Parameters
+    ----------
+    probabilities : fractions that add up to one.
+    start : where the first of them stands.
 
+    Examples
+    --------
     >>> from croupier.privacy import privacy_loss
     >>> privacy_loss(Table([Fraction(1, 10), Fraction(8, 10), Fraction(1, 10)], start=-1)).delta(1.0)
     0.6281718171540986

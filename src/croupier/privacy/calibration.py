@@ -24,13 +24,23 @@ def calibrate(
     failure: float = 0.05,
     loss: Callable[[Noise], Loss] | None = None,
 ) -> Family:
-    """Return the least noise of a family under which one release is (epsilon, delta)-DP.
+    """The least noise of a family under which one release is (epsilon, delta)-DP.
 
-    Least means least variance, and for `Polya`, used for counts that err to one side, the least error quantile at
-    `failure`. `Binomial` is fair bits, as few as will do; with `users` the bits divide among them and their bias is
-    chosen too. `SparseBits` needs `users`: each sends as many fair bits as are slots a user, each with one probability.
-    `loss` replaces the loss of one release of the noise by that of a larger use of it (say, two buckets at once).
+    Least means least variance, and for `Polya`, used for counts that err to one side, the least error quantile.
 
+    Parameters
+    ----------
+    family : a class of noises. `Binomial` is fair bits, as few as will do. `SparseBits` needs `users`.
+    epsilon : the target ε.
+    delta : the target δ.
+    sensitivity : by how much one user moves the number at most.
+    users : how many share the noise, where that matters: the bits of `Binomial` divide among them and their bias is
+        chosen too; in `SparseBits` each sends as many fair bits as there are slots, each with one probability.
+    failure : how often the error may exceed the one that is minimised, for `Polya`.
+    loss : the loss of a larger use of the noise (say, two buckets at once), in the place of one release's.
+
+    Examples
+    --------
     >>> from croupier.noise import Binomial, DiscreteLaplace
     >>> calibrate(Binomial, epsilon=0.5, delta=1e-6)
     Binomial(trials=268, p=0.5)

@@ -21,10 +21,17 @@ ORDERS = tuple([1 + k / 10 for k in range(1, 10)] + list(range(2, 64)) + [2**k f
 class Guarantee:
     """What is promised, and between which inputs: a notion with its numbers, the neighbouring relation and its unit.
 
-    `epsilon` and `delta` mean (ε, δ)-DP, exact or rounded up, whatever the notion; `rho` is set for concentrated
-    privacy, and `order`, `divergence` for one point of a Rényi curve. Two inputs are neighbours when one unit has
-    another value ("replace"; how many there are is public): one "report", or all that one "user" gave.
+    Parameters
+    ----------
+    notion : "pure", "approximate", "renyi" or "concentrated".
+    epsilon, delta : (ε, δ)-DP, exact or rounded up, whatever the notion.
+    rho : ρ, of concentrated privacy.
+    order, divergence : one point of a Rényi curve.
+    neighbours : "replace": two inputs are neighbours when one unit has another value. How many there are is public.
+    unit : what is replaced: one "report", or all that one "user" gave.
 
+    Examples
+    --------
     >>> print(Guarantee("pure", 0.5))
     0.5-DP when one report is replaced
     >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user"))

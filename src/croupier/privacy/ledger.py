@@ -43,6 +43,15 @@ class Charge:
 class Ledger:
     """A budget of (epsilon, delta) for one user.
 
+    Parameters
+    ----------
+    epsilon, delta : the budget: what all charges together may cost.
+    method : how charges add up: "basic" (ε and δ), "concentrated" (ρ) or "renyi" (at one order).
+    order : the Rényi order, fixed in advance.
+    charges : what is spent already.
+
+    Examples
+    --------
     >>> from croupier.noise import DiscreteLaplace
     >>> from croupier.privacy import privacy_loss
     >>> ledger = Ledger(epsilon=1.0)

@@ -325,11 +325,17 @@ class Loss:
 
 
 def privacy_loss(noise: Noise, sensitivity: int = 1, *, direction: str = "both") -> Loss:
-    """The loss of releasing a whole number plus `noise`, when one user moves that number by at most `sensitivity`.
+    """The exact loss of releasing a whole number plus `noise`, when one user can move that number.
 
-    `direction` narrows the change to a rise ("up") or a fall ("down"), for a program that knows it: a histogram's
-    user leaves one bucket and enters another.
+    Parameters
+    ----------
+    noise : a law on the whole numbers.
+    sensitivity : by how much one user moves the number at most.
+    direction : "both"; or "up" or "down" where the change is known to be a rise or a fall: a histogram's user leaves
+        one bucket and enters another.
 
+    Examples
+    --------
     >>> from croupier.noise import DiscreteLaplace
     >>> loss = privacy_loss(DiscreteLaplace(scale=20), sensitivity=10)
     >>> round(loss.pure, 6)

@@ -36,11 +36,26 @@ def audit(
     failure: float = 1e-6,
     progress: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Run randomize, carrier and analyze `trials` times on each of two batches that differ in one user's value.
+    """Sample a mechanism's real path on two batches that differ in one user's value, and bound its ε from below.
 
     The other users hold the lowest value (of a histogram's or a selection's users every other one the same item as the
-    one audited). A correct mechanism is found wanting with probability at most `failure`.
-    It has power where noise is tight, ε is at least about 0.5 and the batch small; elsewhere the exact value speaks.
+    one audited). It has power where noise is tight, ε is at least about 0.5 and the batch small; elsewhere the exact
+    value speaks. The bound is that of Clopper and Pearson [CP34].
+
+    Parameters
+    ----------
+    mechanism : what is audited: randomize, carrier and analyze are run as they are.
+    trials : how many batches are sampled of each input.
+    source : where chance comes from.
+    failure : how often a correct mechanism may be found wanting.
+    progress : is told how many batches were sampled since it was last told.
+
+    Examples
+    --------
+    >>> from croupier.noise import seeded
+    >>> from croupier.protocols import laplace
+    >>> audit(laplace(epsilon=1.0).plan(users=20), 2_000, seeded(1)).passed
+    True
     """
     trials = integer("trials", trials, 4)
     samples = [mechanism.exposed(end, trials, source, progress) for end in (0, 1)]

@@ -50,6 +50,10 @@ class Certificate:
     rho: float | None = None
     divergence: float | None = None
 
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return f"{self.claim}: it {verdict}, with exact ε = {self.epsilon:.6g} at δ = {self.delta:.3g}"
+
     @property
     def holds(self) -> bool:
         """Whether the recomputed privacy is at least as good as every number of the claim."""
@@ -87,7 +91,21 @@ class Decoded:
 
 
 class Mechanism(ABC):
-    """One private question to `users` users, calibrated: frozen, serializable, with its certificate."""
+    """One private question to `users` users, calibrated: frozen, serializable, with its certificate.
+
+    A protocol, a histogram or a selection plans one. Its subclasses say what is asked.
+
+    Examples
+    --------
+    >>> from croupier.noise import seeded
+    >>> from croupier.protocols import laplace
+    >>> mechanism = laplace(epsilon=1.0).plan(users=3)
+    >>> reports = [mechanism.randomize(value, seeded(place)) for place, value in enumerate([0.2, 0.9, 0.4])]
+    >>> mechanism.analyze(mechanism.collect(reports))
+    2.6 ± 3.2 (95 %) of 3 users, 1-DP when one report is replaced, laplace
+    >>> print(mechanism.certificate())
+    1-DP when one report is replaced: it holds, with exact ε = 1 at δ = 0
+    """
 
     kind: ClassVar[str]
     constants: str

@@ -18,8 +18,13 @@ DIMENSION = 10
 def price(mechanism: SumMechanism, epsilon: float | None = None) -> dict[str, Any]:
     """A mechanism's price as plain data; variance and radius are of the sum, in the values' own units.
 
-    `epsilon` is what was asked for, where that is not what is promised (Rényi and concentrated privacy).
+    Parameters
+    ----------
+    mechanism : a planned sum.
+    epsilon : what was asked for, where that is not what is promised (Rényi and concentrated privacy).
 
+    Examples
+    --------
     >>> from croupier.protocols import laplace
     >>> row = price(laplace(epsilon=1.0).plan(users=100))
     >>> row["exact_epsilon"], round(row["standard_deviation"], 2)

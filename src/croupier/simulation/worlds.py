@@ -102,6 +102,12 @@ def checked_means(means: ArrayLike, name: str = "means") -> Floats:
 class Bernoulli(World):
     """Rewards of one with the arm's mean as probability, else zero.
 
+    Parameters
+    ----------
+    means : every arm's mean, or one row of them for each run.
+
+    Examples
+    --------
     >>> Bernoulli([0.3, 0.5, 0.7]).arms
     3
     """
@@ -209,8 +215,15 @@ def _pieces(start: int, end: int) -> Iterator[Integers]:
 
 
 class Drifting(Changing):
-    """Coins whose means drift to those of the arms in reverse order and back, once in every `period` users.
+    """Coins whose means drift to those of the arms in reverse order and back.
 
+    Parameters
+    ----------
+    means : every arm's mean at the beginning, or one row of them for each run.
+    period : how many users come until the means are again what they were.
+
+    Examples
+    --------
     >>> Drifting([0.2, 0.8], period=1000).means_at(0, np.array([0, 250, 500])).round(3).tolist()
     [[0.2, 0.8], [0.5, 0.5], [0.8, 0.2]]
     """
@@ -261,6 +274,16 @@ class ClippedGaussian(Levelled):
     """A normal reward around a centre, moved to the nearer end when it leaves [0, 1] ([CZ23] section 7).
 
     The mean of a clipped arm is not its centre, and regret is told with the true means.
+
+    Parameters
+    ----------
+    centres : every arm's centre, or one row of them for each run.
+    std : the standard deviation before clipping.
+
+    Examples
+    --------
+    >>> ClippedGaussian([0.1, 0.5], std=1.0).means.round(3).tolist()
+    [0.351, 0.5]
     """
 
     def __init__(self, centres: ArrayLike, std: float = 1.0) -> None:
@@ -303,7 +326,18 @@ def from_call_prices(prices: Floats, precision: int) -> Floats:
 
 
 class Beta(Levelled):
-    """Beta-distributed rewards with the given means (kept a millionth away from 0 and 1) and concentration a + b."""
+    """Beta-distributed rewards.
+
+    Parameters
+    ----------
+    means : every arm's mean (kept a millionth away from 0 and 1), or one row of them for each run.
+    concentration : a + b of the Beta law: the larger, the nearer rewards are to their mean.
+
+    Examples
+    --------
+    >>> Beta([0.3, 0.5], concentration=8.0).arms
+    2
+    """
 
     def __init__(self, means: ArrayLike, concentration: float = 4.0) -> None:
         self.means = np.clip(checked_means(means), 1e-6, 1.0 - 1e-6)
@@ -376,8 +410,15 @@ WORLDS: Registry[Callable[[Any], World]] = Registry(
 
 
 def world(name: str, means: ArrayLike) -> World:
-    """Make a world by its name in `WORLDS`.
+    """Make a world by its name in `WORLDS`, as the command line does.
 
+    Parameters
+    ----------
+    name : as in `--world`: one of croupier's own, or an installed one.
+    means : every arm's mean, or one row of them for each run.
+
+    Examples
+    --------
     >>> world("bernoulli", [0.3, 0.5])
     Bernoulli([0.3 0.5])
     """

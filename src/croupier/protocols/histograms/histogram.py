@@ -35,13 +35,24 @@ def histogram(
     minimise: str = "error",
     front_noise: bool = False,
 ) -> Histogram:
-    """A recipe for counting the items of a universe (or of a list, which becomes one).
+    """A recipe for counting items ([GKM21] Lemmas 36 and 37).
 
-    In the shuffle model `side` says where counts may err: "over" (never below the truth), "under" (never above it, so
-    an item that nobody holds is exactly 0; a user sends a message for every item) or "both" (certain bounds on either
-    side, by a fixed number of coins). `minimise="messages"` takes the noise of fewest messages instead of least error.
-    `failure` matters to `constants="proof"` only. `front_noise`: the front of a service adds a whole noise of its own.
+    Parameters
+    ----------
+    epsilon, delta : the target. δ None: 1e-6, and 0 in the local and the pure central model.
+    universe : all items that there are: `Items`, `Buckets`, `Numbers`, or a list of names.
+    model : "shuffle", "local", "central" or "central-pure".
+    constants : "tight", "published" or "proof".
+    side : where counts may err, in the shuffle model. "over": never below the truth. "under": never above it, so that
+        an item that nobody holds is exactly 0; a user sends a message for every item. "both": certain bounds on either
+        side, by a fixed number of coins.
+    honest_fraction : the part of a batch that is counted on to add its noise.
+    failure : how often a bound may fail; it matters to `constants="proof"` only.
+    minimise : "error", or "messages" for the noise of fewest messages.
+    front_noise : whether the front of a service adds a whole noise of its own.
 
+    Examples
+    --------
     >>> from croupier.noise import seeded
     >>> recipe = histogram(epsilon=1.0, delta=1e-6, universe=("red", "green", "blue"))
     >>> release = recipe.plan(users=1000).run(["red"] * 700 + ["blue"] * 300, seeded(1))

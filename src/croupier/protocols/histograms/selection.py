@@ -30,8 +30,15 @@ def selection(
     failure: float = 0.05,
     minimise: str = "error",
 ) -> Selection:
-    """A recipe for choosing among `size` items; votes are whole numbers below it.
+    """A recipe for choosing the item with the most votes, or nearly ([GKM21] Lemmas 11 to 13, 36).
 
+    Parameters
+    ----------
+    epsilon, delta, model, constants, side, honest_fraction, failure, minimise : as in `histogram`.
+    size : how many items there are. Votes are whole numbers below it.
+
+    Examples
+    --------
     >>> from croupier.noise import seeded
     >>> mechanism = selection(epsilon=1.0, delta=1e-6, size=1000).plan(users=200)
     >>> mechanism.run([7] * 150 + [8] * 50, seeded(1))

@@ -83,6 +83,13 @@ class SumMechanism(Mechanism):
         if self.guarantee.notion == "pure" and self.guarantee.delta != 0:
             raise InvalidParameter("delta", self.guarantee.delta, "0 for pure privacy")
 
+    def __repr__(self) -> str:
+        """What it is for, how far off a sum is, and what is promised."""
+        spread, of = math.sqrt(self.variance + self.rounding_variance), "coordinate" if self.dimension > 1 else "sum"
+        return (
+            f"{self.protocol} for {self.users:,} users: {self.guarantee}; one {of} has standard deviation {spread:.3g}"
+        )
+
     @property
     def trust(self) -> str:
         return {"batch": self.carrier.trust, "user": "nobody", "analyzer": "analyzer"}[self.noise_from]
@@ -407,7 +414,20 @@ class SumMechanism(Mechanism):
 
 @dataclass(frozen=True)
 class Release(Tabular):
-    """What is published of one batch: a decoded whole number (or one per coordinate) and how it came about."""
+    """What is published of one batch: a decoded whole number (or one per coordinate) and how it came about.
+
+    Parameters
+    ----------
+    mechanism : the planned sum.
+    decoded : what the batch's view decodes to.
+
+    Examples
+    --------
+    >>> from croupier.noise import seeded
+    >>> from croupier.protocols import laplace
+    >>> laplace(epsilon=1.0).plan(users=100).run([0.25] * 100, seeded(1))
+    24.8 ± 3.2 (95 %) of 100 users, 1-DP when one report is replaced, laplace
+    """
 
     mechanism: SumMechanism
     decoded: int | tuple[int, ...]

@@ -99,12 +99,26 @@ class Row:
 
 @dataclass(frozen=True)
 class Protocol:
-    """A target (epsilon, delta) and how to meet it.
+    """A target (epsilon, delta) and how to meet it, whatever the batch size: what `laplace` and its kin return.
 
-    `delta` is 0 for pure privacy, and for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
-    `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone.
-    With `front_noise` the front of a service adds a whole noise of its own to every batch, for a user among strangers.
-    `wrap_failure` is the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
+    Parameters
+    ----------
+    row : the kind of protocol.
+    epsilon : the target ε.
+    delta : the target δ: 0 for pure privacy; for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
+    constants : "tight" or "published".
+    values : what users may report.
+    honest_fraction : the part of a batch that is counted on to add its noise: the guarantee rests on those users alone.
+    precision, scaling : into how many steps a value is divided.
+    side, failure : where counts may err, and how often by more than is minimised.
+    wrap_failure : the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
+    front_noise : whether the front of a service adds a whole noise of its own, for a user among strangers.
+
+    Examples
+    --------
+    >>> from croupier.protocols import laplace
+    >>> laplace(epsilon=1.0, low=0, high=5)
+    laplace(epsilon=1.0, constants='tight'; Values(low=0, high=5, binary=False, clip=False))
     """
 
     row: Row

@@ -20,8 +20,16 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Values:
-    """Numbers in [low, high]; `binary` allows the two ends only, `clip` moves outliers to the nearer end.
+    """Numbers in [low, high], which users may report.
 
+    Parameters
+    ----------
+    low, high : the ends of the range.
+    binary : whether only the two ends are allowed.
+    clip : whether outliers are moved to the nearer end. Otherwise they are refused.
+
+    Examples
+    --------
     >>> Values(0, 5).unit([0, 2.5, 5]).tolist()
     [0.0, 0.5, 1.0]
     >>> Values(0, 5).unit(7)
@@ -83,9 +91,19 @@ class Values:
 
 @dataclass(frozen=True)
 class Ball:
-    """Vectors of the given dimension with Euclidean norm at most one; `clip` scales longer ones down to it.
+    """Vectors with Euclidean norm at most one, which users may report.
 
-    `diameter` bounds the distance of two users' vectors, where less than 2 is known to hold; no device can check it.
+    Parameters
+    ----------
+    dimension : how many numbers a vector has.
+    clip : whether longer vectors are scaled down. Otherwise they are refused.
+    diameter : how far two users' vectors can be apart, where less than 2 is known to hold. No device can check it.
+
+    Examples
+    --------
+    >>> Ball(dimension=2).unit([3.0, 4.0])
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: value = 'a vector of norm 5' is not allowed: it must be a vector of norm at most 1
     """
 
     kind: ClassVar[str] = "ball"

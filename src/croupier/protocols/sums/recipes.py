@@ -1,0 +1,332 @@
+"""The private sums as functions: each with the options that its row reads, and `protocol` for any row by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, Literal, ParamSpec, TypedDict, Unpack
+
+from croupier.protocols.sums.bits import SHUFFLED_BITS, SHUFFLED_LEVELS
+from croupier.protocols.sums.counted import COUNTED_MESSAGES
+from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
+from croupier.protocols.sums.split_and_mix import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
+from croupier.registry import Registry, instances
+
+_OWN: dict[str, Row] = {
+    row.name: row
+    for row in (
+        SHUFFLED_BITS,
+        SHUFFLED_LEVELS,
+        LAPLACE,
+        SKELLAM,
+        DISCRETE_GAUSSIAN,
+        CENTRAL_LAPLACE,
+        LOCAL_LAPLACE,
+        SHUFFLED_LAPLACE,
+        COUNTED_MESSAGES,
+        SHUFFLED_VECTORS,
+    )
+}
+
+ROWS: Registry[Row] = Registry("protocol", "croupier.protocols", _OWN, instances(Row, "a Row"))
+"""Every protocol by name."""
+
+VALUES = ("low", "high", "binary", "clip", "dimension", "diameter")
+"""Options that say what users may report."""
+
+PARAMETERS = {
+    "epsilon": "the target ε for one user's report: smaller is more private.",
+    "delta": "the target δ. None: this protocol's own. Pure privacy has none.",
+    "constants": '"tight": the least noise that meets the target, calculated exactly. "published": the paper\'s noise.',
+    "low": "the least value that a user may report.",
+    "high": "the largest value that a user may report.",
+    "binary": "whether users report one of the two ends only.",
+    "clip": "whether a value outside is moved to the nearest allowed one. Otherwise it is refused.",
+    "dimension": "how many numbers a user's vector has; its Euclidean norm is one at most.",
+    "diameter": "how far two users' vectors can be apart, where that is known to be less than 2.",
+    "honest_fraction": "the part of a batch that is counted on to add its noise.",
+    "precision": "into how many steps a range is divided. None: as many as the noise makes worthwhile.",
+    "scaling": "how much finer the steps are than the noise requires, from 1 to 1,000,000.",
+    "side": '"over": a count is never below the truth. "under": never above it.',
+    "failure": "how often the error may exceed the one that is minimised.",
+    "wrap_failure": "how often a modular sum may wrap around. None: 2^-40 (tight) or 1e-6 (published).",
+    "front_noise": "whether the front of a service adds a whole noise of its own, for a user among strangers.",
+}
+"""What every parameter of a recipe means."""
+
+Given = ParamSpec("Given")
+
+
+class Shared(TypedDict, total=False):
+    """Options that a bandit or a counter may pass on to its protocol."""
+
+    low: float
+    high: float
+    clip: bool
+    honest_fraction: float
+    precision: int | None
+    scaling: float
+    side: Literal["over", "under"]
+    wrap_failure: float | None
+    front_noise: bool
+
+
+class Options(Shared, total=False):
+    """All options of all protocols."""
+
+    binary: bool | None
+    failure: float
+    dimension: int
+    diameter: float
+
+
+def recipe(build: Callable[Given, Protocol]) -> Callable[Given, Protocol]:
+    """The recipe of the row with the same name."""
+    return _door(build, build, build.__name__, build.__doc__ or "")
+
+
+def like(model: Callable[Given, Protocol], name: str, text: str) -> Callable[Given, Protocol]:
+    """The recipe of a row that reads what another row reads."""
+    return _door(model, partial(protocol, name.replace("_", "-")), name, text)
+
+
+def _door(
+    model: Callable[Given, Any], build: Callable[..., Protocol], name: str, text: str
+) -> Callable[Given, Protocol]:
+    """Describe a recipe's parameters, and refuse by name what its row does not read."""
+    row = ROWS[name.replace("_", "-")]
+
+    @wraps(model)
+    def door(*arguments: Given.args, **options: Given.kwargs) -> Protocol:
+        row.check_options({key: options[key] for key in options if key not in ("epsilon", "delta")})
+        return build(*arguments, **options)
+
+    said, example = inspect.cleandoc(text).split("\n\n>>>", 1)
+    described = "\n".join(f"{key} : {PARAMETERS[key]}" for key in inspect.signature(model).parameters)
+    door.__name__ = door.__qualname__ = name
+    door.__doc__ = f"{said}\n\nParameters\n----------\n{described}\n\nExamples\n--------\n>>>{example}"
+    return door
+
+
+def protocol(
+    name: str,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    constants: str = "tight",
+    **options: Unpack[Options],
+) -> Protocol:
+    """Return a private sum by its name in `ROWS`. Every row has a function with its own options, as `laplace`.
+
+    A row says which options it reads. All others are refused by name.
+
+    Parameters
+    ----------
+    name : one of `croupier protocols`, or an installed one.
+    epsilon, delta, constants : as in `laplace` and `shuffled_bits`.
+    options : `low`, `high`, `binary`, `clip` (what users may report); `dimension`, `diameter` (of vectors);
+        `honest_fraction`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`.
+
+    Examples
+    --------
+    >>> protocol("laplace", epsilon=1.0).plan(users=100).certificate().holds
+    True
+    >>> protocol("laplace", epsilon=1.0, side="under")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: side = 'under' is not allowed: it must be left out: laplace takes constants, ...
+    """
+    row = ROWS.find(name)
+    given: dict[str, Any] = {"constants": constants, **options}
+    row.check_options(given)
+    values = row.values(**{key: given.pop(key) for key in VALUES if key in given})
+    return Protocol(row, epsilon, row.delta(epsilon, delta), values=values, **given)
+
+
+@recipe
+def shuffled_bits(
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    constants: str = "tight",
+    honest_fraction: float = 1.0,
+    front_noise: bool = False,
+    low: float = 0.0,
+    high: float = 1.0,
+    binary: bool | None = None,
+    clip: bool = False,
+) -> Protocol:
+    """Sums of bits through a shuffler, hidden among random bits ([TKMS21] Alg. 3).
+
+    >>> shuffled_bits(epsilon=0.5, delta=1e-6).plan(users=1000)
+    shuffled-bits for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; one sum has standard deviation 8.23
+    """
+    return protocol("shuffled-bits", **locals())
+
+
+@recipe
+def shuffled_levels(
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    constants: str = "tight",
+    honest_fraction: float = 1.0,
+    front_noise: bool = False,
+    precision: int | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    binary: bool = False,
+    clip: bool = False,
+) -> Protocol:
+    """Sums of numbers through a shuffler: as many ones as the value has steps, hidden among random bits [CSUZZ19].
+
+    >>> shuffled_levels(epsilon=0.5, low=1, high=5).plan(users=1000)
+    shuffled-levels for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; one sum has standard deviation 33.7
+    """
+    return protocol("shuffled-levels", **locals())
+
+
+@recipe
+def laplace(
+    *,
+    epsilon: float,
+    constants: str = "tight",
+    honest_fraction: float = 1.0,
+    low: float = 0.0,
+    high: float = 1.0,
+    binary: bool = False,
+    clip: bool = False,
+    precision: int | None = None,
+    wrap_failure: float | None = None,
+) -> Protocol:
+    """Sums under secure aggregation, with discrete Laplace noise: purely private ([CZ23] Thm 1).
+
+    >>> laplace(epsilon=1.0).plan(users=1000)
+    laplace for 1,000 users: 1-DP when one report is replaced; one sum has standard deviation 1.42
+    """
+    return protocol("laplace", **locals())
+
+
+@recipe
+def skellam(
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    constants: str = "tight",
+    scaling: float = 10.0,
+    honest_fraction: float = 1.0,
+    low: float = 0.0,
+    high: float = 1.0,
+    binary: bool = False,
+    clip: bool = False,
+    precision: int | None = None,
+    wrap_failure: float | None = None,
+) -> Protocol:
+    """Sums under secure aggregation, with Skellam noise: Rényi privacy ([CZ23] Thm 2).
+
+    >>> print(skellam(epsilon=1.0, delta=1e-6).plan(users=1000).guarantee)
+    (6, 3.00003)-RDP, so (4.8864, 1e-06)-DP when one report is replaced
+    """
+    return protocol("skellam", **locals())
+
+
+@recipe
+def shuffled_laplace(
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    wrap_failure: float | None = None,
+    precision: int | None = None,
+    constants: str = "tight",
+    honest_fraction: float = 1.0,
+    front_noise: bool = False,
+    low: float = 0.0,
+    high: float = 1.0,
+    binary: bool = False,
+    clip: bool = False,
+) -> Protocol:
+    """Sums through a shuffler with discrete Laplace noise, by values split into random shares [IKOS06], [BBGN20].
+
+    It stands for [CZ23] Thm 3 and is another protocol, with a δ.
+
+    >>> shuffled_laplace(epsilon=1.0, delta=1e-6).plan(users=1000)
+    shuffled-laplace for 1,000 users: (1, 1e-06)-DP when one report is replaced; one sum has standard deviation 1.42
+    """
+    return protocol("shuffled-laplace", **locals())
+
+
+@recipe
+def counted_messages(
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    constants: str = "tight",
+    side: Literal["over", "under"] = "over",
+    failure: float = 0.05,
+    honest_fraction: float = 1.0,
+    front_noise: bool = False,
+    low: float = 0.0,
+    high: float = 1.0,
+    binary: bool | None = None,
+    clip: bool = False,
+) -> Protocol:
+    """Counts that are never below (or never above) the truth: messages are counted ([GKM21] Alg. 7 and 8).
+
+    >>> counted_messages(epsilon=1.0, delta=1e-6, side="under").plan(users=1000)
+    counted-messages for 1,000 users: (1, 1e-06)-DP when one report is replaced; one sum has standard deviation 5.84
+    """
+    return protocol("counted-messages", **locals())
+
+
+@recipe
+def shuffled_vectors(
+    *,
+    epsilon: float,
+    dimension: int,
+    delta: float | None = None,
+    constants: str = "tight",
+    honest_fraction: float = 1.0,
+    front_noise: bool = False,
+    diameter: float = 2.0,
+    clip: bool = False,
+    precision: int | None = None,
+    wrap_failure: float | None = None,
+) -> Protocol:
+    """Sums of vectors of norm at most one through a shuffler ([CJMP22]; tight: split into random shares [BBGN20]).
+
+    >>> shuffled_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
+    shuffled-vectors for 1,000 users: (1, 1e-06)-DP when one report is replaced; one coordinate has standard deviation 9.19
+    """
+    return protocol("shuffled-vectors", **locals())
+
+
+discrete_gaussian = like(
+    skellam,
+    "discrete_gaussian",
+    """Sums under secure aggregation, with discrete Gaussian noise: concentrated privacy ([CZ23] Thm 4).
+
+    >>> print(discrete_gaussian(epsilon=1.0, delta=1e-6).plan(users=1000).guarantee)
+    0.5-zCDP, so (4.88656, 1e-06)-DP when one report is replaced
+    """,
+)
+
+central_laplace = like(
+    laplace,
+    "central_laplace",
+    """Sums whose noise a trusted analyzer adds: a yardstick ([CZ23] Thm 5).
+
+    >>> central_laplace(epsilon=1.0).plan(users=1000)
+    central-laplace for 1,000 users: 1-DP when one report is replaced; one sum has standard deviation 1.42
+    """,
+)
+
+local_laplace = like(
+    laplace,
+    "local_laplace",
+    """Sums of reports that are each private alone, so that nobody is trusted ([CZ23] Thm 6).
+
+    >>> local_laplace(epsilon=1.0).plan(users=1000)
+    local-laplace for 1,000 users: 1-DP when one report is replaced; one sum has standard deviation 44.8
+    """,
+)

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from client_cases import MECHANISM, OURS, Server, both_signed, configuration, offer
 
+from cases.client import MECHANISM, OURS, Server, both_signed, configuration, offer
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Configuration, NotCovered, Offer, Privacy, Statement
 from croupier.messages.signing import from_text, to_text

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_logs import Log, configuration, steady
 
+from cases.program_logs import Log, configuration, steady
 from croupier.checks import CroupierError
 from croupier.messages.configuration import BrokenPromise, Configuration
 from croupier.programs import KINDS, OPERATIONS, State, program, replay

@@ -23,7 +23,7 @@ from croupier.service.store.schema import (
     SEALS,
     SPENT,
     Arrival,
-    Room,
+    OpenOffer,
     steps,
 )
 from croupier.service.store.vault import Vault
@@ -119,7 +119,7 @@ class FrontStore(Experiments, Outbox):
 
     def _rooms(
         self, connection: Connection, experiment: str, now: float, due: int, ahead: float, spare: int
-    ) -> dict[int, Room]:
+    ) -> dict[int, OpenOffer]:
         # Turns that are due much later than any can be were given out before a clock was set back.
         names = {"e": experiment, "now": now, "latest": 2 * due - int(now)}
         offers = connection.execute(_OPEN_OFFERS if self.database.sqlite else _LOCK_OFFERS, names).all()
@@ -138,7 +138,7 @@ class FrontStore(Experiments, Outbox):
             if all(number in places for number in batches):
                 least = min(places[number] for number in batches)
                 turns = 0 if awaited[offer.number] & missing else least - out.get(offer.number, 0)
-                rooms[offer.number] = Room(offer.envelope, offer.odds, turns)
+                rooms[offer.number] = OpenOffer(offer.envelope, offer.odds, turns)
         return rooms
 
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:

@@ -173,7 +173,7 @@ class NewBatch:
 
 
 @dataclass
-class Room:
+class OpenOffer:
     """An open offer: how many turns it has to give, and with what odds."""
 
     envelope: str

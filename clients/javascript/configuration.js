@@ -79,11 +79,12 @@ export const verifyKeys = ({ keys }) => Object.fromEntries(SERVERS.map((server) 
 // Reads an offer's text: {experiment, configuration, number, arm, batches: [{number, pin, text, plan}]}.
 export function readOffer(text) {
   const offer = readJson("an offer", text);
-  checkKeys("an offer", offer, "version experiment configuration offer arm batches");
-  const { version, experiment, configuration, offer: number, arm, batches } = offer;
+  checkKeys("an offer", offer, "version experiment configuration offer arm odds batches");
+  const { version, experiment, configuration, offer: number, arm, odds, batches } = offer;
   demand(version === VERSION, "unsupported", `version ${version} of offers`);
   demand(isWhole(number, 0, 2 ** 32 - 1) && isHash(configuration), "malformed", "an offer");
   demand(arm === null || isWhole(arm, 0), "malformed", `arm ${arm}`);
+  demand(typeof odds === "number" && odds > 0 && odds <= 1, "malformed", `odds ${odds}`);
   demand(Array.isArray(batches) && isWhole(batches.length, 1, 64), "malformed", "not 1 to 64 batches");
   for (const batch of batches) {
     checkKeys("a batch", batch, "number configuration mechanism");

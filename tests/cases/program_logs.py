@@ -68,7 +68,7 @@ class Log:
                     self.state.open.get(number) or Batch.of(number, pin, mechanism)
                     for number, mechanism in turn.batches
                 )
-                offer = Offer("drawn", pin, turn.number, turn.arm, batches)
+                offer = Offer("drawn", pin, turn.number, turn.arm, batches, turn.odds)
                 self.record("opened", offer=offer.statement().to_dict())
         return list(self.program.wanted)
 

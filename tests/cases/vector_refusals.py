@@ -42,8 +42,10 @@ class Cases:
             "configuration": to_text(self.statements[name].hash),
             "offer": 7,
             "arm": 0,
+            "odds": 0.25,
             "batches": [{"number": 3 + i, "configuration": pinned, "mechanism": text} for i, text in enumerate(texts)],
         } | changes
+        body = {key: value for key, value in body.items() if value is not ...}
         offer = None if refused == "configuration" else signed(Statement.of("offer", body)).to_dict()
         self.cases.append({"why": why, "refused": refused, "before": before, "configuration": name, "offer": offer})
 
@@ -90,6 +92,9 @@ def refusals() -> dict[str, Any]:
     cases.add("no arm", "laplace", laplace.to_json(), arm=None)
     cases.add("an arm that there is not", "laplace", laplace.to_json(), arm=2)
     cases.add("an offer of another experiment", "laplace", laplace.to_json(), experiment="sounds")
+    cases.add("odds that are left out", "laplace", laplace.to_json(), odds=...)
+    cases.add("odds of zero", "laplace", laplace.to_json(), odds=0)
+    cases.add("odds above one", "laplace", laplace.to_json(), odds=1.25)
     cases.add("no batch", "laplace")
     cases.add("two batches where one was promised", "laplace", laplace.to_json(), laplace.to_json())
     pin = to_text(cases.statements["laplace"].hash)

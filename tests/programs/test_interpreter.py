@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cases.program_logs import Log, configuration, steady
 from croupier.checks import CroupierError
 from croupier.messages.configuration import BrokenPromise, Configuration
+from croupier.messages.offer import Batch, Offer
 from croupier.programs import KINDS, OPERATIONS, State, program, replay
 from croupier.programs.bandit import BanditProgram
 from croupier.programs.records import Record
@@ -255,6 +256,31 @@ def test_a_stranger_s_kind_of_program_is_one_class(monkeypatch: pytest.MonkeyPat
     assert isinstance(found.program(), Lottery)
     log = Log(found.parameters, ARMS)
     assert isinstance(log.state.program, Lottery)
+
+
+def test_odds_are_those_that_the_policy_gives_in_that_state() -> None:
+    log = Log(BANDIT | {"name": "dp-thompson", "seed": 5, "arms": 3}, ARMS)
+    odds = log.program.policy.odds()[0]
+    assert [turn.odds for turn in log.program.wanted] == [odds[turn.arm] for turn in log.program.wanted]
+    assert sum(turn.odds for turn in log.program.wanted) == pytest.approx(1.0)
+    turn = log.program.wanted[0]
+    batches = tuple(Batch.of(number, log.state.configured.hash, mechanism) for number, mechanism in turn.batches)  # type: ignore[union-attr]
+    for wrong in (1.0, turn.odds / 2):
+        offer = Offer("drawn", log.state.configured.hash, turn.number, turn.arm, batches, wrong)  # type: ignore[union-attr]
+        with pytest.raises(CroupierError, match=f"has odds {wrong}, and the program gives it {turn.odds}"):
+            log.record("opened", offer=offer.statement().to_dict())
+    log.open()
+    assert len(log.state.offers) > 1
+
+
+def test_a_batch_that_is_asked_for_again_keeps_its_odds() -> None:
+    log = Log(BANDIT | {"name": "dp-thompson", "seed": 5, "arms": 3}, ARMS)
+    log.open()
+    turn = log.program.wanted[-1]
+    log.expire(turn.number)
+    again = log.program.wanted[-1]
+    assert (again.arm, again.odds) == (turn.arm, turn.odds)
+    assert again.number != turn.number
 
 
 def test_every_kind_has_a_stop() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.messages.signing import VERSION, Statement, from_text, read_object, read_version, to_text
 from croupier.privacy import Loss
 from croupier.protocols import Mechanism, Shape
@@ -49,13 +49,18 @@ class Batch:
 
 @dataclass(frozen=True)
 class Offer:
-    """One turn: what to play, and the batches that the report goes to, all of them or none."""
+    """One turn: what to play, and the batches that the report goes to, all of them or none.
+
+    `odds` say how likely the front deals it to a user who comes while all turns are open that were opened together: 1
+    where it is alone.
+    """
 
     experiment: str
     configuration: bytes
     number: int
     arm: int | None
     batches: tuple[Batch, ...]
+    odds: float = 1.0
 
     def __post_init__(self) -> None:
         integer("offer", self.number, 0, 2**32 - 1)
@@ -69,6 +74,7 @@ class Offer:
             raise InvalidParameter("batches", [batch.number for batch in self.batches], "different ones")
         if self.arm is not None:
             integer("arm", self.arm, 0)
+        between("odds", self.odds, 0, 1, "(]")
 
     @cached_property
     def loss(self) -> Loss:
@@ -86,6 +92,7 @@ class Offer:
             "configuration": to_text(self.configuration),
             "offer": self.number,
             "arm": self.arm,
+            "odds": self.odds,
             "batches": [batch.to_dict() for batch in self.batches],
         }
 
@@ -124,7 +131,8 @@ def _read_offer(text: str) -> Offer:
         )
         for batch in batches:
             _ = batch.shape
-        return Offer(body["experiment"], from_text("hash", body["configuration"]), body["offer"], body["arm"], batches)
+        configuration = from_text("hash", body["configuration"])
+        return Offer(body["experiment"], configuration, body["offer"], body["arm"], batches, body["odds"])
     except CroupierError:
         raise
     except (KeyError, TypeError, AttributeError, ArithmeticError, ValueError, MemoryError) as error:

@@ -32,6 +32,7 @@ class Open:
     batch: int
     arm: int
     mechanism: SumMechanism
+    odds: float
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class BanditProgram(Program):
 
     @property
     def wanted(self) -> list[Wanted]:
-        return [Wanted(one.batch, one.arm, ((one.batch, one.mechanism),)) for one in self.open]
+        return [Wanted(one.batch, one.arm, ((one.batch, one.mechanism),), one.odds) for one in self.open]
 
     def released(self, batch: int, decoded: Any) -> None:
         number, full = int(decoded), self._taken(batch)
@@ -120,7 +121,7 @@ class BanditProgram(Program):
         if gone.arm in self.leaving:
             self._assigned[0, gone.arm] = 0
         else:
-            self._open_batch(gone.arm, gone.mechanism)
+            self._open_batch(gone.arm, gone.mechanism, gone.odds)
         self._over()
 
     def _taken(self, batch: int) -> Open:
@@ -211,17 +212,18 @@ class BanditProgram(Program):
         self._phase.clear()
         if self.finished:
             return
+        odds = self.policy.odds()[0]
         self._assigned, released = self.policy.assign(self.policy.wanted())
         for arm in np.flatnonzero(released[0]).tolist():
             mechanism = self.policy.ladder.mechanism(int(self._assigned[0, arm]))
             assert mechanism is not None
-            self._open_batch(arm, mechanism)
+            self._open_batch(arm, mechanism, float(odds[arm]))
         if not self._open and self._assigned.any():
             # Only users whose batch the horizon cuts short are left: they play, and nothing is released.
             self._end_phase()
 
-    def _open_batch(self, arm: int, mechanism: SumMechanism) -> None:
-        self._open[self._next] = Open(self._next, arm, mechanism)
+    def _open_batch(self, arm: int, mechanism: SumMechanism, odds: float) -> None:
+        self._open[self._next] = Open(self._next, arm, mechanism, odds)
         self._next += 1
 
     def _end_phase(self) -> None:

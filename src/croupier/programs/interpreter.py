@@ -145,6 +145,8 @@ class State:
         turn = wanted[offer.number]
         if offer.arm != turn.arm or tuple((one.number, one.mechanism) for one in offer.batches) != turn.batches:
             raise CroupierError(f"offer {offer.number} is not the one that the program wants: {turn}")
+        if offer.odds != turn.odds:
+            raise CroupierError(f"offer {offer.number} has odds {offer.odds}, and the program gives it {turn.odds}")
         if offer.number in self.opened:
             raise CroupierError(f"offer {offer.number} was opened twice")
 

@@ -18,11 +18,15 @@ from croupier.protocols import Mechanism
 
 @dataclass(frozen=True)
 class Wanted:
-    """A turn that the program wants users to take: an arm, and the batches that its report goes to."""
+    """A turn that the program wants users to take: an arm, and the batches that its report goes to.
+
+    `odds` are those of a user who comes while everything is open that was opened with it.
+    """
 
     number: int
     arm: int | None
     batches: tuple[tuple[int, Mechanism], ...]
+    odds: float = 1.0
 
 
 @dataclass(frozen=True)

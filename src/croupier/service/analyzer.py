@@ -174,19 +174,24 @@ class Analyzer:
         live.registered = live.held or wanted.arms == live.arms
 
     async def _publish(self, live: Live, published: set[int]) -> None:
-        """Open the turns that the program wants; each is in the log before the front hears of it."""
+        """Open the turns that the program wants: all are in the log before the front hears of any.
+
+        The front is told which are open together, and deals none before it knows them all: who waits for a turn would
+        else be dealt the first one, whatever the odds.
+        """
         for turn in live.program.wanted:
-            if turn.number in published:
+            if turn.number in live.state.opened:
                 continue
-            if turn.number not in live.state.opened:
-                if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
-                    live.registered = live.held
-                    continue
-                statement = live.offer_of(turn).statement().signed("analyzer", self.keys.sign)
-                await live.record("opened", partial(_wanted, live, turn), offer=statement.to_dict())
-            if turn.number in live.state.signed:
-                await self.link.open_offer(live.name, turn.number, live.state.signed[turn.number], live.plan.deadline)
-                published.add(turn.number)
+            if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
+                live.registered = live.held
+                return
+            statement = live.offer_of(turn).statement().signed("analyzer", self.keys.sign)
+            await live.record("opened", partial(_wanted, live, turn), offer=statement.to_dict())
+        together = dict(live.state.signed)
+        for number in sorted(together.keys() - published):
+            if number in live.state.signed:
+                await self.link.open_offer(live.name, number, together[number], live.plan.deadline, sorted(together))
+                published.add(number)
 
     async def _take(self, live: Live, number: int) -> None:
         """Pull a released batch, check it, decode it, log it, and only then let the front delete it.

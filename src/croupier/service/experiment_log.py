@@ -237,7 +237,7 @@ class Live:
             self.open[number] if number in self.open else Batch.of(number, self.configured.hash, mechanism)
             for number, mechanism in turn.batches
         )
-        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches)
+        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches, turn.odds)
 
     @property
     def behind(self) -> bool:

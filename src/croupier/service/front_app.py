@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from croupier.checks import between
+from croupier.checks import InvalidParameter, between, integer
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.noise import Source, secure
@@ -264,7 +264,11 @@ class FrontApp:
             deadline = float(between("deadline", deadline, 0, LONGEST_DEADLINE, "(]"))
         statement = Statement.from_dict("offer", body.get("offer"))
         name, number = request.path_params["name"], whole(request, "offer")
-        signed = await asyncio.to_thread(self.front.open_offer, name, number, statement, deadline)
+        together = body.get("together", [])
+        if not isinstance(together, list):
+            raise InvalidParameter("together", together, "a list of offers' numbers")
+        together = [integer("together", one, 0, 2**32 - 1) for one in together]
+        signed = await asyncio.to_thread(self.front.open_offer, name, number, statement, deadline, together)
         self._opened.set()
         self._opened = asyncio.Event()
         log.info("offer opened", extra={"fields": {"experiment": name, "offer": number}})

@@ -52,8 +52,11 @@ class FrontClient:
             "configuration", await self._json("PUT", f"/experiments/{quote(name)}", statement.to_dict(), SLOW)
         )
 
-    async def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> None:
-        body = {"offer": statement.to_dict(), "deadline": deadline}
+    async def open_offer(
+        self, name: str, number: int, statement: Statement, deadline: float | None, together: Sequence[int] = ()
+    ) -> None:
+        """Open an offer, of which the front deals turns once it knows all those that are open together."""
+        body = {"offer": statement.to_dict(), "deadline": deadline, "together": list(together)}
         await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body, SLOW)
 
     async def head(self, name: str) -> Statement | None:

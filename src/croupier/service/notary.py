@@ -105,8 +105,13 @@ class Notary:
         statement: dict[str, Any] = json.loads(envelope)
         return statement
 
-    def open_offer(self, name: str, number: int, statement: Statement, deadline: float | None) -> Statement:
-        """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same."""
+    def open_offer(
+        self, name: str, number: int, statement: Statement, deadline: float | None, together: Sequence[int] = ()
+    ) -> Statement:
+        """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same.
+
+        Its turns are dealt once all offers of `together` are known here.
+        """
         configuration = self._configuration(name, configuration_of(statement))
         # Before it is read: a mechanism's text may make whoever reads it compute for long.
         _signed(statement, "analyzer", configuration)
@@ -129,7 +134,9 @@ class Notary:
         if length > LONGEST_UPLOAD:
             raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
         signed = statement.signed("front", self.keys.sign)
-        if not self.store.put_offer(name, number, json.dumps(signed.to_dict()), batches, length):
+        if not self.store.put_offer(
+            name, number, json.dumps(signed.to_dict()), batches, upload=length, odds=offer.odds, together=together
+        ):
             raise Problem("offer-conflict")
         return signed
 

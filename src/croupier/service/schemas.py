@@ -95,6 +95,7 @@ OFFER: Schema = {
     "properties": {
         "offer": STATEMENT,
         "deadline": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "seconds from now"},
+        "together": array(COUNT) | {"description": "offers that must be known here before turns of this one are dealt"},
     },
 }
 OPERATE: Schema = {

@@ -56,17 +56,27 @@ class Experiments:
             return connection.execute(query).scalar()
 
     def put_offer(
-        self, experiment: str, number: int, envelope: str, batches: Sequence[NewBatch], upload: int = 0
+        self,
+        experiment: str,
+        number: int,
+        envelope: str,
+        batches: Sequence[NewBatch],
+        upload: int = 0,
+        odds: float = 1.0,
+        together: Sequence[int] = (),
     ) -> bool:
         """Open an offer and those of its batches that are new; False when either exists with other contents.
 
-        Reports on it have `upload` bytes.
+        Reports on it have `upload` bytes. It is dealt with these odds, once all offers of `together` are here.
         """
+        this = (OFFERS.c.experiment == experiment, OFFERS.c.number == number)
+        waits_for = json.dumps(list(together))
         with self.database.write() as connection:
-            known = connection.execute(
-                select(OFFERS.c.envelope).where(OFFERS.c.experiment == experiment, OFFERS.c.number == number)
-            ).scalar()
+            known = connection.execute(select(OFFERS.c.envelope).where(*this)).scalar()
             if known is not None:
+                if known == envelope:
+                    # Some that it was opened with may be over by now.
+                    connection.execute(update(OFFERS).where(*this).values(together=waits_for))
                 return bool(known == envelope)
             for batch in batches:
                 row = {"experiment": experiment, "received": 0, "state": "open", "receipt": None} | vars(batch)
@@ -89,6 +99,8 @@ class Experiments:
                     envelope=envelope,
                     batches=json.dumps([batch.number for batch in batches]),
                     open=True,
+                    odds=odds,
+                    together=waits_for,
                     assigned=0,
                     accepted=0,
                 )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from croupier.noise import Source
-from croupier.noise.source import below
+from croupier.service.dealing import deal
 from croupier.service.store.database import Database, StoreProblem
 from croupier.service.store.experiments import Experiments
 from croupier.service.store.intake import Intake
@@ -23,6 +23,7 @@ from croupier.service.store.schema import (
     SEALS,
     SPENT,
     Arrival,
+    OpenOffer,
     steps,
 )
 from croupier.service.store.vault import Vault
@@ -30,6 +31,9 @@ from croupier.service.store.vault import Vault
 # Built once: putting a statement together takes longer than running it.
 _OPEN_OFFERS = select(OFFERS).where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.open)
 _LOCK_OFFERS = _OPEN_OFFERS.order_by(OFFERS.c.number).with_for_update()
+_KNOWN_OFFERS = select(OFFERS.c.number).where(
+    OFFERS.c.experiment == bindparam("e"), OFFERS.c.number.in_(bindparam("numbers", expanding=True))
+)
 _OPEN_BATCHES = select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received).where(
     BATCHES.c.experiment == bindparam("e"),
     BATCHES.c.state == "open",
@@ -78,11 +82,12 @@ class FrontStore(Experiments, Outbox):
     def assign(
         self, experiment: str, holders: Sequence[bytes | None], *, now: float, due: int, ahead: float, spare: int
     ) -> list[tuple[int, str] | str]:
-        """Give out a turn each, or a word why not: offers by chance, in proportion to the turns they have to give.
+        """Give out a turn each, or a word why not: by the odds of the offers that have turns to give.
 
-        An offer gives out `ahead` times as many turns as its batch has users, and `spare` more: those that were
-        reported and those that are not overdue count. The holder of a ticket has one turn at a
-        time: who asks again before it is due is given the same, and who has reported is `not-admitted`.
+        None is dealt before those are known that it was opened with. An offer gives out `ahead` times as many turns as
+        its batch has users, and `spare` more: those that were reported and those that are not overdue count. The holder
+        of a ticket has one turn at a time: who asks again before it is due is given the same, and who has reported is
+        `not-admitted`.
         """
         with self._intake.lock, self.database.write() as connection:
             rooms = self._rooms(connection, experiment, now, due, ahead, spare)
@@ -98,34 +103,23 @@ class FrontStore(Experiments, Outbox):
                     continue
                 number = None if mark is None else held.get(mark)
                 if number not in rooms:
-                    number = self._drawn(rooms)
-                    given.update([] if number is None else [number])
+                    number = deal({at: room.odds for at, room in rooms.items() if room.turns > 0}, self.source)
+                    if number is not None:
+                        rooms[number].turns -= 1
+                        given[number] += 1
                     if mark is not None and number is not None:
                         held[mark] = number
                         connection.execute(self._hold, {"mark": mark, "offer": number, "due": due})
-                answers.append("nothing-open" if number is None else (number, rooms[number][0]))
+                answers.append("nothing-open" if number is None else (number, rooms[number].envelope))
             for number, turns in given.items():
                 row = {"experiment": experiment, "offer": number, "due": due, "open": turns}
                 connection.execute(self._issue, row)
                 connection.execute(_COUNT_GIVEN, {"e": experiment, "o": number, "k": turns})
         return answers
 
-    def _drawn(self, rooms: dict[int, tuple[str, int]]) -> int | None:
-        """An offer by chance, with one turn less to give."""
-        total = sum(room for _, room in rooms.values())
-        if total <= 0:
-            return None
-        at = below(total, self.source)
-        for number, (envelope, room) in rooms.items():
-            if at < room:
-                rooms[number] = (envelope, room - 1)
-                return number
-            at -= room
-        raise AssertionError("a number below the sum is below a part of it")
-
     def _rooms(
         self, connection: Connection, experiment: str, now: float, due: int, ahead: float, spare: int
-    ) -> dict[int, tuple[str, int]]:
+    ) -> dict[int, OpenOffer]:
         # Turns that are due much later than any can be were given out before a clock was set back.
         names = {"e": experiment, "now": now, "latest": 2 * due - int(now)}
         offers = connection.execute(_OPEN_OFFERS if self.database.sqlite else _LOCK_OFFERS, names).all()
@@ -134,12 +128,17 @@ class FrontStore(Experiments, Outbox):
             for row in connection.execute(_OPEN_BATCHES, names)
         }
         out = {row.offer: int(row.open) for row in connection.execute(_TURNS_OUT, names)}
+        awaited = {offer.number: set(json.loads(offer.together)) for offer in offers}
+        missing = set().union(*awaited.values()) - {offer.number for offer in offers}
+        if missing:
+            missing -= set(connection.execute(_KNOWN_OFFERS, names | {"numbers": sorted(missing)}).scalars())
         rooms = {}
         for offer in offers:
             batches = json.loads(offer.batches)
             if all(number in places for number in batches):
                 least = min(places[number] for number in batches)
-                rooms[offer.number] = (offer.envelope, max(0, least - out.get(offer.number, 0)))
+                turns = 0 if awaited[offer.number] & missing else least - out.get(offer.number, 0)
+                rooms[offer.number] = OpenOffer(offer.envelope, offer.odds, turns)
         return rooms
 
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:

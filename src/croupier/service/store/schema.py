@@ -51,6 +51,9 @@ OFFERS = Table(
     Column("envelope", Text, nullable=False),
     Column("batches", Text, nullable=False),
     Column("open", Boolean, nullable=False),
+    Column("odds", Float, nullable=False),
+    # The offers that must be known before this one is dealt.
+    Column("together", Text, nullable=False),
     Column("assigned", BigInteger, nullable=False),
     Column("accepted", BigInteger, nullable=False),
     Index("offers_open", "experiment", "open"),
@@ -167,6 +170,15 @@ class NewBatch:
     length: int
     expires: float | None
     mechanism: str = ""
+
+
+@dataclass
+class OpenOffer:
+    """An open offer: how many turns it has to give, and with what odds."""
+
+    envelope: str
+    odds: float
+    turns: int
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import count, islice, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from flint import arb, ctx
 
@@ -212,15 +213,28 @@ def test_bulk_reads_words_as_single_draws_do_in_sums(noise: Noise, depth: int) -
 
 @every_table
 def test_thresholds_are_the_floors_of_the_exact_boundaries(noise: RatioNoise) -> None:
-    table = Inverter(noise)
-    values, lower, upper, _ = table._table()
+    table = Inverter(noise)._table()
+    values, lower, upper = table.values, table.lower, table.upper
     # The table may stop one cell early: what is left lies within the last two words.
     for index, (value, end) in enumerate(islice(boundaries(noise), len(values))):
         word = digits(end, 1)[0]
         assert values[index] == value
         assert int(lower[index]) in (word - 1, word)
-        assert int(upper[index]) in (word, word + 1)
+        assert int(upper[index]) in ((word, word + 1) if index < len(values) - 1 else (ONES,))
     assert int(lower[-1]) >= ONES - 1
+
+
+@every_table
+def test_a_scan_and_a_search_of_the_table_agree(noise: RatioNoise) -> None:
+    table = Inverter(noise)._table()
+    words = np.concatenate((Stream(8).words(500), table.lower, table.upper, table.lower - np.uint64(1)))
+    words = np.append(words, np.asarray([0, ONES], dtype=np.uint64))
+    places = np.searchsorted(table.lower, words, side="right")
+    for values, unclear in (table.scan(words), table.search(words), table.at(words, places)):
+        sure = ~unclear
+        assert np.array_equal(values[sure], table.values[places[sure]])
+        named = (table.lower <= words[:, None]) & (words[:, None] <= table.upper)
+        assert np.array_equal(unclear, named.any(axis=1))
 
 
 @pytest.fixture

@@ -72,9 +72,11 @@ class Binomial(RatioNoise):
         return min(math.floor((self.trials + 1) * Fraction(self.p)), self.trials)
 
     def _mass(self) -> arb:
-        n, k, p = self.trials, self.mode, to_arb(self.p)
-        ways = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
-        return (ways + k * p.log() + (n - k) * (1 - p).log()).exp()
+        return (self._log_mass(self.mode, arb.lgamma) + arb(self.trials + 1).lgamma()).exp()
+
+    def _log_mass(self, x: int, log_gamma: Callable[[arb], arb]) -> arb:
+        p, others = to_arb(self.p), self.trials - x
+        return x * p.log() + others * (1 - p).log() - log_gamma(arb(x + 1)) - log_gamma(arb(others + 1))
 
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         exact = Fraction(self.p)

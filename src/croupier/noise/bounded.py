@@ -63,6 +63,9 @@ class BoundedLaplace(RatioNoise):
         beta = (-1 / to_arb(self.scale)).exp()
         return (1 - beta) / (1 + beta - 2 * beta ** (self.bound + 1))
 
+    def _log_mass(self, x: int, log_gamma: Callable[[arb], arb]) -> arb:
+        return -abs(x) / to_arb(self.scale)
+
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         return DiscreteLaplace(self.scale)._growth(x, real)
 

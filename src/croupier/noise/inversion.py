@@ -11,9 +11,9 @@ draw does not tell how far it reached.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -33,6 +33,9 @@ MOST_BITS = 2**14
 LARGEST_INVERTED = 2**21
 """Cells of a table to draw from; each takes microseconds to make."""
 
+SCANNED = 2**18
+"""Up to so many comparisons are made by looking at the whole table for every word."""
+
 BULK = 2048
 """From this many draws on, building the guide table pays."""
 
@@ -45,6 +48,46 @@ class Enumerated(Protocol):
 
     def extent(self, floor: float) -> float:
         """About how many values have a probability of at least `floor`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """A finished table: words above `upper[i - 1]` and below `lower[i]` are surely of value i.
+
+    Each way of looking words up gives their values, and whether each word is unclear: in a boundary's own cell.
+    """
+
+    values: NDArray[np.int64]
+    lower: NDArray[np.uint64]
+    upper: NDArray[np.uint64]
+
+    @cached_property
+    def _steps(self) -> NDArray[np.int64]:
+        return np.diff(self.values, append=self.values[-1:])
+
+    def scan(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """By comparing every word with every threshold and adding up the steps between values.
+
+        For any value the same operations touch the same memory, and nothing is fetched by its place: what is seldom
+        drawn would come late, and so tell that it was.
+        """
+        passed = self.lower <= words[:, None]
+        unclear = (passed != (self.upper < words[:, None])).any(axis=1)
+        return self.values[0] + np.einsum("ij,j->i", passed, self._steps), unclear
+
+    def search(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """By as many halvings for every word as the table needs, for many words at once."""
+        index = np.zeros(words.size, dtype=np.int64)
+        for k in reversed(range(len(self.lower).bit_length())):
+            further = index + (1 << k)
+            passed = (further <= len(self.lower)) & (self.lower.take(further - 1, mode="clip") <= words)
+            index = np.where(passed, further, index)
+        return self.at(words, index)
+
+    def at(self, words: NDArray[np.uint64], index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """At known places: how many lower thresholds each word has passed."""
+        unclear = (index > 0) & (words <= self.upper.take(index - 1, mode="clip"))
+        return self.values.take(index, mode="clip"), unclear
 
 
 @lru_cache(maxsize=512)
@@ -77,45 +120,34 @@ class Inverter:
         self._bits = 2 * WORD + 32
         self._complete = False
         self._lock = threading.RLock()
+        self._finished: Thresholds | None = None
         self._guide: NDArray[np.int64] | None = None
 
     def sample(self, count: int, source: Source) -> NDArray[np.int64]:
         check_width(self.noise, self.noise.extent(2.0**-WORD), LARGEST_INVERTED)
         words = source.words(count)
+        table = self._table()
         if count < BULK:
-            return np.fromiter((self._one(int(word), source) for word in words), dtype=np.int64, count=count)
-        values, lower, upper, guide = self._table()
-        drawn = guide.take((words >> np.uint64(WORD - GUIDE_BITS)).view(np.int64))
+            scanned = count * len(table.values) <= SCANNED
+            return self._refined(words, *(table.scan(words) if scanned else table.search(words)), source)
+        drawn = self._guided(table).take((words >> np.uint64(WORD - GUIDE_BITS)).view(np.int64))
         open_cases = np.flatnonzero(drawn == UNDECIDED)
         if open_cases.size:
-            drawn[open_cases] = self._search(words[open_cases], values, lower, upper, source)
+            words = words[open_cases]
+            drawn[open_cases] = self._refined(words, *table.at(words, table.lower.searchsorted(words, "right")), source)
         return drawn
 
-    def _search(
-        self,
-        words: NDArray[np.uint64],
-        values: NDArray[np.int64],
-        lower: NDArray[np.uint64],
-        upper: NDArray[np.uint64],
-        source: Source,
-    ) -> NDArray[np.int64]:
-        index = np.searchsorted(lower, words, side="right")
-        inside = index < len(values)
-        clear = inside & ((index == 0) | (words > upper[index - 1]))
-        found = values[np.minimum(index, len(values) - 1)]
-        for unclear in np.flatnonzero(~clear):
-            found[unclear] = self._refine(int(words[unclear]), source)
-        return found
+    def values(self) -> list[int]:
+        """All values in the table: of all others together the probability is below 2^-62."""
+        return [int(value) for value in self._table().values]
 
-    def _one(self, word: int, source: Source) -> int:
-        """Find one word's value in the finished table: the time that a draw takes does not tell how far it reached."""
-        with self._lock:
-            while not self._complete:
-                self._grow(max(32, len(self._values)))
-            index = bisect_right(self._lower, word)
-            if index < len(self._values) and (index == 0 or word > self._upper[index - 1]):
-                return self._values[index]
-        return self._refine(word, source)
+    def _refined(
+        self, words: NDArray[np.uint64], found: NDArray[np.int64], unclear: NDArray[np.bool_], source: Source
+    ) -> NDArray[np.int64]:
+        """The values found, with further bits for a word that names a boundary's own cell."""
+        for i in np.flatnonzero(unclear):
+            found[i] = self._refine(int(words[i]), source)
+        return found
 
     def _grow(self, count: int) -> None:
         """Append `count` cells. Thresholds are floors of 2^64 times the ends of the cumulative ball.
@@ -170,30 +202,32 @@ class Inverter:
         if bits > MOST_BITS:
             raise ArithmeticError(f"the cumulative law of {self.noise!r} could not be computed closely enough")
 
-    def _table(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
-        """The whole table as arrays, with the guide: the value that a word's leading bits already decide."""
-        with self._lock:
-            return self._finished_table()
+    def _table(self) -> Thresholds:
+        """The whole table as arrays. It is finished before the first draw: time does not tell how far that reached."""
+        if self._finished is None:
+            with self._lock:
+                while not self._complete:
+                    self._grow(max(256, len(self._values)))
+                top = 2**WORD - 1
+                lower = [min(threshold, top) for threshold in self._lower]
+                # Beyond the last threshold lies what the table left out, so no word there is clear.
+                upper = [*(min(threshold, top) for threshold in self._upper[:-1]), top]
+                self._finished = Thresholds(
+                    np.asarray(self._values, dtype=np.int64),
+                    np.asarray(lower, dtype=np.uint64),
+                    np.asarray(upper, dtype=np.uint64),
+                )
+        return self._finished
 
-    def _finished_table(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+    def _guided(self, table: Thresholds) -> NDArray[np.int64]:
+        """The value that a word's leading bits already decide, for each of them."""
         if self._guide is None:
-            while not self._complete:
-                self._grow(max(256, len(self._values)))
-            top = 2**WORD - 1
-            self._arrays = (
-                np.asarray(self._values, dtype=np.int64),
-                np.asarray([min(t, top) for t in self._lower], dtype=np.uint64),
-                np.asarray([min(t, top) for t in self._upper], dtype=np.uint64),
-            )
-            values, lower, upper = self._arrays
             first = np.arange(2**GUIDE_BITS, dtype=np.uint64) << np.uint64(WORD - GUIDE_BITS)
             last = first + np.uint64(2 ** (WORD - GUIDE_BITS) - 1)
-            index = np.searchsorted(lower, first, side="right")
-            bounded = np.minimum(index, len(values) - 1)
-            decided = (index < len(values)) & (last < lower[bounded])
-            decided &= (index == 0) | (first > upper[np.maximum(index, 1) - 1])
-            self._guide = np.where(decided, values[bounded], UNDECIDED)
-        return (*self._arrays, self._guide)
+            index = table.lower.searchsorted(first, "right")
+            found, unclear = table.at(first, index)
+            self._guide = np.where(unclear | (last >= table.lower.take(index, mode="clip")), UNDECIDED, found)
+        return self._guide
 
     def _refine(self, word: int, source: Source) -> int:
         """Decide a word that names a boundary's own cell: draw further bits and compute to match."""

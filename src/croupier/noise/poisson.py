@@ -56,8 +56,10 @@ class Poisson(RatioNoise):
         return math.floor(self.rate)
 
     def _mass(self) -> arb:
-        rate, k = to_arb(self.rate), self.mode
-        return (k * rate.log() - rate - arb(k + 1).lgamma()).exp()
+        return (self._log_mass(self.mode, arb.lgamma) - to_arb(self.rate)).exp()
+
+    def _log_mass(self, x: int, log_gamma: Callable[[arb], arb]) -> arb:
+        return x * to_arb(self.rate).log() - log_gamma(arb(x + 1))
 
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         return real(self.rate) / (x + 1)

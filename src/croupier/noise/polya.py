@@ -15,10 +15,14 @@ from flint import arb, ctx
 from croupier.checks import InvalidParameter, Number, between, positive
 from croupier.noise.base import multiply, settle, split, to_arb
 from croupier.noise.chances import urn
+from croupier.noise.precision import precise
 from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source
 from croupier.noise.target import Target
 from croupier.noise.window import Floats, Integers
+
+MODE_BITS = 256
+"""Enough for the whole part of a mode below 2^61, also where β is close to one."""
 
 
 @lru_cache(maxsize=64)
@@ -93,7 +97,15 @@ class Polya(RatioNoise):
 
     @property
     def mode(self) -> int:
-        return max(0, math.floor((float(self.r) - 1.0) * self.odds)) if self.r > 1 else 0
+        if self.r <= 1:
+            return 0
+        if self.beta is not None:
+            exact = Fraction(self.beta)
+            return math.floor((Fraction(self.r) - 1) * exact / (1 - exact))
+        with precise(MODE_BITS):
+            beta = self._beta(to_arb)
+            # Where the ball holds a whole number, both neighbours are as likely as each other.
+            return int(((to_arb(self.r) - 1) * beta / (1 - beta)).mid().floor().unique_fmpz())
 
     widest_search = 300.0  # for each of many β
 
@@ -101,10 +113,13 @@ class Polya(RatioNoise):
         return super().extent(floor) - math.log(floor) * self.odds
 
     def _mass(self) -> arb:
-        r, k, beta = to_arb(self.r), self.mode, self._beta(to_arb)
-        ways = (r + k).lgamma() - arb(k + 1).lgamma() - r.lgamma()
-        mass: arb = (ways + k * beta.log() + r * (1 - beta).log()).exp()
-        return mass
+        r = to_arb(self.r)
+        constant: arb = r * (1 - self._beta(to_arb)).log() - r.lgamma()
+        return (self._log_mass(self.mode, arb.lgamma) + constant).exp()
+
+    def _log_mass(self, x: int, log_gamma: Callable[[arb], arb]) -> arb:
+        decline: arb = x * self._beta(to_arb).log()
+        return log_gamma(to_arb(self.r) + x) - log_gamma(arb(x + 1)) + decline
 
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         return (x + real(self.r)) * self._beta(real) / (x + 1)

@@ -13,8 +13,14 @@ from flint import arb
 
 from croupier.checks import Number
 from croupier.noise.base import Noise, to_arb
+from croupier.noise.blocks import blocks
+from croupier.noise.inversion import WORD
 from croupier.noise.precision import precise
-from croupier.noise.window import EPSILON, SHALLOW, Floats, Window, check_width
+from croupier.noise.source import Source
+from croupier.noise.window import EPSILON, SHALLOW, Floats, Integers, TooWide, Window, check_width
+
+LARGEST_TABLED = 2**16
+"""Laws of more values than this are drawn by blocks: their tables would take long to make."""
 
 
 class RatioNoise(Noise):
@@ -33,6 +39,10 @@ class RatioNoise(Noise):
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         """P(x+1)/P(x) for a whole number and balls (real=to_arb) or an array and doubles (real=float)."""
 
+    def _log_mass(self, x: int, log_gamma: Callable[[arb], arb]) -> arb:
+        """log P(x) up to a constant, as a ball at the current precision: what samples of a wide law need."""
+        raise TooWide(self, self.extent(2.0**-WORD), LARGEST_TABLED)
+
     @property
     def _growth_limit(self) -> float:
         """The limit of P(x+1)/P(x) far above; ratios beyond a point lie between it and the ratio there."""
@@ -40,6 +50,11 @@ class RatioNoise(Noise):
 
     def window(self, floor: float = SHALLOW) -> Window:
         return _ratio_window(self, floor)
+
+    def _draw(self, count: int, source: Source) -> Integers:
+        if self.extent(2.0**-WORD) <= LARGEST_TABLED:
+            return super()._draw(count, source)
+        return blocks(self).sample(count, source)
 
     def cells(self) -> Iterator[tuple[int, arb]]:
         """Values and their probabilities as balls at the current precision, from the mode outward."""

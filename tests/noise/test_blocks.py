@@ -1,0 +1,194 @@
+"""Wide laws drawn by blocks: the exact law of a try, word by word, and draws at scales that no table holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from noise_checks import ALARM, chi_square, misfits
+from noise_laws import BITS, THIRD, exact_pmf
+from noise_words import ONES, Script, Stream
+from scipy import stats
+
+from croupier.noise import (
+    Binomial,
+    BoundedLaplace,
+    DiscreteGaussian,
+    DiscreteGaussianSum,
+    Noise,
+    Poisson,
+    Polya,
+    PolyaDifference,
+    Skellam,
+    secure,
+    seeded,
+)
+from croupier.noise.blocks import FIRST_WIDE, Blocks, blocks, span, steady_log_gamma
+from croupier.noise.inversion import Inverter, inverter
+from croupier.noise.ratio import LARGEST_TABLED, RatioNoise
+
+KNOWN: tuple[RatioNoise, ...] = (
+    Poisson(300.5),
+    Poisson(10_000),
+    Binomial(1000, 0.5),
+    Binomial(3000, 0.01),
+    DiscreteGaussian(10_000),
+    Polya(THIRD, scale=60),
+    Polya(2.5, scale=40),
+    Polya(1, beta=Fraction(99, 100)),
+    BoundedLaplace(50, 300),
+)
+"""Laws that have a table too, so that what blocks give can be compared with it."""
+
+every_known = pytest.mark.parametrize("noise", KNOWN, ids=repr)
+
+
+def test_blocks_lie_side_by_side_and_sixteen_double_the_distance() -> None:
+    for number in range(400):
+        (start, width), (following, _) = span(number), span(number + 1)
+        assert start + width == following
+    assert [span(16 * k) for k in (1, 2, 3, 10)] == [(16, 1), (32, 2), (64, 4), (2**13, 2**9)]
+    assert span(FIRST_WIDE)[1] == 2
+    assert span(FIRST_WIDE - 1)[1] == 1
+
+
+@every_known
+def test_every_value_is_kept_in_proportion_to_its_probability(noise: RatioNoise) -> None:
+    """P(block)/width · P(x)/P(nearest) over P(x) is one constant for all x: the law of a try that passes."""
+    envelope = Blocks(noise)
+    with ctx.workprec(BITS):
+        first, share = None, arb(0)
+        for block, mass in envelope.cells():
+            if mass < arb(2) ** -100:
+                continue
+            near, width = envelope._place(block)
+            for step in {0, width // 2, width - 1}:
+                x = near - step if block & 1 else near + step
+                if not envelope._possible(x):
+                    continue
+                passes = (noise._log_mass(x, arb.lgamma) - noise._log_mass(near, arb.lgamma)).exp()
+                assert passes < 1 + arb(2) ** -100
+                ratio = mass / width * passes / exact_pmf(noise, x)
+                first = ratio if first is None else first
+                assert abs(ratio / first - 1) < arb(2) ** -100
+            share += mass
+        assert abs(share - 1) < arb(2) ** -80
+        assert 0.85 < float(first) <= 1.0  # the share of tries that pass
+
+
+@every_known
+def test_blocks_give_the_law_that_a_table_gives(noise: RatioNoise) -> None:
+    assert not misfits(noise, blocks(noise).sample(5000, Stream(31)))
+
+
+@pytest.mark.parametrize("noise", [DiscreteGaussian(10_000)], ids=repr)
+def test_a_trial_left_out_is_caught(noise: RatioNoise, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the trial the envelope itself is drawn."""
+    monkeypatch.setattr(Blocks, "_passes", lambda *_: True)
+    draws = blocks(noise).sample(150_000, Stream(32))
+    assert misfits(noise, draws)
+
+
+@every_known
+def test_a_coin_on_the_boundary_is_decided_by_further_words(noise: RatioNoise) -> None:
+    sampler = Blocks(noise)
+    x, near = sampler._others[len(sampler._others) // 2]
+    with ctx.workprec(BITS):
+        exact = exact_pmf(noise, x) / exact_pmf(noise, near) * arb(2) ** 128
+        whole = int(exact.floor().unique_fmpz())
+    word, following = divmod(whole, 2**64)
+    assert sampler._passes(x, near, word - 1, Script([]))
+    assert not sampler._passes(x, near, word + 1, Script([]))
+    for more, passes in ((following - 1, True), (following + 1, False)):
+        script = Script([more])
+        assert sampler._passes(x, near, word, script) == passes
+        assert script.used == 1
+
+
+def test_steady_log_gamma_encloses_the_logarithm_of_gamma() -> None:
+    with ctx.workprec(224):
+        for z in (32, 32.01, 100.5, 5000, 10**6, 10**12 + 0.5, 2**60):
+            found, truth = steady_log_gamma(arb(z)), arb(z).lgamma()
+            assert found.overlaps(truth)
+            assert found.rad() < arb(2) ** -72
+        assert steady_log_gamma(arb(3)).overlaps(arb(2).log())
+
+
+@pytest.mark.parametrize("noise", [Poisson(4), Poisson(10**6), DiscreteGaussian(10**6), Binomial(10**6, 0.5)], ids=repr)
+def test_laws_that_fit_are_drawn_from_their_table(noise: RatioNoise) -> None:
+    assert noise.extent(2.0**-64) <= LARGEST_TABLED
+    words = Stream(33).words(40)
+    assert noise.sample(40, Script(words)).tolist() == Inverter(noise).sample(40, Script(words)).tolist()
+
+
+SIZE = 6000
+WIDE: tuple[tuple[Noise, Callable[[np.ndarray], np.ndarray]], ...] = (
+    (Poisson(10**12), stats.poisson(10**12).cdf),
+    (Poisson(1e17), stats.norm(1e17, math.sqrt(1e17)).cdf),
+    (Skellam(2 * 10**12), stats.norm(0, math.sqrt(2e12)).cdf),
+    (DiscreteGaussian(10**12), stats.norm(-0.5, 1e6).cdf),
+    (DiscreteGaussian(1e30), stats.norm(0, 1e15).cdf),
+    (DiscreteGaussianSum(10**12, 4), stats.norm(-0.5, 2e6).cdf),
+    (Binomial(10**13, 0.3), stats.norm(3e12 - 0.5, math.sqrt(2.1e12)).cdf),
+    (Polya(0.2, scale=10**6), stats.nbinom(0.2, -math.expm1(-1e-6)).cdf),
+    (Polya(40, scale=10**6), stats.nbinom(40, -math.expm1(-1e-6)).cdf),
+    (PolyaDifference(1, 10**6), lambda x: np.where(x < 0, 0.5 * np.exp(x / 1e6), 1 - 0.5 * np.exp(-x / 1e6))),
+)
+
+
+@pytest.mark.parametrize(("noise", "cdf"), WIDE, ids=[repr(noise) for noise, _ in WIDE])
+def test_noise_too_wide_for_a_table_has_its_law(noise: Noise, cdf: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Thirty bins of equal share: a false alarm once in 1e14. The closed forms are within 1e-5 of each bin's share."""
+    draws = noise.sample(SIZE, Stream(34))
+    guide = np.sort(noise.sample(40_000, seeded(35)))
+    edges = guide[np.linspace(0, len(guide) - 1, 31).astype(int)[1:-1]].astype(float)
+    expected = SIZE * np.diff(np.concatenate(([0.0], cdf(edges), [1.0])))
+    seen = np.bincount(np.searchsorted(edges, draws.astype(float), side="left"), minlength=len(edges) + 1)
+    assert chi_square(seen, expected) > ALARM
+    # Any place in a block of many values is as good as its neighbours, so the last digits are fair.
+    for modulus in (2, 3):
+        counts = np.bincount(draws % modulus, minlength=modulus)
+        if not isinstance(noise, Polya) or noise.r > 1:
+            assert chi_square(counts, np.full(modulus, SIZE / modulus)) > ALARM
+
+
+def test_the_widest_draws_fit_sixty_four_bits() -> None:
+    for noise in (Poisson(2.0**60), DiscreteGaussian(1e32), Binomial(2**60, 0.5)):
+        draws = noise.sample(3, secure())
+        assert (np.abs(draws - noise.mean) < 40 * noise.std).all()
+        assert len(set(draws.tolist())) > 1
+
+
+def test_a_wide_gaussian_knows_its_variance() -> None:
+    assert DiscreteGaussian(10**14).variance == 10**14
+    draws = DiscreteGaussian(10**14).sample(4000, seeded(36))
+    assert abs(draws.var() / 10**14 - 1) < 10 * math.sqrt(2 / 4000)
+
+
+def test_the_mode_of_a_wide_law_is_exact() -> None:
+    for noise in (Polya(1 + Fraction(1, 3), scale=10**15), Polya(5, beta=Fraction(10**9, 10**9 + 1))):
+        with ctx.workprec(256):
+            top = noise._log_mass(noise.mode, arb.lgamma)
+            for step in (-2, -1, 1, 2):
+                assert not noise._log_mass(noise.mode + step, arb.lgamma) > top
+
+
+def test_blocks_are_found_in_the_same_order_at_any_precision() -> None:
+    for noise in (Poisson(10**12), Polya(0.5, scale=10**6)):
+        orders = []
+        for bits in (160, 400):
+            with ctx.workprec(bits):
+                orders.append([block for block, _ in Blocks(noise).cells()])
+        assert orders[0] == orders[1][: len(orders[0])]
+        assert len(orders[1]) > len(orders[0])
+
+
+def test_a_block_drawn_at_the_end_of_all_words_is_refined() -> None:
+    noise = Poisson(10**12)
+    table = inverter(Blocks(noise))._table()
+    assert int(table.upper[-1]) == ONES
+    assert len(table.values) < 2000

@@ -7,6 +7,7 @@ what the test said of itself with `record_property`. A conftest further down is 
 import json
 from pathlib import Path
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -18,6 +19,7 @@ class Scheduling(LoadScopeScheduling):
         return file if file.rpartition("/")[2].startswith("test_browser") else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log)
 

@@ -54,7 +54,7 @@ export function readConfiguration(text) {
   checkName(experiment);
   demand(isWhole(revision, 0, 2 ** 31 - 1), "malformed", `revision ${revision}`);
   demand(isText(title) && Array.isArray(arms) && arms.every(isText), "malformed", "title or arms");
-  demand(["bandit", "counter", "histogram"].includes(program?.kind), "unsupported", `the program ${program?.kind}`);
+  demand(isText(program?.kind) && /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}$/.test(program.kind), "malformed", `the program ${program?.kind}`);
   demand(isWhole(recipe?.smallest, 1), "malformed", "the smallest batch");
   demand(typeof recipe.front_noise === "boolean", "malformed", `front_noise = ${recipe.front_noise}`);
   checkPrivacy(configuration.privacy);

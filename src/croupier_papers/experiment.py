@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from croupier.bandits import Elimination, Ladder, Policy, SubExponentialRadius, SubGaussianRadius
+from croupier.bandits import Policy
 from croupier.checks import integer
 from croupier.protocols import protocol
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
@@ -88,24 +88,9 @@ def published(name: str, *, arms: int, horizon: int, epsilon: float, runs: int, 
     if epsilon < limit:
         return simulated_policy(name, epsilon=epsilon, constants="published", **common), "published"
     model = simulated_policy(name, epsilon=limit / 2, constants="published", **common)
-    assert isinstance(model, Elimination)
-    assert isinstance(model.radius, SubExponentialRadius | SubGaussianRadius)
-    smaller = limit / 2 / epsilon
-    radius = replace(
-        model.radius, **{field.name: smaller * getattr(model.radius, field.name) for field in fields(model.radius)}
-    )
     carried = replace(model.ladder.protocol, epsilon=epsilon, constants="tight")  # type: ignore[type-var]
-    policy = Elimination(
-        arms,
-        horizon,
-        Ladder(carried, model.ladder.first, model.ladder.growth),
-        accumulate=model.accumulate,
-        failure=model.failure,
-        radius=radius,
-        runs=runs,
-        name=name,
-    )
-    return policy, f"published radii, tight protocol (the theorem needs ε < {limit:g})"
+    said = f"published radii, tight protocol (the theorem needs ε < {limit:g})"
+    return model.over(carried, limit / 2 / epsilon), said
 
 
 def plain(values: Any) -> list[Any]:

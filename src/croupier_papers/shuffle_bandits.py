@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.bandits import Elimination, Ladder, Policy, SubExponentialRadius, SubGaussianRadius
+from croupier.bandits import Policy
 from croupier.simulation.baselines import simulated_policy
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli, Floats
@@ -152,19 +152,9 @@ def privacy_cost(
     return float(each.mean()), error
 
 
-def without_noise(policy: Policy) -> Elimination:
+def without_noise(policy: Policy) -> Policy:
     """The same elimination when nobody adds noise and no radius allows for any."""
-    assert isinstance(policy, Elimination)
-    silent = SubGaussianRadius(0.0) if isinstance(policy.radius, SubGaussianRadius) else SubExponentialRadius(0.0, 0.0)
-    return Elimination(
-        policy.arms,
-        policy.horizon,
-        Ladder(None, policy.ladder.first, policy.ladder.growth),
-        accumulate=policy.accumulate,
-        failure=policy.failure,
-        radius=silent,
-        runs=policy.runs,
-    )
+    return policy.over(None, 0.0)
 
 
 def power_law(x: Floats, y: Floats) -> tuple[float, float]:

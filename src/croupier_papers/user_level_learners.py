@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.learning import BitElection, DecisionListQueries, Samples, Seed, Stable, Thresholds, Voting
+from croupier.learning import DecisionListQueries, Samples, Seed, Stable, Thresholds, Voting
 from croupier.noise import seeded
 from croupier_papers.experiment import Body, Figure, Task, over_instances, plain
 from croupier_papers.style import STYLES, curve, explain, power_of_ten, sheet
@@ -152,11 +152,7 @@ def _one(setting: Setting, panel: Panel, number: int) -> dict[str, list[float]]:
         errors[model] = []
         for users in panel.users:
             election = setting.voting(model).plan(ballot, users, seed)
-            if isinstance(election, BitElection):
-                winner = ballot.read(election.run(marks[:users], source)[0])
-            else:
-                numbers = marks[:users].astype(np.int64) @ (1 << np.arange(ballot.bits))
-                winner = ballot.hypothesis(election.run(numbers, source))
+            winner = election.decide_marks(ballot, marks[:users], source).hypothesis
             errors[model].append(problem.error(winner))
     return errors
 

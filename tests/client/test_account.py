@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from client_cases import Server, both_signed, configuration
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
+from cases.client import Server, both_signed, configuration
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Limits
 from croupier.client.account import Account, Pending, Spent, write_atomically

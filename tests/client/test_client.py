@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from client_cases import MECHANISM, Server, both_signed, configuration, device, offer, turn
 
+from cases.client import MECHANISM, Server, answer, both_signed, configuration, device, drive, offer, turn
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import (
     BadSignature,
@@ -24,7 +24,7 @@ from croupier.client import (
     Unreachable,
 )
 from croupier.client.account import Account
-from croupier.client.device import ATTEMPTS, REPORT_TYPE, Device, Lost, Pause, Request, Response
+from croupier.client.device import ATTEMPTS, REPORT_TYPE, Device, Lost, Response
 from croupier.messages.sealing import unseal
 from croupier.messages.signing import Statement, to_text
 from croupier.messages.wire import Envelope, Report, message_info, report_info
@@ -38,30 +38,8 @@ SIGNED = both_signed(FOUND.statement(), ANALYZER, FRONT)
 OFFER = both_signed(offer(SIGNED).statement(), ANALYZER, FRONT)
 
 
-def answer(status, body, **headers):
-    return Response(status, headers, json.dumps(body).encode())
-
-
 def problem(status, token, **headers):
     return answer(status, {"type": f"urn:croupier:error:{token}", "title": token, "status": status}, **headers)
-
-
-def drive(steps, *answers):
-    """Run steps against listed answers (None: no answer); returns the result and the requests that were made."""
-    listed, requests, reply = list(answers), [], None
-    while True:
-        try:
-            step = steps.send(reply)
-        except StopIteration as done:
-            assert not listed, "not every answer was asked for"
-            return done.value, requests
-        reply = None
-        if isinstance(step, Request):
-            requests.append(step)
-            reply = listed.pop(0)
-        else:
-            assert isinstance(step, Pause)
-            assert step.seconds > 0
 
 
 ASSIGNED = answer(201, {"offer": OFFER.to_dict(), "token": to_text(bytes(56)), "expires": 2**40})

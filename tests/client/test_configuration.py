@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from client_cases import MECHANISM, OURS, Server, both_signed, configuration, offer
 
+from cases.client import MECHANISM, OURS, Server, both_signed, configuration, offer
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Configuration, NotCovered, Offer, Privacy, Statement
 from croupier.messages.signing import from_text, to_text
@@ -41,7 +41,7 @@ def test_both_signatures_are_needed_and_over_exactly_this_text():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "nonsense", "{}", '{"version":2}', '{"version":1}', SIGNED.text.replace('"bandit"', '"lottery"')],
+    ["", "[]", "nonsense", "{}", '{"version":2}', '{"version":1}', SIGNED.text.replace('"bandit"', '"a bandit"')],
 )
 def test_what_is_no_configuration_is_refused(text):
     with pytest.raises(InvalidParameter):

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from client_cases import Server, both_signed, configuration, device, offer
-from test_client import answer, drive
 
+from cases.client import Server, answer, both_signed, configuration, device, drive, offer
 from croupier.checks import InvalidParameter
 from croupier.client import AsyncClient, BeyondLimits, Client, Limits
 from croupier.messages.configuration import Admission

@@ -6,9 +6,9 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
-import make_wire_vectors as making
 import pytest
 
+from cases import wire_vectors as making
 from croupier.client import device
 from croupier.client.limits import Limits
 from croupier.messages import signing, wire

@@ -6,11 +6,11 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import reduce
 
-import make_wire_vectors as making
 import numpy as np
 import pytest
 from scipy import signal, stats
 
+from cases import wire_vectors as making
 from croupier.messages.offer import Batch, Offer
 from croupier.noise.serial import noise_from_dict
 from croupier.protocols import Values

@@ -4,13 +4,13 @@ import hashlib
 import json
 import math
 
-import make_wire_vectors as making
 import pytest
-import vector_reports as reports
-from client_cases import device
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from cases import vector_reports as reports
+from cases import wire_vectors as making
+from cases.client import device
 from croupier.checks import CroupierError
 from croupier.client.device import Request, Response
 from croupier.client.limits import Limits

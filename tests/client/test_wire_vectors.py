@@ -4,13 +4,13 @@ import hashlib
 import hmac
 import json
 
-import make_wire_vectors as making
 import pytest
-import vector_reports as reports
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from cases import vector_reports as reports
+from cases import wire_vectors as making
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES, Unopenable, key_id, unseal

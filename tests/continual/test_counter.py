@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from counter_cases import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases.counters import (
     TREES,
     Node,
     bare_plan,
@@ -16,9 +19,6 @@ from counter_cases import (
     releases_due,
     span,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from croupier.checks import InvalidParameter
 from croupier.continual import Counter, CounterPlan, Tree, Weights
 from croupier.privacy import BudgetExceeded

@@ -7,7 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from counter_cases import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases.counters import (
     TREES,
     Node,
     bare_plan,
@@ -18,9 +21,6 @@ from counter_cases import (
     releases_due,
     span,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from croupier.checks import InvalidParameter
 from croupier.continual import Counter, CounterPlan, Tree, Weights, counter
 from croupier.noise import seeded

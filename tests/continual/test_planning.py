@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from counter_cases import finished_maximal
 
+from cases.counters import finished_maximal
 from croupier.checks import InvalidParameter
 from croupier.continual import Counter, CounterPlan, Tree, best_counter, counter, gaussian_deviation
 from croupier.noise import Binomial, SparseBits, seeded

@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from counter_cases import TREES, finished_maximal, left_siblings, nodes_of, span
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from cases.counters import TREES, finished_maximal, left_siblings, nodes_of, span
 from croupier.checks import InvalidParameter
 from croupier.continual import Tree, Weights, binary_tree, prefixes, shuffler_tree
 from croupier.continual.tree import Floats

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn
-from learning_worlds import WORLDS
 from scipy.special import betaincinv
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
@@ -17,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from cases.learners import WORLDS
 from croupier.checks import InvalidParameter
 from croupier.learning import (
     Boxes,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learning_worlds import WORLDS
 
+from cases.learners import WORLDS
 from croupier.checks import InvalidParameter
 from croupier.learning import DecisionListQueries, QueryBallot, Samples, Seed, SeparatorQueries, agreement
 from croupier.learning.cube import decision_tables

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from learning_worlds import WORLDS
 
+from cases.learners import WORLDS
 from croupier.checks import InvalidParameter
 from croupier.learning import HashedPoints, Parities, Points, Samples, Seed, Stable, Thresholds, agreement, plurality
 from croupier.learning.stable import published_gamma, published_samples, smooth_gamma, tight_gamma

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learning_worlds import WORLDS
 
+from cases.learners import WORLDS
 from croupier.learning import Points, Samples, Seed, Stable, Voting
 from croupier.noise import Source, seeded
 from croupier.privacy import epsilon_lower_bound

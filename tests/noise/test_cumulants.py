@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx
-from noise_laws import BITS, MEMBERS, table
 
+from cases.noise_laws import BITS, MEMBERS, table
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from flint import arb, ctx
-from noise_laws import BITS, THIRD, exact_pmf
-from noise_words import ONES, Script, Stream
 
+from cases.noise_laws import BITS, THIRD, exact_pmf
+from cases.noise_words import ONES, Script, Stream
 from croupier.noise import (
     Binomial,
     BoundedLaplace,

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from flint import arb, ctx
-from noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_tail, gauss, table
 
+from cases.noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_tail, gauss, table
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from noise_checks import misfits, share_misfits
-from noise_laws import MEMBERS
-from noise_words import Stream
 
+from cases.noise_checks import misfits, share_misfits
+from cases.noise_laws import MEMBERS
+from cases.noise_words import Stream
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx
-from noise_laws import BITS, THIRD, exact_floats, exact_pmf, table
 
+from cases.noise_laws import BITS, THIRD, exact_floats, exact_pmf, table
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,

@@ -13,9 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_checks import ALARM, chi_square
-from noise_words import ONES, Script, Stream
 
+from cases.noise_checks import ALARM, chi_square
+from cases.noise_words import ONES, Script, Stream
 from croupier.checks import InvalidParameter
 from croupier.noise import SecureSource, SeededSource, Source, secure, seeded
 from croupier.noise import source as source_module

@@ -7,8 +7,8 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from noise_words import ONES, Script
 
+from cases.noise_words import ONES, Script
 from croupier.checks import InvalidParameter
 from croupier.noise import Table
 from croupier.noise.inversion import BULK

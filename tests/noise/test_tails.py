@@ -9,10 +9,10 @@ import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_checks import ALARM, chi_square, misfits
-from noise_laws import exact_floats, exact_tail
-from noise_words import ONES, Script, Stream
 
+from cases.noise_checks import ALARM, chi_square, misfits
+from cases.noise_laws import exact_floats, exact_tail
+from cases.noise_words import ONES, Script, Stream
 from croupier.noise import Binomial, DiscreteLaplace, Noise, PolyaDifference, Skellam, SparseBits
 from croupier.noise.tails import convolve, fourier_correlate, fourier_tail, least_tail_quantile
 

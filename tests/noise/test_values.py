@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_laws import MEMBERS
 
+from cases.noise_laws import MEMBERS
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import (
     FAMILIES,

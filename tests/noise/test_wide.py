@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from noise_checks import ALARM, chi_square
-from noise_words import Stream
 from scipy import stats
 
+from cases.noise_checks import ALARM, chi_square
+from cases.noise_words import Stream
 from croupier.noise import (
     Binomial,
     BoundedLaplace,

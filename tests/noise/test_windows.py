@@ -9,8 +9,8 @@ import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_tail
 
+from cases.noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_tail
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from cases.exact_losses import closed_form, exact_delta
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,
@@ -19,8 +20,6 @@ from croupier.noise import (
     SparseBits,
 )
 from croupier.privacy import calibrate, privacy_loss
-
-from .reference import closed_form, exact_delta
 
 TARGETS = [(0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-9), (2.0, 1e-3)]
 SLIGHTLY = 0.999

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from cases.exact_losses import atoms, joint, joint_delta, root
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,
@@ -23,8 +24,6 @@ from croupier.noise import (
 )
 from croupier.noise.likelihoods import directed_pair, upper_envelope, worst_pair
 from croupier.privacy import Loss, privacy_loss
-
-from .reference import atoms, joint, joint_delta, root
 
 EVEN = [
     (Binomial(12, 0.5), 1),

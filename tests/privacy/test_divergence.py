@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
+from cases.exact_losses import exact_delta, exact_divergence, law, mp, root
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,
@@ -33,8 +34,6 @@ from croupier.privacy import (
     skellam_divergence,
     vector_loss,
 )
-
-from .reference import exact_delta, exact_divergence, law, mp, root
 
 ORDERS = (1.1, 1.5, 2, 3.7, 8, 32)
 CALM = settings(derandomize=True, deadline=None, max_examples=60)

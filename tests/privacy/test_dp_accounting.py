@@ -8,10 +8,9 @@ from functools import reduce
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
+from cases.exact_losses import law, mp
 from croupier.noise import Binomial, DiscreteGaussian, DiscreteLaplace, Poisson, Polya, Skellam
 from croupier.privacy import Loss, privacy_loss
-
-from .reference import law, mp
 
 GRID = 2e-4
 DELTAS = (1e-8, 1e-6, 1e-3)

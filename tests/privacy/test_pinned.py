@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from cases.exact_losses import mp
 from croupier.noise import DiscreteGaussianSum, DiscreteLaplace, Skellam
 from croupier.noise.likelihoods import Pair
 from croupier.noise.target import RESOLUTION
@@ -23,8 +24,6 @@ from croupier.privacy import (
 )
 from croupier.privacy.guarantee import ORDERS
 from croupier.privacy.loss import carrier_delta
-
-from .reference import mp
 
 
 def lemma_3(v, alpha, l2, l1):

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from cases.exact_losses import closed_form, exact_delta, hockey_stick, law, mp
 from croupier.noise import (
     Binomial,
     BoundedLaplace,
@@ -21,8 +22,6 @@ from croupier.noise import (
     Table,
 )
 from croupier.privacy import privacy_loss
-
-from .reference import closed_form, exact_delta, hockey_stick, law, mp
 
 CASES = [
     (Binomial(40, 0.5), 1),

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_logs import steady
 
+from cases.program_logs import steady
 from croupier.checks import InvalidParameter
 from croupier.programs.bandit import BanditProgram, Open
 

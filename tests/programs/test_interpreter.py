@@ -1,18 +1,21 @@
 """A log is read in one place: a replay leads where the run did, and what does not follow is refused."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_logs import Log, configuration, steady
 
+from cases.program_logs import Log, configuration, steady
 from croupier.checks import CroupierError
-from croupier.messages.configuration import PROGRAMS, BrokenPromise
+from croupier.messages.configuration import BrokenPromise, Configuration
 from croupier.programs import KINDS, OPERATIONS, State, program, replay
+from croupier.programs.bandit import BanditProgram
 from croupier.programs.records import Record
+from croupier.service.experiment import plan
 
 BANDIT = {"kind": "bandit", "name": "dist-dp-se", "arms": 3, "horizon": 4000, "epsilon": 1.0, "binary": True}
 BANDIT |= {"protocol_name": "shuffled-laplace"}
@@ -231,7 +234,29 @@ def test_a_later_revision_keeps_the_promise_and_names_the_arms_that_were_added()
         again(log.records[2:])
 
 
-def test_every_kind_is_known_to_devices_and_has_a_stop() -> None:
-    assert tuple(KINDS) == PROGRAMS
+def test_a_kind_of_program_is_looked_up_by_who_runs_it_and_by_nobody_else() -> None:
+    """A configuration may name any kind; a log of one that is not installed is refused by its name, not imported."""
+    for kind in ("lottery", "antigravity:lottery"):
+        found = configuration(BANDIT, ARMS, program=BANDIT | {"kind": kind}).statement()
+        assert Configuration.from_text(found.text).program["kind"] == kind
+        with pytest.raises(CroupierError, match=f"kind = '{kind}' is not allowed: it must be one of bandit"):
+            State().apply({"number": 0, "event": "configured", "configuration": found.to_dict()})
+    assert "antigravity" not in sys.modules
+
+
+def test_a_stranger_s_kind_of_program_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KINDS, "_added", {})
+
+    class Lottery(BanditProgram):
+        kind = "lottery"
+
+    KINDS.add("lottery", Lottery)
+    found = plan({"name": "drawn", "arms": list(ARMS), "program": {"kind": "lottery", "horizon": 1000}})
+    assert isinstance(found.program(), Lottery)
+    log = Log(found.parameters, ARMS)
+    assert isinstance(log.state.program, Lottery)
+
+
+def test_every_kind_has_a_stop() -> None:
     assert all("stop" in kind.operations for kind in KINDS.values())
     assert OPERATIONS == ("pause", "resume", "retire", "add", "stop")

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import make
 
+from cases.protocols import make
 from croupier.noise import DiscreteGaussian, Noise, Polya, PolyaDifference, Skellam, SparseBits, seeded
 from croupier.protocols import Mechanism, audit
 

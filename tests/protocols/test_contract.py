@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from cases import EVERY, SENDABLE, make
 
+from cases.protocols import EVERY, SENDABLE, make
 from croupier.checks import InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.privacy import privacy_loss

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from flint import fmpz_poly
 from scipy import stats
-from view_laws import (
+
+from cases.service.view_laws import (
     Mix,
     counts,
     delta,
@@ -28,7 +29,6 @@ from view_laws import (
     user_law,
     zeros_tell,
 )
-
 from croupier.noise import Poisson, Polya, SparseBits
 from croupier.privacy import Guarantee
 from croupier.protocols import HistogramMechanism, histogram, protocol

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from histogram_cases import EVERY, SENDABLE, UNBIASED, make, some_items
 
+from cases.histograms import EVERY, SENDABLE, UNBIASED, make, some_items
 from croupier.checks import InvalidParameter
 from croupier.noise import Poisson, Polya, secure, seeded
 from croupier.protocols import (

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from histogram_cases import make, some_items
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from cases.histograms import make, some_items
 from croupier.noise import Binomial, BoundedLaplace, DiscreteLaplace, Poisson, Polya, secure, seeded
 from croupier.noise.base import to_arb
 from croupier.noise.chances import chance

@@ -1,8 +1,8 @@
 """Options are declared by their row: what it does not read is refused by name, with those that it takes."""
 
 import pytest
-from cases import make
 
+from cases.protocols import make
 from croupier.bandits import policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.continual import counter

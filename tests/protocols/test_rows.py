@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import make
 
+from cases.protocols import make
 from croupier.checks import InvalidParameter
 from croupier.noise import Binomial, DiscreteLaplace, Polya, PolyaDifference, Skellam, SparseBits, seeded
 from croupier.privacy import privacy_loss

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import SENDABLE, make
 
+from cases.protocols import SENDABLE, make
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import secure
 from croupier.protocols import Mechanism, Release, TamperedMessage

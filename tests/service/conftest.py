@@ -1,28 +1,20 @@
-"""Lets the tests beside this file import their helper modules."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "client"))
+"""Stores for the tests of this room."""
 
 import pytest
+
+from cases.service import stores
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _postgres_ends_with_the_tests():
     yield
-    import service_stores
-
-    service_stores.clean()
+    stores.clean()
 
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def store_url(request, tmp_path):
     """The address of an empty store, of each kind."""
-    import service_stores
-
-    return service_stores.new_store(request.param, tmp_path)
+    return stores.new_store(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from service_attacker import BASE, EXACT, USERS, Attacker
-from service_world import GENEROUS
-from test_apps import Both, check_problem
 
+from cases.service.attacker import BASE, EXACT, USERS, Attacker
+from cases.service.both import Both, check_problem
+from cases.service.world import GENEROUS
 from croupier.client import AsyncClient, BeyondLimits
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES

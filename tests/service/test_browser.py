@@ -7,10 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium
 from playwright.sync_api import sync_playwright
-from service_processes import COUNTER, HISTOGRAM, QUICK, home_of, written
 
+from cases.service.browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium
+from cases.service.processes import COUNTER, HISTOGRAM, QUICK, home_of, written
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.processes import Child, both

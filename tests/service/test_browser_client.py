@@ -12,14 +12,14 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-import vector_reports as making
-from browser_pages import REACHED, site, write_demo
-from browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.sync_api import sync_playwright
 from scipy import stats
-from service_processes import QUICK, home_of, transcript_of, written
 
+from cases import vector_reports as making
+from cases.service.browser_pages import REACHED, site, write_demo
+from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
+from cases.service.processes import QUICK, home_of, transcript_of, written
 from croupier.client import Limits
 from croupier.messages.configuration import Admission
 from croupier.messages.offer import Offer

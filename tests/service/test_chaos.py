@@ -18,12 +18,12 @@ from contextlib import suppress
 
 import httpx
 import pytest
-import service_stores
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from service_people import read_report, total
-from service_processes import check_decisions, home_of, transcript_of, written
-from service_world import GENEROUS
 
+from cases.service import stores
+from cases.service.people import read_report, total
+from cases.service.processes import check_decisions, home_of, transcript_of, written
+from cases.service.world import GENEROUS
 from croupier.client import AsyncClient, Refused, Unreachable
 from croupier.client.device import Response
 from croupier.messages.offer import Offer
@@ -327,9 +327,9 @@ def test_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path, kills, 
     ("kills", "horizon", "rounds"), [(2, 200, 4), pytest.param(12, 800, 14, marks=pytest.mark.evidence)]
 )
 def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path, kills, horizon, rounds):
-    stores = {server: service_stores.new_store("postgresql", tmp_path) for server in ("front", "analyzer")}
+    addresses = {server: stores.new_store("postgresql", tmp_path) for server in ("front", "analyzer")}
     settings = {
-        "front": TICKETS | {"due_within": 1, "openers": 1, "workers": 2, "store": stores["front"]},
-        "analyzer": {"openers": 0, "store": stores["analyzer"]},
+        "front": TICKETS | {"due_within": 1, "openers": 1, "workers": 2, "store": addresses["front"]},
+        "analyzer": {"openers": 0, "store": addresses["analyzer"]},
     }
     check_all(*killed_under_load(tmp_path, 3, kills, {"horizon": horizon, "rounds": rounds}, settings))

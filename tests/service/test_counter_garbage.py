@@ -4,9 +4,8 @@ import asyncio
 import os
 from dataclasses import replace
 
-from service_attacker import Attacker
-from test_apps import Both
-
+from cases.service.attacker import Attacker
+from cases.service.both import Both
 from croupier.service.verifying import verify
 
 COUNTER = {

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from test_apps import Both
 
+from cases.service.both import Both
 from croupier.checks import CroupierError
 from croupier.client.device import Request
 from croupier.messages.signing import to_text

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-import service_stores
 from scipy import optimize, stats
-from service_tls import make_certificate
-from service_world import Clock
-from two_hosts import issuer
 
+from cases.service import stores
+from cases.service.tls import make_certificate
+from cases.service.two_hosts import issuer
+from cases.service.world import Clock
 from croupier import protocols
 from croupier.cli import main, parser
 from croupier.cli.serve import _options
@@ -193,7 +193,7 @@ def test_the_settings_of_the_example_are_valid_and_its_files_hold_no_secret(exam
 
 def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_document(example, tmp_path):
     for server in ("FRONT", "ANALYZER"):
-        example[f"CROUPIER_{server}_STORE"] = service_stores.new_store("postgresql", tmp_path)
+        example[f"CROUPIER_{server}_STORE"] = stores.new_store("postgresql", tmp_path)
         example[f"CROUPIER_{server}_OPENERS"] = "0"
     clock, hosts = Clock(), Hosts()
     http = httpx.AsyncClient(transport=hosts)

@@ -5,8 +5,8 @@ import subprocess
 
 import httpx
 import pytest
-from service_processes import COUNTER, HISTOGRAM, QUICK, check_decisions, home_of, transcript_of, written
 
+from cases.service.processes import COUNTER, HISTOGRAM, QUICK, check_decisions, home_of, transcript_of, written
 from croupier.cli import main
 from croupier.client import Client, Limits
 from croupier.messages.configuration import Configuration

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from test_apps import Both
 
+from cases.service.both import Both
 from croupier.checks import CroupierError
 from croupier.service.experiment import plan, read_plan
 

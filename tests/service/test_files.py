@@ -6,11 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 from scipy.stats import chi2
-from service_processes import home_of
-from service_stores import KINDS, new_store, postgres, postgres_engine
-from service_world import SUITE, World, keys_of
 from sqlalchemy import text
 
+from cases.service.processes import home_of
+from cases.service.stores import KINDS, new_store, postgres, postgres_engine
+from cases.service.world import SUITE, World, keys_of
 from croupier.client import Client, Limits
 from croupier.messages.sealing import unseal
 from croupier.messages.wire import Envelope, Report, message_info, report_info
@@ -120,7 +120,7 @@ def test_what_is_released_or_expired_leaves_not_even_its_hidden_bytes_in_sqlite(
 
 def test_the_order_of_release_is_uniform_and_independent_of_arrival(kind, tmp_path):
     """Through the store, group by group: where a report's message ends up says nothing about when it came."""
-    from test_store_contract import KEY, arrival, batch, close_all, message, released
+    from cases.service.arrivals import KEY, arrival, batch, close_all, message, released
 
     users, rounds = 6, 99
     store = FrontStore(new_store(kind, tmp_path), secure(), KEY)

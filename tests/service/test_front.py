@@ -5,9 +5,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from service_world import SIGN, SUITE, World, keys_of, signed, upload, witness
 from sqlalchemy import update
 
+from cases.service.world import SIGN, SUITE, World, keys_of, signed, upload, witness
 from croupier.messages.configuration import Admission
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal

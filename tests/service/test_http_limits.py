@@ -9,15 +9,15 @@ from functools import partial
 
 import httpx
 import pytest
-from service_attacker import ADDRESS, BASE, Attacker
-from service_processes import QUICK, home_of, written
-from service_sockets import CHUNKED, HEAD, READ, Quick, Server, Wire, wait_until
-from service_tls import make_certificate
-from service_world import GENEROUS
 from sqlalchemy import update
 from starlette.responses import StreamingResponse
-from test_apps import Both, check_problem
 
+from cases.service.attacker import ADDRESS, BASE, Attacker
+from cases.service.both import Both, check_problem
+from cases.service.processes import QUICK, home_of, written
+from cases.service.sockets import CHUNKED, HEAD, READ, Quick, Server, Wire, wait_until
+from cases.service.tls import make_certificate
+from cases.service.world import GENEROUS
 from croupier.client import Client
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.wire import LONGEST_UPLOAD, Envelope

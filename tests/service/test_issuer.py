@@ -10,9 +10,9 @@ import time
 
 import httpx
 import pytest
-from service_tls import make_certificate
-from two_hosts import PATH, issuer
 
+from cases.service.tls import make_certificate
+from cases.service.two_hosts import PATH, issuer
 from croupier.checks import InvalidParameter
 from croupier.service import keys
 from croupier.service.processes import free_port

@@ -9,10 +9,10 @@ from functools import partial
 from itertools import islice
 
 import pytest
-from service_forgery import resigned
-from service_long_logs import PLANS, long_log
-from service_world import Clock, keys_of
 
+from cases.service.forgery import resigned
+from cases.service.long_logs import PLANS, long_log
+from cases.service.world import Clock, keys_of
 from croupier.checks import CroupierError
 from croupier.cli import main, patience
 from croupier.messages.configuration import Configuration

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from service_held import held
-from service_world import GENEROUS
 
+from cases.service.held import held
+from cases.service.world import GENEROUS
 from croupier.client import AsyncClient
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.signing import from_text

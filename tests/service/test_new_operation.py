@@ -4,9 +4,9 @@ import asyncio
 import json
 
 import pytest
-from service_long_logs import PLANS, long_log
-from service_world import Clock, keys_of
 
+from cases.service.long_logs import PLANS, long_log
+from cases.service.world import Clock, keys_of
 from croupier.checks import CroupierError
 from croupier.programs import Operation, interpreter
 from croupier.programs.histogram import HistogramProgram

@@ -16,9 +16,9 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from service_held import held
 from starlette.routing import Route
 
+from cases.service.held import held
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.signing import to_text
 from croupier.service import openapi

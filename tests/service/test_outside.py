@@ -8,10 +8,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from service_world import SIGN, Clock, World, keys_of
-from test_apps import Both
-from test_promises import COUNTER
 
+from cases.service.both import COUNTER, Both
+from cases.service.world import SIGN, Clock, World, keys_of
 from croupier.checks import CroupierError
 from croupier.client.account import Account, Pending, Spent
 from croupier.client.limits import Limits

@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from service_attacker import ADDRESS, BASE, EXACT, USERS, Attacker
 from sqlalchemy import text
-from test_apps import Both, check_problem
 
+from cases.service.attacker import ADDRESS, BASE, EXACT, USERS, Attacker
+from cases.service.both import Both, check_problem
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.configuration import Admission
 from croupier.messages.offer import Batch, Offer

@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from service_processes import home_of, written
 
+from cases.service.processes import home_of, written
 from croupier.checks import CroupierError
 from croupier.cli.up import default_experiment
 from croupier.service import keys as key_files

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from service_forgery import resigned
-from service_world import GENEROUS, SIGN, URLS, World, keys_of, signed
-from test_apps import SUITE, Both
 
+from cases.service.both import COUNTER, SUITE, Both
+from cases.service.forgery import resigned
+from cases.service.world import GENEROUS, SIGN, URLS, World, keys_of, signed
 from croupier.checks import CroupierError
 from croupier.client.account import Account
 from croupier.client.device import Device, Response
@@ -32,14 +32,6 @@ from croupier.service.problems import Problem
 from croupier.service.receipts import BadRelease, check_decoded
 from croupier.service.store import FrontStore
 from croupier.service.verifying import BadTranscript, verify
-
-COUNTER = {
-    "name": "colours",
-    "program": {"kind": "counter", "users": 192, "shufflers": 2},
-    "reward": {"protocol": "shuffled-bits"},
-    "privacy": {"epsilon": 4.0, "honest_fraction": 0.9},
-}
-"""Batches of 32, and of 96 above them."""
 
 
 def begun(directory):

@@ -12,10 +12,10 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-from service_processes import HISTOGRAM, QUICK, home_of, written
 from sqlalchemy import event
-from test_apps import Both, check_problem
 
+from cases.service.both import Both, check_problem
+from cases.service.processes import HISTOGRAM, QUICK, home_of, written
 from croupier.service import analyzer_app, meters, waits
 from croupier.service.pool import Pool, Stuck
 from croupier.service.processes import both as both_processes

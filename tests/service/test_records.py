@@ -6,11 +6,11 @@ import shutil
 import sqlite3
 
 import pytest
-from service_forgery import parsed, resigned
-from service_long_logs import long_log
-from service_world import World, keys_of
-from test_apps import PLAN, Both
 
+from cases.service.both import PLAN, Both
+from cases.service.forgery import parsed, resigned
+from cases.service.long_logs import long_log
+from cases.service.world import World, keys_of
 from croupier.cli import main
 from croupier.messages.signing import BadSignature, Statement, to_text
 from croupier.noise import secure

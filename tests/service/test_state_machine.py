@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
-from service_checks import Checked
-from service_machine import ANSWER_LOST, ARRIVES, FRONT, REQUEST_LOST
-from service_model import DEADLINE, DUE_WITHIN, NAMES, REPORT_WITHIN, outcome_of
-from service_mutants import MUTANTS
 
+from cases.service.checks import Checked
+from cases.service.machine import ANSWER_LOST, ARRIVES, FRONT, REQUEST_LOST
+from cases.service.model import DEADLINE, DUE_WITHIN, NAMES, REPORT_WITHIN, outcome_of
+from cases.service.mutants import MUTANTS
 from croupier.messages.wire import Envelope, Part
 
 MOMENTS = (1, 5, DUE_WITHIN + 2, DUE_WITHIN + 2, 25, DEADLINE + 1, REPORT_WITHIN + 20, 8 * 86_400)

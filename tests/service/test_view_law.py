@@ -15,11 +15,11 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-import view_laws as laws
-from service_world import GENEROUS, SIGN, SUITE, URLS, World, keys_of, signed, witness
 
 import croupier.messages.configuration as configuration_module
 import croupier.protocols.padding as padding
+from cases.service import view_laws as laws
+from cases.service.world import GENEROUS, SIGN, SUITE, URLS, World, keys_of, signed, witness
 from croupier.client.account import Account
 from croupier.client.device import Device, Request, Response
 from croupier.messages import signing

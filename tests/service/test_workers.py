@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-import service_stores
-from service_processes import home_of
-from service_sockets import wait_until
 
+from cases.service import stores
+from cases.service.processes import home_of
+from cases.service.sockets import wait_until
 from croupier.checks import CroupierError
 from croupier.service.processes import Child, check_free
 
@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_is_replaced_and_all_end_when_they_are_told_to(s
 
 
 def test_a_worker_that_cannot_reach_its_store_tries_again(serve, tmp_path):
-    url = urlsplit(service_stores.new_store("postgresql", tmp_path))
+    url = urlsplit(stores.new_store("postgresql", tmp_path))
     given = parse_qs(url.query)
     way = tmp_path / "way"
     way.symlink_to(given["host"][0])

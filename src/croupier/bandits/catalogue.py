@@ -175,10 +175,13 @@ def _check_first_batch(ladder: Ladder) -> None:
     """Refuse an ε for which no batch can be planned in the user's words, not in those of a formula that overflows."""
     try:
         ladder.mechanism(ladder.first)
+    except InvalidParameter as error:
+        assert ladder.protocol is not None
+        if error.value == ladder.protocol.epsilon:
+            raise
+        raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
     except (ArithmeticError, ValueError) as error:
         assert ladder.protocol is not None
-        if isinstance(error, InvalidParameter) and error.value == ladder.protocol.epsilon:
-            raise
         raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
 
 

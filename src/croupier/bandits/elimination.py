@@ -7,7 +7,7 @@ radius of their bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.chernoff import Floats, bounds
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import between
+from croupier.protocols import Protocol
 
 EVERYONE = 2**50
 """All the users who will ever come."""
@@ -47,6 +48,19 @@ class Elimination(Policy):
         self.radius = radius
         self.phase: Integers = np.zeros(runs, dtype=np.int64)
         super().__init__(arms, horizon, ladder, runs=runs, name=name)
+
+    def over(self, protocol: Protocol | None, noise: float) -> Elimination:
+        radius = None if self.radius is None else self.radius.scaled(noise)
+        return Elimination(
+            self.arms,
+            self.horizon,
+            Ladder(protocol, self.ladder.first, self.ladder.growth),
+            accumulate=self.accumulate,
+            failure=self.failure,
+            radius=radius,
+            runs=self.runs,
+            name=self.name,
+        )
 
     @property
     def settled(self) -> Bools:
@@ -109,11 +123,20 @@ class Elimination(Policy):
         return (1.0 / self.span if self.failure is None else np.full(self.runs, self.failure))[:, None]
 
 
-Radius = Callable[[Elimination], Floats]
+class Radius(ABC):
+    """How far from its mean every arm's estimate may be, by a theorem: `sigma` and the like come from the noise."""
+
+    @abstractmethod
+    def __call__(self, policy: Elimination) -> Floats:
+        """The radius of every arm in every run, in the state that the policy is in."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Radius:
+        """The radius when there is `factor` times as much noise; 0 for none."""
 
 
 @dataclass(frozen=True)
-class SubGaussianRadius:
+class SubGaussianRadius(Radius):
     """(2√t σ/N + 1/√N)√(2 log T) after t phases and N users of an arm ([TKMS21] Theorems 3.1 and 3.3)."""
 
     sigma: float
@@ -124,9 +147,12 @@ class SubGaussianRadius:
         root = np.sqrt(2.0 * np.log(policy.span))[:, None]
         return np.asarray((2.0 * np.sqrt(t) * self.sigma / n + 1.0 / np.sqrt(n)) * root)
 
+    def scaled(self, factor: float) -> SubGaussianRadius:
+        return SubGaussianRadius(factor * self.sigma)
+
 
 @dataclass(frozen=True)
-class SubExponentialRadius:
+class SubExponentialRadius(Radius):
     """√(log(4|V|b²/p)/2l) + σ√log(2|V|b²/p)/l + h log(2|V|b²/p)/l in phase b with batches of l ([CZ23] Lemma 2)."""
 
     sigma: float
@@ -143,3 +169,6 @@ class SubExponentialRadius:
         if self.local:
             radius = np.where(count >= 2.0 * np.log(2.0 / policy.probability), radius, np.inf)
         return np.asarray(radius)
+
+    def scaled(self, factor: float) -> SubExponentialRadius:
+        return SubExponentialRadius(factor * self.sigma, factor * self.h, factor * self.local)

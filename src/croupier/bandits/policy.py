@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.chernoff import Floats, Tails, bounds
 from croupier.bandits.noise_sums import NoiseSums
-from croupier.checks import InvalidParameter, between, integer
+from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.protocols import Protocol
 
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -162,6 +163,13 @@ class Policy(ABC):
     def disturb(self, sums: Floats, released: Bools, generator: np.random.Generator) -> Floats:
         """Reward sums with the policy's own noise, where it has some; for simulations, which draw it."""
         return sums
+
+    def over(self, protocol: Protocol | None, noise: float) -> Policy:
+        """This policy afresh over another protocol (None: no noise) with `noise` times as much of it in its radii.
+
+        For policies with published radii, to compare what they cost.
+        """
+        raise CroupierError(f"{self.name} has no published radii")
 
     def pause(self, arm: int) -> None:
         """Offer an arm to nobody for now."""

@@ -97,9 +97,9 @@ def _countersigned(verdict: Verdict, url: str) -> int:
                 if len(body) > LONGEST_HEAD:
                     raise CroupierError(f"{address} answers with more than {LONGEST_HEAD} bytes")
         return verdict.check_head(Statement.from_dict("head", json.loads(body)))
+    except CroupierError:
+        raise
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        if isinstance(error, CroupierError):
-            raise
         raise CroupierError(f"{address} does not say which head was countersigned: {error}") from None
 
 

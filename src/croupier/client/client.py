@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -11,7 +10,7 @@ from typing import Any
 
 from croupier.checks import InvalidParameter
 from croupier.client.account import Account
-from croupier.client.device import Device, Joined, Lost, Pause, Response, Steps, Turn
+from croupier.client.device import Device, Joined, Lost, Response, Steps, Turn
 from croupier.client.exchange import AsyncExchange, Exchange
 from croupier.client.limits import Limits
 from croupier.messages.signing import SERVERS, from_text
@@ -131,11 +130,7 @@ class Client(_Base):
                 step = steps.send(answer)
             except StopIteration as done:
                 return done.value
-            answer = None
-            if isinstance(step, Pause):
-                time.sleep(step.seconds)
-            else:
-                answer = self._wire.exchange(step)
+            answer = step.taken(self._wire)
 
 
 class AsyncClient(_Base):
@@ -180,8 +175,4 @@ class AsyncClient(_Base):
                 step = steps.send(answer)
             except StopIteration as done:
                 return done.value
-            answer = None
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-            else:
-                answer = await self._wire.exchange(step)
+            answer = await step.taken(self._wire)

@@ -54,6 +54,10 @@ class Request:
     content: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
+    def taken(self, wire: Any) -> Any:
+        """Have a wire carry this step out; the answer, or what is to be awaited for it."""
+        return wire.exchange(self)
+
 
 @dataclass(frozen=True)
 class Response:
@@ -63,6 +67,21 @@ class Response:
     headers: dict[str, str]
     content: bytes
 
+    def settles(self, taken: Callable[[Response], bool] | None) -> bool:
+        """Whether this ends a request well; a refusal that no waiting mends is raised. See `_fetch`."""
+        if 200 <= self.status < 300 and (taken is None or taken(self)):
+            return True
+        problem, named = _problem(self)
+        if 400 <= self.status < 500 and self.status not in PASSING and (named or taken is None):
+            raise problem
+        return False
+
+    @property
+    def trouble(self) -> tuple[str, float]:
+        """Why it settles nothing, and how many seconds it asks to wait."""
+        problem, _ = _problem(self)
+        return str(problem), problem.retry_after or 0.0
+
 
 @dataclass(frozen=True)
 class Lost:
@@ -70,12 +89,22 @@ class Lost:
 
     why: str
 
+    def settles(self, _: Callable[[Response], bool] | None) -> bool:
+        return False
+
+    @property
+    def trouble(self) -> tuple[str, float]:
+        return self.why, 0.0
+
 
 @dataclass(frozen=True)
 class Pause:
     """Wait so many seconds."""
 
     seconds: float
+
+    def taken(self, wire: Any) -> Any:
+        return wire.wait(self.seconds)
 
 
 Steps = Generator["Request | Pause", "Response | Lost | None", Any]
@@ -307,16 +336,11 @@ def _fetch(request: Request, taken: Callable[[Response], bool] | None = None) ->
     pause, last = FIRST_PAUSE, "no answer"
     for _ in range(ATTEMPTS):
         answer = yield request
-        if isinstance(answer, Response):
-            if 200 <= answer.status < 300 and (taken is None or taken(answer)):
+        if answer is not None:
+            if answer.settles(taken):
                 return answer
-            problem, named = _problem(answer)
-            if 400 <= answer.status < 500 and answer.status not in PASSING and (named or taken is None):
-                raise problem
-            last = str(problem)
-            pause = max(pause, problem.retry_after or 0.0)
-        elif answer is not None:
-            last = answer.why
+            last, asked = answer.trouble
+            pause = max(pause, asked)
         yield Pause(min(pause, LONGEST_PAUSE))
         pause *= 2
     raise Unreachable(f"{request.method} {request.url}: {last}")

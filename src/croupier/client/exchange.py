@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,14 @@ class Exchange:
             # Without its connection the thread ends.
             self.close()
             return TOO_SLOW
-        except (Unfit, httpx.TransportError, httpx.InvalidURL) as error:
+        except Unfit as error:
+            return Lost(str(error))
+        except (httpx.TransportError, httpx.InvalidURL) as error:
             return lost(error)
+
+    def wait(self, seconds: float) -> None:
+        """Let some time pass before the next request."""
+        time.sleep(seconds)
 
     def close(self) -> None:
         if self._own and self._http is not None:
@@ -79,8 +86,14 @@ class AsyncExchange:
                 return _response(answer, body)
         except TimeoutError:
             return TOO_SLOW
-        except (Unfit, httpx.TransportError, httpx.InvalidURL) as error:
+        except Unfit as error:
+            return Lost(str(error))
+        except (httpx.TransportError, httpx.InvalidURL) as error:
             return lost(error)
+
+    async def wait(self, seconds: float) -> None:
+        """Let some time pass before the next request."""
+        await asyncio.sleep(seconds)
 
     async def close(self) -> None:
         if self._own and self._http is not None:
@@ -102,7 +115,7 @@ def needed() -> Any:
 
 def lost(error: Exception) -> Lost:
     """Why there is no answer."""
-    return Lost(str(error) if isinstance(error, Unfit) else f"no answer ({str(error) or type(error).__name__})")
+    return Lost(f"no answer ({str(error) or type(error).__name__})")
 
 
 def check_head(headers: Any) -> int:

@@ -53,6 +53,9 @@ class BoxList(Representation):
     def size(self) -> int:
         return int((self.family.cuts * (self.family.cuts - 1) // 2) ** self.columns)
 
+    def unseen(self, features: NDArray[Any]) -> str:
+        return self.family.unseen(features)
+
     def _bounds(self, index: int) -> list[tuple[float, float]]:
         low, high = self.intervals
         places = np.unravel_index(int(index), (len(low),) * self.columns)

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of
 from croupier.learning.queries import Bits
@@ -46,6 +47,15 @@ class AnyBallot(Protocol):
     @property
     def size(self) -> int | None:
         """How many hypotheses there are, where they are listed."""
+        ...
+
+    @property
+    def samples_needed(self) -> int:
+        """With fewer samples of each, users hardly vote alike."""
+        ...
+
+    def unseen(self, features: NDArray[Any]) -> str:
+        """In words, which features cannot be told apart; nothing where all can."""
         ...
 
     def marks(self, samples: Samples) -> Bits:
@@ -179,7 +189,14 @@ class ListElection:
 
     def decide(self, ballot: Any, samples: Samples, source: Source) -> Decision:
         """Every user votes, and selection decides."""
-        winner = self.run(ballot.votes(samples), source)
+        return self._decided(ballot, ballot.votes(samples), source)
+
+    def decide_marks(self, ballot: Any, marks: Bits, source: Source) -> Decision:
+        """The same of votes that are written down as bits already."""
+        return self._decided(ballot, marks.astype(np.int64) @ (1 << np.arange(ballot.bits)), source)
+
+    def _decided(self, ballot: Any, votes: Integers, source: Source) -> Decision:
+        winner = self.run(votes, source)
         # A list of one is filled up to two places.
         return Decision(ballot.hypothesis(min(winner, ballot.size - 1)))
 
@@ -253,7 +270,11 @@ class BitElection:
 
     def decide(self, ballot: AnyBallot, samples: Samples, source: Source) -> Decision:
         """Every user votes, and every group elects its bit."""
-        bits, verified = self.run(ballot.marks(samples), source)
+        return self.decide_marks(ballot, ballot.marks(samples), source)
+
+    def decide_marks(self, ballot: AnyBallot, marks: Bits, source: Source) -> Decision:
+        """The same of votes that are written down as bits already."""
+        bits, verified = self.run(marks, source)
         return Decision(ballot.read(bits), verified)
 
 

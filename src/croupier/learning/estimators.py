@@ -17,7 +17,6 @@ from croupier.learning.election import AnyBallot, Voting
 from croupier.learning.samples import Samples
 from croupier.learning.seeds import Seed
 from croupier.learning.stable import Stable
-from croupier.learning.thresholds import Grid
 from croupier.noise import Source, secure, seeded
 
 PARTS = 3
@@ -163,20 +162,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{samples.users} users, where {aim} needs {self.users_needed_} at this privacy: "
                 f"the result may be any hypothesis ({spared})",
             )
-        typical, least = float(np.median(samples.sizes)), getattr(ballot, "samples_needed", 1)
+        typical, least = float(np.median(samples.sizes)), ballot.samples_needed
         if typical < least:
             yield (
                 TooFewSamples,
                 f"half of the users have {typical:g} samples or fewer, and with fewer than {least} users hardly vote "
                 f"alike: more samples a user, or a larger alpha ({spared})",
             )
-        grid = getattr(self.learner, "family", Stable().family if self.learner is None else None)
-        if isinstance(grid, Grid) and (outside := grid.outside(samples.features)):
-            yield (
-                OutsideRange,
-                f"{outside:,} of {samples.features.size:,} numbers lie outside [{grid.low:g}, {grid.high:g}], the "
-                f"learner's public range, and cannot be told apart there: scale them, or say low and high ({spared})",
-            )
+        if outside := ballot.unseen(samples.features):
+            yield OutsideRange, f"{outside}: scale them, or say low and high ({spared})"
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The elected rule's label for each row."""

@@ -100,6 +100,11 @@ class QueryBallot:
     seed: Seed
 
     size = None
+    samples_needed = 1
+
+    def unseen(self, features: NDArray[Any]) -> str:
+        """Nothing: queries see every number."""
+        return ""
 
     @property
     def bits(self) -> int:

@@ -43,6 +43,10 @@ class Representation(ABC):
     def size(self) -> int:
         """How many there are."""
 
+    def unseen(self, features: NDArray[Any]) -> str:
+        """In words, which of these features no hypothesis can tell apart; nothing where all are as they should be."""
+        return ""
+
     @abstractmethod
     def mistakes(self, samples: Samples) -> Floats:
         """How many of each user's samples each hypothesis gets wrong: users by hypotheses.

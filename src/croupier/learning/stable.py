@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,10 @@ class Ballot:
     def bits(self) -> int:
         """How many bits name one of them."""
         return max(1, (self.size - 1).bit_length())
+
+    def unseen(self, features: NDArray[Any]) -> str:
+        """See `Representation.unseen`."""
+        return self.representation.unseen(features)
 
     @property
     def samples_needed(self) -> int:

@@ -33,10 +33,12 @@ class Grid:
     def points(self) -> Floats:
         return np.linspace(self.low, self.high, self.cuts)
 
-    def outside(self, features: NDArray[Any]) -> int:
-        """How many numbers lie outside the grid, where no cut can tell them apart."""
+    def unseen(self, features: NDArray[Any]) -> str:
+        """In words, how many numbers lie outside the grid, where no cut can tell them apart; nothing where none do."""
         hair = 1e-9 * (self.high - self.low)
-        return int(((features < self.low - hair) | (features > self.high + hair)).sum())
+        outside = int(((features < self.low - hair) | (features > self.high + hair)).sum())
+        place = f"outside [{self.low:g}, {self.high:g}], the learner's public range, and cannot be told apart there"
+        return f"{outside:,} of {features.size:,} numbers lie {place}" if outside else ""
 
     def codes(self, values: NDArray[Any]) -> Integers:
         """How many cuts lie at or below each value, as a search would find; the grid is even, so a guess is near."""
@@ -95,6 +97,9 @@ class ThresholdList(Representation):
     @property
     def size(self) -> int:
         return self.columns * self.ways * self.family.cuts
+
+    def unseen(self, features: NDArray[Any]) -> str:
+        return self.family.unseen(features)
 
     def _place(self, index: int) -> tuple[int, bool, float]:
         rest, cut = divmod(int(index), self.family.cuts)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -32,6 +32,12 @@ LARGEST_TABLE = 2**23
 NEGLIGIBLE = 1e-13
 """Ends of the tilted law that hold no more than this are cut, and what they held is charged."""
 
+SURE = 1e-6 - math.log(NEGLIGIBLE)
+"""An exponent that makes a bound negligible, rounded up."""
+
+TOGETHER = 8
+"""So many laws are added up by one transform back: longer ones than two need, but fewer."""
+
 
 @dataclass(frozen=True, eq=False)
 class Composed:
@@ -39,6 +45,7 @@ class Composed:
 
     parts: tuple[tuple[Pair, int], ...]
     _tables: dict[float, Table] = field(default_factory=dict)
+    _tilts: dict[float, float] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -79,7 +86,9 @@ class Composed:
         return max(reachable - slack - self.drift, 0.0)
 
     def _table_at(self, delta: float) -> Table:
-        return self._table(self._saddle(lambda log_moment, tilt: (log_moment + _most(tilt) - math.log(delta)) / tilt))
+        if delta not in self._tilts:
+            self._tilts[delta] = self._saddle(lambda moment, tilt: (moment + _most(tilt) - math.log(delta)) / tilt)
+        return self._table(self._tilts[delta])
 
     def _charge(self, finite_part: float) -> float:
         return min(1.0, finite_part * (1.0 + 2.0 * self.drift) + self.infinite)
@@ -170,98 +179,138 @@ def _log_sum_exp(pair: Pair, tilt: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """A tilted, normalised law on the grid from `start`, and a bound on its total error."""
+    """A tilted, normalised law on the grid from `start`, and a bound on its total error.
+
+    `log_moments` are log E[e^{rX}] of the exact law for each rate r (see `_rates`) and then for each -r, X counted in
+    grid steps: they add up when laws do, and bound how far a sum reaches before it is computed.
+    """
 
     start: int
     weights: Floats
     error: float
+    log_moments: Floats
 
-    def __add__(self, other: Law) -> Law:
-        """The law of the sum of two independent losses."""
-        size = len(self.weights) + len(other.weights) - 1
-        length = _good_size(size)
-        transform = np.fft.rfft(self.weights, length)
-        transform *= transform if other is self else np.fft.rfft(other.weights, length)
-        weights = np.maximum(np.fft.irfft(transform, length)[:size], 0.0)
-        norms = math.sqrt(float(np.dot(self.weights, self.weights)) * float(np.dot(other.weights, other.weights)))
-        rounding = 4.0 * EPSILON * math.log2(length) * length * norms
-        law = Law(self.start + other.start, weights, self.error + other.error + rounding)
-        return law.cut(NEGLIGIBLE + rounding)
-
-    def cut(self, negligible: float) -> Law:
-        """Drop both ends, each with at most `negligible` mass."""
-        low = _leading(self.weights, negligible)
-        high = len(self.weights) - _leading(self.weights[::-1], negligible)
-        return Law(self.start + low, self.weights[low:high], self.error + 2.0 * negligible)
-
-    def __mul__(self, times: int) -> Law:
-        """The law of the sum of `times` copies, by repeated squaring."""
+    def times(self, count: int, rates: Floats) -> Law:
+        """The law of the sum of `count` copies, by repeated squaring."""
         result: Law | None = None
         base = self
         while True:
-            if times & 1:
-                result = base if result is None else result + base
-            times >>= 1
-            if not times:
+            if count & 1:
+                result = base if result is None else _sum((result, base), rates)
+            count >>= 1
+            if not count:
                 assert result is not None
                 return result
-            base = base + base
+            base = _sum((base,), rates, copies=2)
 
 
-def _leading(weights: Floats, negligible: float) -> int:
-    """How many of the first weights add up to less than `negligible`; few, so the whole is seldom added up."""
-    block = 1 + len(weights) // 4
-    while True:
-        sums = np.cumsum(weights[:block])
-        if sums[-1] >= negligible or block >= len(weights):
-            return int(np.searchsorted(sums, negligible))
-        block *= 2
+def _sum(laws: Sequence[Law], rates: Floats, copies: int = 1) -> Law:
+    """The law of the sum of so many copies of each law: one transform of each, one back, no longer than they need be.
+
+    Chernoff's bound names a stretch of the grid outside of which lies at most `NEGLIGIBLE` on either side. A transform
+    as long as that folds the rest into it, so as much is lost outside and as much is wrong inside. A transform errs by
+    at most 4 ε log₂ N of its norm ‖·‖₂, and no other factor exceeds one: the sum errs in total by √N times the norms of
+    all that was transformed.
+    """
+    log_moments = copies * sum((law.log_moments for law in laws[1:]), laws[0].log_moments)
+    start = copies * sum(law.start for law in laws)
+    stop = start + copies * sum(len(law.weights) - 1 for law in laws) + 1
+    upward, downward = ((half + SURE) / rates for half in np.split(log_moments, 2))
+    first = math.floor(max(float(start), -downward.min()))
+    end = math.ceil(min(float(stop), upward.min() + 1.0))
+    length = _good_size(max(end - first, *(len(law.weights) for law in laws)))
+    rows = np.zeros((len(laws), length))
+    for row, law in zip(rows, laws, strict=True):
+        row[: len(law.weights)] = law.weights
+    product = np.fft.rfft(rows).prod(axis=0) ** copies
+    weights = np.maximum(np.roll(np.fft.irfft(product, length), start - first)[: end - first], 0.0)
+    # The sum counts twice: for the way back, and for the products, of which there are fewer than 4 log₂ N.
+    norms = copies * math.fsum(_norm(law.weights) for law in laws) + 2.0 * _norm(weights)
+    rounding = 4.0 * EPSILON * math.log2(length) * math.sqrt(length) * norms
+    error = copies * math.fsum(law.error for law in laws) + rounding + 4.0 * NEGLIGIBLE
+    return Law(first, weights, error, log_moments)
 
 
-def _on_grid(pair: Pair, step: float, tilt: float) -> tuple[Law, float]:
+def _norm(weights: Floats) -> float:
+    """‖w‖₂ of weights that add up to one, from above: the sum of w² is at most their largest."""
+    return math.sqrt(float(weights.max()))
+
+
+def _on_grid(pair: Pair, step: float, tilt: float, rates: Floats) -> tuple[Law, float]:
     """The pair's losses on the grid, tilted, and the logarithm of what normalised them.
 
     Each mass is split between the grid points around its loss: p(1 - e^{-offset})/(1 - e^{-step}) goes up and the rest
     stays, which keeps its mass under P and under Q.
     """
-    below = np.floor(pair.losses / step)
-    offset = pair.losses - below * step
-    rising = pair.masses * np.clip(np.expm1(-offset) / math.expm1(-step), 0.0, 1.0)
+    logs = pair.log_masses + tilt * pair.losses
+    peak = float(logs.max())
+    whole = np.exp(logs - peak)
+    held = _without_ends(whole, NEGLIGIBLE / 3.0)
+    losses = pair.losses[held]
+    below = np.floor(losses / step)
+    offset = losses - below * step
+    rising = np.clip(np.expm1(-offset) / math.expm1(-step), 0.0, 1.0)
     start = int(below[0])
     index = below.astype(np.int64) - start
-    size = int(index[-1]) + 2
-    law = np.bincount(index, pair.masses - rising, size) + np.bincount(index + 1, rising, size)
-    # Most of the grid is empty: a narrow step leaves gaps between the losses.
-    held = np.flatnonzero(law)
-    logs = np.log(law[held]) + tilt * step * (start + held)
-    peak = float(logs.max())
-    weights = np.zeros(size)
-    weights[held] = np.exp(logs - peak)
+    tilted = whole[held] * np.exp(-tilt * offset)  # as at the grid point below
+    points = np.concatenate((index, index + 1))
+    weights = np.concatenate((tilted * (1.0 - rising), tilted * math.exp(tilt * step) * rising))
     total = float(weights.sum())
-    return Law(start, weights / total, 8.0 * EPSILON).cut(NEGLIGIBLE), peak + math.log(total)
+    weights /= total
+    law: Floats = np.bincount(points, weights).astype(np.float64)
+    centre = float(np.dot(points, weights))
+    log_moments = _log_moments(points - centre, weights, rates) + (start + centre) * np.concatenate((rates, -rates))
+    return Law(start, law, 8.0 * EPSILON + 2.0 * NEGLIGIBLE, log_moments), peak + math.log(total)
+
+
+def _log_moments(points: Floats, weights: Floats, rates: Floats) -> Floats:
+    """log E[e^{rX}] for each rate, and then for each rate's negative; infinite where no double holds the moment."""
+    points, weights = points[weights > 0.0], weights[weights > 0.0]
+    up, down = [], []
+    with np.errstate(over="ignore", divide="ignore"):
+        growth = np.exp(rates[0] * points)
+        for _ in rates:
+            up.append(float(np.dot(growth, weights)))
+            down.append(float(np.dot(1.0 / growth, weights)))
+            growth *= growth  # each rate is twice the last
+    # Near the end of the doubles the inverse of a number is not accurate.
+    return np.asarray([math.log(moment) if moment < 1e300 else math.inf for moment in up + down])
+
+
+def _without_ends(weights: Floats, negligible: float) -> slice:
+    """What is left when both ends are cut, each with less than the given share of the whole."""
+    sums = np.cumsum(weights)
+    back = np.cumsum(weights[::-1])
+    least = negligible * sums[-1]
+    return slice(int(np.searchsorted(sums, least)), len(weights) - int(np.searchsorted(back, least)))
 
 
 def _tabulate(parts: tuple[tuple[Pair, int], ...], count: int, tilt: float) -> Table:
-    step = max(_step(count), _width(parts, tilt) / LARGEST_TABLE)
+    variances = np.asarray([_variance(pair, tilt) for pair, _ in parts])
+    spread = math.sqrt(float(np.dot(variances, [float(times) for _, times in parts])))
+    step = max(_step(count), 20.0 * (spread + math.sqrt(float(variances.max()))) / LARGEST_TABLE)
+    rates = _rates(math.sqrt(float(variances.min())) / step, spread / step)
     log_scale = 0.0
     laws: list[tuple[int, int, Law]] = []
     for order, (pair, times) in enumerate(parts):
-        law, log_mass = _on_grid(pair, step, tilt)
-        law = law * times
+        law, log_mass = _on_grid(pair, step, tilt, rates)
+        law = law.times(times, rates)
         log_scale += times * log_mass
         laws.append((len(law.weights), order, law))
-    # The two shortest first keeps every transform as short as it can be.
+    # The shortest first keeps every transform as short as it can be.
     heapq.heapify(laws)
     while len(laws) > 1:
-        _, order, first = heapq.heappop(laws)
-        _, _, second = heapq.heappop(laws)
-        merged = first + second
-        heapq.heappush(laws, (len(merged.weights), order, merged))
+        group = [heapq.heappop(laws), heapq.heappop(laws)]
+        while laws and len(group) < TOGETHER and laws[0][0] <= 2 * group[0][0]:
+            group.append(heapq.heappop(laws))
+        merged = _sum([law for _, _, law in group], rates)
+        heapq.heappush(laws, (len(merged.weights), group[0][1], merged))
     total = laws[0][2]
+    weights = total.weights
     if total.start > 0:
         # A total that is never small still has a profile from zero on.
-        total = Law(0, np.concatenate((np.zeros(total.start), total.weights)), total.error)
-    return Table(step * total.start, step, total.weights, tilt, log_scale, total.error)
+        weights = np.concatenate((np.zeros(total.start), weights))
+    return Table(step * min(total.start, 0), step, weights, tilt, log_scale, total.error)
 
 
 def _step(count: int) -> float:
@@ -269,17 +318,20 @@ def _step(count: int) -> float:
     return TOLERANCE / math.sqrt(count * math.log(1e10) / 2.0)
 
 
-def _width(parts: tuple[tuple[Pair, int], ...], tilt: float) -> float:
-    """How wide a table the tilted total needs, from its variance."""
-    variance = widest = 0.0
-    for pair, times in parts:
-        exponents = tilt * pair.losses + pair.log_masses
-        weights = np.exp(exponents - exponents.max())
-        weights /= weights.sum()
-        mean = float(np.dot(weights, pair.losses))
-        own = float(np.dot(weights, (pair.losses - mean) ** 2))
-        variance, widest = variance + times * own, max(widest, own)
-    return 20.0 * (math.sqrt(variance) + math.sqrt(widest))
+def _rates(least: float, most: float) -> Floats:
+    """Rates for Chernoff's bound on sums of standard deviations between these, in grid steps: each twice the last."""
+    # Rounding to the grid alone spreads a loss by up to half a step.
+    best = math.sqrt(2.0 * SURE) / max(most, 0.5)
+    return 0.5 * best * 2.0 ** np.arange(2 + min(24, math.ceil(math.log2(max(most, 0.5) / max(least, 0.5)))))
+
+
+def _variance(pair: Pair, tilt: float) -> float:
+    """The variance of the tilted loss."""
+    exponents = tilt * pair.losses + pair.log_masses
+    weights = np.exp(exponents - exponents.max())
+    weights /= weights.sum()
+    mean = float(np.dot(weights, pair.losses))
+    return float(np.dot(weights, (pair.losses - mean) ** 2))
 
 
 def _good_size(size: int) -> int:

@@ -242,6 +242,7 @@ class BanditProgram(Program):
         return {
             "policy": self.policy.name,
             "horizon": self.policy.horizon,
+            "planned": self.policy.horizon,
             "users": self._reports.total(),
             "best_arm": int(self.policy.best_arm[0]),
             "arms": rows,

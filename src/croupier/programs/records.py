@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.messages.signing import VERSION, Statement, from_text, to_text
 from croupier.protocols.mechanism import canonical
 
@@ -64,11 +64,9 @@ class Head:
     def from_statement(cls, statement: Statement, experiment: str) -> Head:
         """The head that a statement is about; one of another experiment is refused."""
         body = statement.body
-        number = body.get("number")
         if (body.get("version"), body.get("experiment")) != (VERSION, experiment):
             raise InvalidParameter("head", statement.text[:60], f"version {VERSION} of a head of {experiment!r}")
-        if type(number) is not int or not 0 <= number < 2**53:
-            raise InvalidParameter("number", str(number)[:60], "the number of a record")
+        number = integer("number", body.get("number"), 0, 2**53 - 1)
         return cls(number, from_text("head", body.get("head")))
 
 
@@ -94,7 +92,8 @@ def read(line: str, head: Head) -> Record:
         record = None
     if not isinstance(record, dict):
         raise BadRecord("this is no JSON object")
-    if type(record.get("number")) is not int or record["number"] != head.number + 1:
+    # As it is written: 1.0 and true are equal to 1, and no numbers of records.
+    if repr(record.get("number")) != str(head.number + 1):
         raise BadRecord(f"it is number {str(record.get('number'))[:20]}, and {head.number + 1} is due")
     if record.get("previous") != to_text(head.hash):
         raise BadRecord("it does not hold the hash of the lines before")

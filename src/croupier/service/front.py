@@ -148,8 +148,10 @@ class Front(Notary):
                 envelope, job = self.job(name, body)
                 arrivals.append((index, self.arrival(name, envelope, open_all([job])[0])))
                 found.append("accepted")
+            except Problem as problem:
+                found.append(problem)
             except CroupierError as error:
-                found.append(error if isinstance(error, Problem) else Problem("bad-request", str(error)))
+                found.append(Problem("bad-request", str(error)))
         if arrivals:
             outcomes = self.store.accept([arrival for _, arrival in arrivals])
             for (index, _), outcome in zip(arrivals, outcomes, strict=True):

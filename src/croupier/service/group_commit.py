@@ -15,7 +15,7 @@ R = TypeVar("R")
 class Groups(Generic[T, R]):
     """Collects single items into groups of at most `size`, waiting `seconds` for company, and works on each group.
 
-    `at_once` groups are under way at a time.
+    `at_once` groups are under way at a time. A result that is an exception is raised to who handed its item in.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Groups(Generic[T, R]):
         for (_, future), result in zip(group, results, strict=True):
             if future.done():
                 continue
-            if isinstance(result, Problem):
+            if isinstance(result, Exception):
                 future.set_exception(result)
             else:
                 future.set_result(result)

@@ -40,8 +40,14 @@ class LeanHTTP:
                 return await self._exchanged(request)
         except TimeoutError:
             return TOO_SLOW
-        except (OSError, EOFError, Unfit) as error:
+        except Unfit as error:
+            return Lost(str(error))
+        except (OSError, EOFError) as error:
             return lost(error)
+
+    async def wait(self, seconds: float) -> None:
+        """Let some time pass before the next request."""
+        await asyncio.sleep(seconds)
 
     async def _exchanged(self, request: Request) -> Response:
         parts = urlsplit(request.url)

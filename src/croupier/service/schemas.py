@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from croupier.messages.sealing import SUITES
-from croupier.programs import KINDS, OPERATIONS
+from croupier.programs import OPERATIONS
 
 Schema = dict[str, Any]
 
@@ -51,7 +51,8 @@ _OPEN = fields(offer=COUNT, arm=optional(COUNT), batches=array(fields(batch=COUN
 STATE = fields(
     experiment=TEXT,
     title=TEXT,
-    kind={"enum": list(KINDS)},
+    kind=TEXT,
+    asks_again=FLAG,
     arms=array(TEXT),
     finished=FLAG,
     trouble=TEXT,

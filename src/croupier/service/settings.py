@@ -156,7 +156,7 @@ def read(
     for name, value in values.items():
         if isinstance(value, int) and hints[name] is float:
             values[name] = float(value)
-        elif type(value) is not hints[name]:
+        elif not isinstance(value, hints[name]) or isinstance(value, bool) != (hints[name] is bool):
             raise InvalidParameter(name, value, KINDS[hints[name]])
     missing = [f.name for f in fields(kind) if f.default is MISSING and f.name not in values]
     if missing:

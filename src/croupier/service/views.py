@@ -68,6 +68,7 @@ def state(live: Live) -> dict[str, Any]:
         "experiment": live.name,
         "title": live.plan.title,
         "kind": live.plan.parameters["kind"],
+        "asks_again": live.program.expires,
         "arms": list(live.arms),
         "values": live.plan.recipe.get("values"),
         "finished": live.program.finished,
@@ -98,7 +99,12 @@ def _privacy(live: Live) -> dict[str, Any]:
         "period": max(privacy.period, limits.shortest_period),
         "turns": int(min(shares) + 1e-9) if within else 0,
     }
-    return asdict(privacy) | {"protocol": live.plan.recipe.get("protocol", "histogram"), "budget": budget}
+    return asdict(privacy) | {"protocol": _protocol(live.plan.recipe), "budget": budget}
+
+
+def _protocol(recipe: dict[str, Any]) -> str:
+    """What a batch's mechanism is called: by its protocol, or by its kind where it has none."""
+    return str(recipe["protocol"] if "protocol" in recipe else recipe["kind"])
 
 
 def _open(offer: Offer, counts: dict[int, dict[str, Any]]) -> dict[str, Any]:

@@ -251,10 +251,12 @@ def answer_problem(problem: Problem) -> Response:
 def add_handlers(app: Starlette, meters: Meters) -> None:
     """Turn every refusal into a problem document, and anything unforeseen into one that says nothing."""
 
-    async def refused(_: Request, error: Exception) -> Response:
-        problem = error if isinstance(error, Problem) else Problem("bad-request", str(error))
+    async def refused(_: Request, problem: Any) -> Response:
         meters.add("problems", problem.token)
         return answer_problem(problem)
+
+    async def unfit(request: Request, error: Exception) -> Response:
+        return await refused(request, Problem("bad-request", str(error)))
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -271,7 +273,8 @@ def add_handlers(app: Starlette, meters: Meters) -> None:
         return answer_problem(Problem("internal"))
 
     app.router.redirect_slashes = False
-    app.add_exception_handler(CroupierError, refused)
+    app.add_exception_handler(Problem, refused)
+    app.add_exception_handler(CroupierError, unfit)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, failed)
 

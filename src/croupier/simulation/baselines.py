@@ -5,6 +5,7 @@ They draw their noise inside the simulation, from doubles, so they would leak on
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
 from croupier.bandits.catalogue import Request
 from croupier.bandits.chernoff import TILTS, Floats, Tails
-from croupier.bandits.elimination import EVERYONE
+from croupier.bandits.elimination import EVERYONE, Radius
 from croupier.bandits.policy import Bools, Integers
-from croupier.checks import InvalidParameter, positive
+from croupier.checks import CroupierError, InvalidParameter, positive
+from croupier.protocols import Protocol
 from croupier.registry import Registry
 
 
@@ -28,20 +30,20 @@ class DPSE(Elimination):
 
     def __init__(self, arms: int, horizon: int | None, epsilon: float, **common: Any) -> None:
         self.epsilon = float(positive("epsilon", epsilon))
-        super().__init__(arms, horizon, Ladder(None, 1, 1.0), accumulate=False, radius=_dp_se_radius, **common)
+        super().__init__(
+            arms, horizon, Ladder(None, 1, 1.0), accumulate=False, radius=DPSERadius(self.epsilon), **common
+        )
 
     def sizes(self, runs: Integers, arms: Integers) -> Integers:
         """R_e, and everyone for the last arm in play."""
         gap = np.exp2(-(self.phase[:, None] + 1.0))
-        log8, log4 = self.logs(self.phase[:, None] + 1.0)
+        log8, log4 = _logs(self, self.phase[:, None] + 1.0)
         size = np.ceil(np.maximum(32.0 * log8 / gap**2, 8.0 * log4 / (self.epsilon * gap)) + 1.0)
         size = np.where(self.settled[:, None], EVERYONE, np.minimum(size, EVERYONE))
         return np.asarray(size[runs, 0], dtype=np.int64)
 
-    def logs(self, phase: Floats) -> tuple[Floats, Floats]:
-        """log(8|V|e²/p) and log(4|V|e²/p)."""
-        union = self.in_play * phase**2 / self.probability
-        return np.log(8.0 * union), np.log(4.0 * union)
+    def over(self, protocol: Protocol | None, noise: float) -> Elimination:
+        raise CroupierError(f"{self.name} has a noise of its own and no protocol")
 
     def batch_noise(self, users: int) -> Tails:
         """-log(1 - (l/ε)²): Laplace noise of scale 1/ε, whatever the size of the batch."""
@@ -54,11 +56,25 @@ class DPSE(Elimination):
         return sums + np.where(released, generator.laplace(0.0, 1.0 / self.epsilon, sums.shape), 0.0)
 
 
-def _dp_se_radius(policy: Elimination) -> Floats:
-    assert isinstance(policy, DPSE)
-    count = np.maximum(policy.counts, 1)
-    log8, log4 = policy.logs(policy.step.astype(float))
-    return np.asarray(np.sqrt(log8 / (2.0 * count)) + log4 / (count * policy.epsilon))
+@dataclass(frozen=True)
+class DPSERadius(Radius):
+    """√(log(8|V|e²/p)/2n) + log(4|V|e²/p)/(nε) in phase e, with n users of an arm."""
+
+    epsilon: float
+
+    def __call__(self, policy: Elimination) -> Floats:
+        count = np.maximum(policy.counts, 1)
+        log8, log4 = _logs(policy, policy.step.astype(float))
+        return np.asarray(np.sqrt(log8 / (2.0 * count)) + log4 / (count * self.epsilon))
+
+    def scaled(self, factor: float) -> DPSERadius:
+        return DPSERadius(self.epsilon / factor if factor else math.inf)
+
+
+def _logs(policy: Elimination, phase: Floats) -> tuple[Floats, Floats]:
+    """log(8|V|e²/p) and log(4|V|e²/p)."""
+    union = policy.in_play * phase**2 / policy.probability
+    return np.log(8.0 * union), np.log(4.0 * union)
 
 
 def _dp_se(request: Request) -> Policy:

@@ -198,8 +198,12 @@ def _several(check: Callable[[str, Any], Any]) -> Callable[[str, Any], tuple[Any
     return checked
 
 
+def _plain_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _means(name: str, value: Any) -> tuple[float, ...]:
-    if not isinstance(value, list | tuple) or not all(type(mean) in (int, float) for mean in value):
+    if not isinstance(value, list | tuple) or not all(map(_plain_number, value)):
         raise InvalidParameter(name, value, "a list of numbers")
     return tuple(checked_means(list(value)).tolist())
 

@@ -20,7 +20,7 @@ function inUnits(state, value) {
 }
 
 function reports(state) {
-  const planned = state.kind === "bandit" ? state.program.horizon : state.program.planned;
+  const { planned } = state.program;
   const missing = Math.max(0, state.assigned - state.accepted);
   return figures([
     ["Reports accepted", `${whole(state.accepted)} of ${whole(planned)}`,
@@ -84,7 +84,9 @@ function histogram(state) {
   ];
 }
 
-const PROGRAMS = { bandit: ["Arms", arms], counter: ["The sum", counter], histogram: ["Counts", histogram] };
+// How a program is shown follows from what it shows of itself, whatever kind it is of.
+const SHOWN = { arms: ["Arms", arms], points: ["The sum", counter], top: ["Counts", histogram] };
+const other = (state) => facts(Object.entries(state.program).map(([key, value]) => [key, JSON.stringify(value)]));
 
 function filling(state) {
   if (!state.open.length) return [element("p", { class: "soft" }, state.finished ? "None: the experiment has ended." : "None right now.")];
@@ -113,17 +115,17 @@ function privacy(state) {
   ]), element("p", {}, element("a", { href: `/participate/${state.experiment}` }, "What a participant sends, and what is not promised"))];
 }
 
-const RELEASED = {
-  bandit: (event, state) => `Batch ${whole(event.batch)} is full: ${whole(event.users)} people gave ${quoted(state, event.arm)} a mean of ${inUnits(state, event.mean)}, with noise`,
-  counter: (event) => `Batch ${whole(event.batch)} is full: the sum of ${whole(event.users)} people is ${number(event.sum, 4)}, with noise`,
-  histogram: (event) => `Batch ${whole(event.batch)} is full: ${whole(event.users)} people are counted`,
-};
+function released(event, state) {
+  if ("mean" in event && event.arm != null) return `${whole(event.users)} people gave ${quoted(state, event.arm)} a mean of ${inUnits(state, event.mean)}, with noise`;
+  if ("sum" in event) return `the sum of ${whole(event.users)} people is ${number(event.sum, 4)}, with noise`;
+  return `${whole(event.users)} people are counted`;
+}
 const EVENTS = {
   configured: (event) => (event.revision ? `Both servers signed revision ${whole(event.revision)} of the configuration` : "Both servers signed the configuration"),
   opened: (event, state) => (event.arm === null ? `The next ${whole(event.users)} people can take part` : `A batch of ${whole(event.users)} opened for ${quoted(state, event.arm)}`),
-  released: (event, state) => RELEASED[state.kind](event, state) + (event.damaged ? `; ${counted(event.damaged, "message")} could not be read` : ""),
-  expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} ${state.kind === "counter" ? "is gone, and left out" : "did not fill in time: it was deleted and will be asked for again"}`,
-  refused: (event, state) => `Batch ${whole(event.batch)} was refused and ${state.kind === "counter" ? "is left out" : "will be asked for again"}: ${event.reason}`,
+  released: (event, state) => `Batch ${whole(event.batch)} is full: ${released(event, state)}` + (event.damaged ? `; ${counted(event.damaged, "message")} could not be read` : ""),
+  expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} ${state.asks_again ? "did not fill in time: it was deleted and will be asked for again" : "is gone, and left out"}`,
+  refused: (event, state) => `Batch ${whole(event.batch)} was refused and ${state.asks_again ? "will be asked for again" : "is left out"}: ${event.reason}`,
   operated: (event, state) => `The operator ${event.done} ${event.name ? `“${event.name}”` : event.arm == null ? "the experiment" : quoted(state, event.arm)}`,
 };
 
@@ -170,7 +172,7 @@ function transcript(state) {
 }
 
 function parts(state) {
-  const [heading, program] = PROGRAMS[state.kind];
+  const [heading, program] = SHOWN[Object.keys(SHOWN).find((key) => key in state.program)] ?? ["Result", (now) => [other(now)]];
   return [
     ["title", "", title], ["reports", "", reports], ["program", heading, program], ["filling", "Batches filling", filling],
     ["privacy", "Privacy", privacy], ["log", "What happened", log], ["more", "", more], ["transcript", "", transcript],
@@ -249,5 +251,5 @@ async function start() {
 }
 
 window.addEventListener("hashchange", start);
-window.addEventListener("resize", () => { if (shown && shown.kind === "counter") draw(shown); });
+window.addEventListener("resize", () => { if (shown && "points" in shown.program) draw(shown); });
 start();

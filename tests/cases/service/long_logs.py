@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from service_world import SUITE, URLS, keys_of
-
+from cases.service.world import SUITE, URLS, keys_of
 from croupier.messages.configuration import Admission
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from service_machine import ANALYZER, ARRIVES, Servers
-from service_world import GENEROUS, SUITE
 
+from cases.service.machine import ANALYZER, ARRIVES, Servers
+from cases.service.world import GENEROUS, SUITE
 from croupier.client.account import Account
 from croupier.client.device import Device, Pause, Refused, Request, Response, Steps, Turn, Unreachable
 from croupier.messages.offer import Offer

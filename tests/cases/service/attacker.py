@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service_world import GENEROUS
-from test_apps import Both, check_problem
-
+from cases.service.both import Both, check_problem
+from cases.service.world import GENEROUS
 from croupier.client import AsyncClient
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.configuration import Configuration

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import MetaData, select
-from test_apps import Both
+
+from cases.service.both import Both
 
 
 class Held:

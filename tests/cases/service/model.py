@@ -13,11 +13,10 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 
-import service_stores
-from service_machine import ARRIVES, FRONT, REQUEST_LOST, Killed, Servers
-from service_people import Person, Sent, open_report
-from service_world import SUITE
-
+from cases.service import stores as service_stores
+from cases.service.machine import ARRIVES, FRONT, REQUEST_LOST, Killed, Servers
+from cases.service.people import Person, Sent, open_report
+from cases.service.world import SUITE
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.sealing import seal
 from croupier.messages.wire import Envelope, report_info

@@ -11,7 +11,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-CLIENT = Path(__file__).parents[2] / "clients" / "javascript"
+CLIENT = Path(__file__).parents[3] / "clients" / "javascript"
 
 
 class _Site(SimpleHTTPRequestHandler):

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
 
+from cases.vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
 from croupier.client.account import Account, Pending
 from croupier.client.limits import Limits
 from croupier.continual import counter

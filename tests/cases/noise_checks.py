@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from noise_laws import exact_floats, exact_tail, table
 from numpy.typing import NDArray
 from scipy import stats
 
+from cases.noise_laws import exact_floats, exact_tail, table
 from croupier.noise import Noise, Source
 
 ALARM = 1e-14

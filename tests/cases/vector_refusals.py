@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from vector_reports import COLOURS, OURS, SIGN, configuration_of, fixed, signed
 
+from cases.vector_reports import COLOURS, OURS, SIGN, configuration_of, fixed, signed
 from croupier.client.limits import Limits
 from croupier.messages.configuration import Privacy
 from croupier.messages.signing import Statement, to_text

@@ -1,12 +1,17 @@
-"""Write vectors.json anew. Run only when the serial form gets a new version; other clients test against it."""
+"""Write vectors.json anew: `PYTHONPATH=tests python -m cases.sum_vectors`.
+
+Run it only when the serial form gets a new version; other clients test against it.
+"""
 
 import json
 from pathlib import Path
 
 import numpy as np
-from cases import SENDABLE, make
 
+from cases.protocols import SENDABLE, make
 from croupier.noise import seeded
+
+PATH = Path(__file__).parents[1] / "protocols" / "vectors.json"
 
 
 def vector(name: str, constants: str) -> dict[str, object]:
@@ -31,4 +36,4 @@ def vector(name: str, constants: str) -> dict[str, object]:
 
 if __name__ == "__main__":
     lines = [json.dumps(vector(name, constants), ensure_ascii=False) for name, constants in SENDABLE]
-    Path(__file__).with_name("vectors.json").write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    PATH.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")

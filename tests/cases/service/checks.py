@@ -3,11 +3,11 @@
 from collections import Counter
 
 from hypothesis.stateful import invariant
-from service_machine import FRONT
-from service_model import DEADLINE, DUE_WITHIN, NAMES, Batch, Model
-from service_people import total
-from service_world import SUITE
 
+from cases.service.machine import FRONT
+from cases.service.model import DEADLINE, DUE_WITHIN, NAMES, Batch, Model
+from cases.service.people import total
+from cases.service.world import SUITE
 from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement
 from croupier.messages.wire import message_info

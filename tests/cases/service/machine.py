@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from service_world import Clock
 
+from cases.service.world import Clock
 from croupier.noise import Source, seeded
 from croupier.service import keys as key_files
 from croupier.service.analyzer_app import AnalyzerApp

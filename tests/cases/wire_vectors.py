@@ -1,6 +1,6 @@
 """Write `wire_vectors.json`: every stage of a report and every number that a client computes, with fixed keys.
 
-Run it from the project's directory: `python tests/client/make_wire_vectors.py`. Where the sealing was randomized a
+Run it from the project's directory: `PYTHONPATH=tests python -m cases.wire_vectors`. Where the sealing was randomized a
 vector is one that must open; where it names its ephemeral keys it can be made again, bit for bit.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from vector_numbers import caps, deltas, encodings, honest_users, laws, ledger, pieces
-from vector_refusals import refusals
-from vector_reports import DRAWN, MECHANISMS, SUITE, receipt, seals, ticket, two_batches, vector
-
+from cases.vector_numbers import caps, deltas, encodings, honest_users, laws, ledger, pieces
+from cases.vector_refusals import refusals
+from cases.vector_reports import DRAWN, MECHANISMS, SUITE, receipt, seals, ticket, two_batches, vector
 from croupier.messages.sealing import SUITES
 
-PATH = Path(__file__).parent / "wire_vectors.json"
+PATH = Path(__file__).parents[1] / "client" / "wire_vectors.json"
 GROUPS = {
     "two-batches": two_batches,
     "seals": seals,

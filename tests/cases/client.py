@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from croupier.client.account import Account
-from croupier.client.device import Device, Joined, Turn
+from croupier.client.device import Device, Joined, Pause, Request, Response, Turn
 from croupier.client.limits import Limits
 from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
 from croupier.messages.offer import Batch, Offer
@@ -76,3 +77,25 @@ def device(limits: Limits | None = None, **options: Any) -> Device:
 
 def turn(signed: Statement, found: Offer, token: bytes = bytes(56)) -> Turn:
     return Turn(Joined(Configuration.from_text(signed.text), signed), found, token, 2**40)
+
+
+def answer(status, body, **headers):
+    return Response(status, headers, json.dumps(body).encode())
+
+
+def drive(steps, *answers):
+    """Run steps against listed answers (None: no answer); returns the result and the requests that were made."""
+    listed, requests, reply = list(answers), [], None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration as done:
+            assert not listed, "not every answer was asked for"
+            return done.value, requests
+        reply = None
+        if isinstance(step, Request):
+            requests.append(step)
+            reply = listed.pop(0)
+        else:
+            assert isinstance(step, Pause)
+            assert step.seconds > 0

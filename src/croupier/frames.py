@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from croupier.references import cited
+
 
 class Rows(list[dict[str, Any]]):
     """Rows of a result, one dict each; anything that takes a list of dicts takes these.
@@ -28,7 +30,9 @@ class Rows(list[dict[str, Any]]):
     def _repr_html_(self) -> str:
         keys = list(dict.fromkeys(key for row in self for key in row))
         lines = [_line("th", keys), *(_line("td", [_shown(row, key) for key in keys]) for row in self)]
-        return f"<table>{''.join(lines)}</table>"
+        cells = " ".join(_shown(row, key) for row in self for key in keys)
+        beneath = [f"<p>{escape(str(reference))}</p>" for reference in cited(cells)]
+        return f"<table>{''.join(lines)}</table>{''.join(beneath)}"
 
 
 class Tabular:

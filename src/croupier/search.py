@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
+
+End = TypeVar("End", int, float)
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -26,13 +29,7 @@ def least_passing_integer(passes: Callable[[int], bool], failing: int, guess: in
 
 def least_passing_between(passes: Callable[[int], bool], failing: int, passing: int) -> int:
     """The least whole number that passes, between one that fails and one that passes; neither end is tested."""
-    while passing - failing > 1:
-        middle = (failing + passing) // 2
-        if passes(middle):
-            passing = middle
-        else:
-            failing = middle
-    return passing
+    return _narrowed(passes, failing, passing, lambda a, b: (a + b) // 2, lambda a, b: b - a > 1)[1]
 
 
 def least_passing_positive(
@@ -61,13 +58,7 @@ def least_passing_positive(
 
 def least_passing_ratio(passes: Callable[[float], bool], failing: float, passing: float, *, resolution: float) -> float:
     """The least number that passes, rounded up, halving the ratio of the two ends until it is 1 + `resolution`."""
-    while passing / failing > 1.0 + resolution:
-        middle = math.sqrt(failing * passing)
-        if passes(middle):
-            passing = middle
-        else:
-            failing = middle
-    return passing
+    return _narrowed(passes, failing, passing, lambda a, b: math.sqrt(a * b), lambda a, b: b / a > 1.0 + resolution)[1]
 
 
 def bracket(
@@ -86,8 +77,25 @@ def bracket(
     >>> failing < math.sqrt(2.0) <= passing
     True
     """
-    while abs(passing - failing) > absolute + relative * max(passing, failing):
-        middle = 0.5 * (failing + passing)
+    return _narrowed(
+        passes,
+        failing,
+        passing,
+        lambda a, b: 0.5 * (a + b),
+        lambda a, b: abs(b - a) > absolute + relative * max(a, b),
+    )
+
+
+def _narrowed(
+    passes: Callable[[End], bool],
+    failing: End,
+    passing: End,
+    between: Callable[[End, End], End],
+    apart: Callable[[End, End], bool],
+) -> tuple[End, End]:
+    """Both ends, moved together until they are no longer apart."""
+    while apart(failing, passing):
+        middle = between(failing, passing)
         if middle in (failing, passing):
             break  # the two are neighbouring doubles
         if passes(middle):

@@ -1,4 +1,4 @@
-"""The papers' figures and ours, each one command away: `FIGURES` lists them, `reproduce` makes one.
+"""The papers' figures and croupier's own, each one command away: `FIGURES` lists them, `reproduce` makes one.
 
 A figure is computed into plain numbers and drawn from those alone, so its JSON holds all that its picture shows.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from croupier import __version__
 from croupier.checks import CroupierError, InvalidParameter, one_of
+from croupier.references import cited
 from croupier.simulation.plots import save
 from croupier_papers import (
     concurrent_counters,
@@ -48,7 +49,9 @@ def compute(name: str, task: Task, *, quick: bool = False) -> Body:
         raise InvalidParameter("data", str(task.data), f"left out: only {readers} read a file")
     origin = {"figure": name, "paper": figure.paper, "shows": figure.shows}
     body = figure.compute(figure.quick if quick else figure.full, task)
-    return {**origin, "croupier": __version__, "seed": task.seed, "quick": quick, **body}
+    whole = {**origin, "croupier": __version__, "seed": task.seed, "quick": quick, **body}
+    references = cited(json.dumps(whole, ensure_ascii=False))
+    return {**whole, "references": [str(reference) for reference in references]}
 
 
 def write(body: Body, out: Path) -> tuple[Path, Path]:

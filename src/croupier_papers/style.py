@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from croupier.checks import CroupierError
+from croupier.references import cited
 
 Style = tuple[str, Any, str]
 
@@ -21,6 +22,9 @@ BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
     "#56B4E9",
 )
 GREY = "#5A5A5A"
+
+REFERENCES = 0.28
+"""Inches for the papers under a caption: two lines."""
 
 STYLES: dict[str, Style] = {
     "DP-SE": (BLACK, "-", "o"),
@@ -62,7 +66,11 @@ def power_of_ten(value: float) -> str:
 
 
 def sheet(columns: int, *, title: str, width: float, height: float, strip: float, share_y: bool = True) -> Any:
-    """A figure of panels side by side above a strip, `strip` inches high, for the legend and the caption."""
+    """A figure of panels side by side above a strip for the legend and the caption, `strip` inches high.
+
+    The strip has room for the papers that the figure cites besides.
+    """
+    strip += REFERENCES
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -78,6 +86,10 @@ def sheet(columns: int, *, title: str, width: float, height: float, strip: float
         panel.set_axisbelow(True)
         panel.tick_params(labelsize=8)
     return figure, list(axes), lower
+
+
+def _is_text(artist: Any) -> bool:
+    return hasattr(artist, "get_text")
 
 
 def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -> None:
@@ -98,7 +110,10 @@ def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -
             borderpad=0.2,
         )
     top = 1.0 - (0.19 * rows + 0.07) / height
-    text = "\n".join(textwrap.wrap(caption, int(width * 17)))
+    # A figure ends with author and title of what stands anywhere in it.
+    said = " ".join([caption, *(text.get_text() for text in strip.get_figure(root=True).findobj(_is_text))])
+    lines = [caption, *map(str, cited(said))]
+    text = "\n".join(part for line in lines for part in textwrap.wrap(line, int(width * 17)))
     strip.text(0.5, top, text, ha="center", va="top", fontsize=7, color=GREY, linespacing=1.3)
 
 

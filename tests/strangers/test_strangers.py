@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -15,11 +16,13 @@ import pytest
 from scipy.stats import chi2
 
 from croupier.bandits import POLICIES
+from croupier.checks import CroupierError
 from croupier.cli import main
-from croupier.noise import FAMILIES, DiscreteLaplace, seeded
+from croupier.noise import FAMILIES, DiscreteGaussian, DiscreteLaplace, seeded
 from croupier.noise.serial import noise_from_dict, noise_to_dict
 from croupier.privacy import privacy_loss
 from croupier.programs.bandit import BanditProgram
+from croupier.protocols import ROWS, Protocol, SumMechanism
 from croupier.service.experiment import read_plan
 from croupier.simulation import WORLDS, Bernoulli, simulate, simulated_policy, world
 
@@ -46,7 +49,7 @@ def _as_somebody_in_this_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     """Modules are found on the path, as they would be in the folder of somebody who wrote them."""
     monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.chdir(tmp_path)
-    for registry, name in ((POLICIES, "thompson:ENTRY"), (WORLDS, "seasons:Seasons")):
+    for registry, name in ((POLICIES, "thompson:ENTRY"), (WORLDS, "seasons:Seasons"), (ROWS, "trusted:ROW")):
         monkeypatch.setattr(registry, "_added", {})
         registry.admit(name)
 
@@ -143,6 +146,40 @@ def test_the_noise_is_sampled_exactly_and_read_back(monkeypatch: pytest.MonkeyPa
     summed = [np.log((deep.pmf * np.exp(t * points)).sum()) for t in tilt]
     assert noise.cumulant(tilt) == pytest.approx(summed, abs=1e-9)
     assert noise.cumulant(np.array([0.21])) == [np.inf]
+
+
+def test_the_central_mechanism_is_priced_audited_and_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    target = ("--users", "20", "--epsilon", "2")
+    [price] = rows(capsys, "price", "trusted:ROW", *target)
+    [yardstick] = rows(capsys, "price", "discrete-gaussian", *target)
+    assert 1.99 < price["exact_epsilon"] <= 2.0
+    assert price["exact_delta"] <= price["delta"] == 1e-6
+    # That one promises ρ = ½ε², which at ε = 2 is less than (2, 1e-6)-DP: the noise here must be more.
+    assert price["standard_deviation"] > yardstick["standard_deviation"]
+    [audited] = rows(capsys, "audit", "trusted:ROW", *target, "--trials", "2000", "--seed", "1")
+    assert audited["passed"]
+    world = ("--means", ".2,.8", "--horizon", "5000", "--runs", "5")
+    [run] = rows(capsys, "simulate", "--policy", "dp-klucb", "--protocol", "trusted:ROW", *world)
+    assert (run["notion"], run["best_arm_rate"]) == ("approximate", 1.0)
+
+
+def test_a_central_mechanism_is_never_sent_through_a_front() -> None:
+    mechanism = Protocol(import_module("trusted").ROW, 1.0, 1e-6).plan(users=100)
+    assert (mechanism.trust, mechanism.certificate().holds) == ("analyzer", True)
+    with pytest.raises(CroupierError, match="does not go through a front"):
+        mechanism.slots(1.0, seeded(4))
+
+
+def test_a_plan_that_does_not_keep_its_word_is_refused() -> None:
+    """A stranger's mistake: noise for half of what one user can change."""
+    row = import_module("trusted").ROW
+
+    def careless(recipe: Protocol, users: int) -> SumMechanism:
+        planned = row.plan(recipe, users)
+        return replace(planned, share=DiscreteGaussian(planned.share.sigma2 / 4))
+
+    with pytest.raises(CroupierError, match="could not be certified"):
+        Protocol(replace(row, plan=careless), 1.0, 1e-6).plan(users=100)
 
 
 def test_workers_of_a_sweep_know_strangers(capsys: pytest.CaptureFixture[str]) -> None:

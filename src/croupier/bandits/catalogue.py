@@ -82,7 +82,7 @@ class Request:
     seed: int = 0
 
     def ladder(self, growth: float, published_first: int = 2) -> Ladder:
-        """Batch sizes: the papers' from two users on, ours from the smallest batch."""
+        """Batch sizes: the papers' from two users on, tight ones from the smallest batch."""
         first = published_first if self.constants == "published" else SMALLEST
         if self.protocol is None:
             first = 1

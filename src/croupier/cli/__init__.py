@@ -1,4 +1,7 @@
-"""The command line: thin. Each command is a module with `add` (its arguments) and `run` (its work)."""
+"""The command line: thin.
+
+Each command is a module with `NAME`, `SUMMARY`, `ABOUT` and `EXAMPLES` (its help), `add` (its arguments) and `run`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from croupier import __version__
@@ -26,6 +30,7 @@ from croupier.cli import (
     up,
     verify,
 )
+from croupier.references import cited
 
 GROUPS = {
     "try it": (simulate, count, sweep, policies),
@@ -39,7 +44,20 @@ GROUPS = {
 SERVING = (up, serve)
 """Those that run until they are stopped, and have no result to print as JSON."""
 
+EXAMPLES = "for example:"
+"""What stands above them."""
+
 DASHED_KEY = re.compile(r"-[A-Za-z0-9_-]{42}=?")
+
+
+class _Help(argparse.HelpFormatter):
+    """Help in which examples stay as they are written, and no name is broken at its hyphen."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(EXAMPLES) else super()._fill_text(text, width, indent)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,18 +81,23 @@ def parser() -> argparse.ArgumentParser:
         prog="croupier",
         description="Private online learning without a trusted server.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(_overview()),
-        usage="croupier COMMAND [options]   (croupier COMMAND --help explains one)",
+        epilog="\n".join([*_overview(), "`croupier COMMAND --help` explains one command, with an example."]),
+        usage="croupier COMMAND [options]",
     )
     top.add_argument("--version", action="version", version=f"croupier {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS)
     for modules in GROUPS.values():
         for module in modules:
             command = commands.add_parser(
-                module.NAME, prog=f"croupier {module.NAME}", help=module.SUMMARY, description=module.SUMMARY
+                module.NAME,
+                prog=f"croupier {module.NAME}",
+                help=module.SUMMARY,
+                description=module.ABOUT,
+                epilog="\n".join([EXAMPLES, *(f"  {line}" for line in module.EXAMPLES)]),
+                formatter_class=_Help,
             )
             if module not in SERVING:
-                command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+                command.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
             module.add(command)
             flags = [flag for action in command._actions for flag in action.option_strings if flag.startswith("--")]
             command.set_defaults(run=module.run, known_options=flags)
@@ -127,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except CroupierError as error:
-        print(f"croupier {options.command}: {error}", file=sys.stderr)
+        print(". ".join([f"croupier {options.command}: {error}", *map(str, cited(str(error)))]), file=sys.stderr)
         return 2
     except BrokenPipeError:
         # Whoever read the output, such as `head`, has enough; nothing may be flushed into the closed pipe at exit.

@@ -11,19 +11,24 @@ from croupier.noise import secure, seeded
 from croupier.protocols import audit as run_audit
 
 NAME = "audit"
-SUMMARY = "sample the real path on two neighbouring inputs; bound ε from below"
+SUMMARY = "run a protocol on two neighbouring inputs; bound its ε from below"
+ABOUT = (
+    "Runs a protocol as it is on two inputs that differ in one user, and bounds its ε from below by what is "
+    "seen. The status is 1 if the claim is broken."
+)
+EXAMPLES = ("croupier audit laplace --users 50 --epsilon 1 --trials 20000",)
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """The protocol, its target and the number of trials."""
     add_target(command, protocol_required=True)
-    command.add_argument("--trials", type=int, required=True, metavar="M", help="batches sampled for each input")
+    command.add_argument(
+        "--trials", type=int, required=True, metavar="M", help="how many batches are sampled of each input"
+    )
     command.add_argument(
         "--failure", type=float, default=1e-6, metavar="P", help="chance of a false alarm (default: 1e-6)"
     )
-    command.add_argument(
-        "--seed", type=int, metavar="S", help="repeatable, with simulated noise (default: secure noise)"
-    )
+    command.add_argument("--seed", type=int, metavar="S", help="a run that can be repeated (default: secure noise)")
 
 
 def run(options: argparse.Namespace) -> int:

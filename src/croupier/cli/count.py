@@ -22,7 +22,9 @@ from croupier.simulation.reference_sums import CentralTree, SquareRoot, local_su
 from croupier.simulation.streams import NAMES, stream
 
 NAME = "count"
-SUMMARY = "count users' values as they come, with k concurrent shufflers, and measure the error"
+SUMMARY = "keep a running sum with k concurrent shufflers; measure its error"
+ABOUT = "Sums users' values as they come, with k concurrent shufflers, and measures how far the running sum is off."
+EXAMPLES = ("croupier count --users 100000 --shufflers 1 --shufflers tree --epsilon 0.9",)
 
 OVER = ("shuffled-bits", "shuffled-levels", "shuffled-laplace", "laplace", "skellam", "discrete-gaussian")
 
@@ -33,15 +35,19 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--shufflers", action="append", metavar="K", help="1, 2, …, tree or best; repeat to compare (default: tree)"
     )
+    command.add_argument("--epsilon", type=float, required=True, metavar="E", help="a user's ε, all batches together")
+    command.add_argument("--delta", type=float, default=1e-6, metavar="D", help="its δ (default: 1e-6)")
     command.add_argument(
-        "--epsilon", type=float, required=True, metavar="E", help="a user's privacy, all levels together"
+        "--constants",
+        choices=CONSTANTS,
+        default="tight",
+        help="noise: the least that is needed, or a paper's (default: tight)",
     )
-    command.add_argument("--delta", type=float, default=1e-6, metavar="D", help="(default: 1e-6)")
-    command.add_argument("--constants", choices=CONSTANTS, default="tight", help="(default: tight)")
     command.add_argument(
         "--over",
         choices=OVER,
-        help="what sums a batch (default: shuffled-bits for zeros and ones, else shuffled-laplace)",
+        metavar="NAME",
+        help=f"what sums a batch: {', '.join(OVER)} (default: shuffled-bits for zeros and ones, else shuffled-laplace)",
     )
     command.add_argument("--low", type=float, default=0.0, metavar="X", help="least value of a user (default: 0)")
     command.add_argument("--high", type=float, default=1.0, metavar="X", help="largest value of a user (default: 1)")
@@ -49,14 +55,18 @@ def add(command: argparse.ArgumentParser) -> None:
         "--smallest", type=int, metavar="N", help="users of the smallest batch (default: what balances noise and delay)"
     )
     command.add_argument("--stream", default="bernoulli:0.5", metavar="S", help=f"{NAMES} (default: bernoulli:0.5)")
-    command.add_argument("--runs", type=int, default=20, metavar="R", help="runs (default: 20)")
+    command.add_argument("--runs", type=int, default=20, metavar="R", help="how many runs (default: 20)")
     command.add_argument(
-        "--failure", type=float, default=0.05, metavar="B", help="β of the stated bound (default: 0.05)"
+        "--failure", type=float, default=0.05, metavar="B", help="how often the stated bound may fail (default: 0.05)"
     )
     command.add_argument(
-        "--references", action="store_true", help="also the central tree, square root, and local model"
+        "--references",
+        action="store_true",
+        help="compare with the central tree, the central square root, and the local model",
     )
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="repeats a simulation (default: 0)")
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

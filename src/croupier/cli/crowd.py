@@ -11,29 +11,57 @@ from croupier.cli.progress import progress
 from croupier.cli.serve import require_service
 
 NAME = "crowd"
-SUMMARY = "send simulated users through a running service, with the real client"
+SUMMARY = "send simulated users to a running service, with the real client"
+ABOUT = (
+    "Sends simulated users to a running service. They use the real client: they join, encrypt and report as an"
+    " app does."
+)
+EXAMPLES = ("croupier crowd --users 3000 --silent 0.3",)
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """How many, where to, and what they are like."""
     command.add_argument("--users", type=int, required=True, metavar="N", help="how many users take a turn")
-    command.add_argument("--analyzer", default="http://127.0.0.1:8400", metavar="URL")
-    command.add_argument("--experiment", metavar="NAME", help="default: the first one that is not finished")
     command.add_argument(
-        "--means", type=numbers, metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)"
-    )
-    command.add_argument("--silent", type=float, default=0.0, metavar="SHARE", help="share that never reports")
-    command.add_argument("--late", type=float, default=0.0, metavar="SHARE", help="share that reports late")
-    command.add_argument("--lying", type=float, default=0.0, metavar="SHARE", help="share that reports the opposite")
-    command.add_argument("--late-seconds", type=float, default=2.0, metavar="S", help="how late (default: 2)")
-    command.add_argument("--processes", type=int, default=1, metavar="P", help="processes that play users (default: 1)")
-    command.add_argument(
-        "--at-once", type=int, default=32, metavar="C", help="users at a time, a process (default: 32)"
+        "--analyzer",
+        default="http://127.0.0.1:8400",
+        metavar="URL",
+        help="where the analyzer is (default: http://127.0.0.1:8400)",
     )
     command.add_argument(
-        "--issuer", default="", metavar="DIR", help="keys that sign a ticket for each user, if only those are admitted"
+        "--experiment", metavar="NAME", help="which experiment (default: the first one that is not finished)"
     )
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="of who they are; noise is always secret")
+    command.add_argument(
+        "--means", type=numbers, metavar="M,M,...", help="the mean reward of each arm (default: evenly from 0.3 to 0.6)"
+    )
+    command.add_argument(
+        "--silent", type=float, default=0.0, metavar="SHARE", help="the share of users who never report (default: 0)"
+    )
+    command.add_argument(
+        "--late", type=float, default=0.0, metavar="SHARE", help="the share who report late (default: 0)"
+    )
+    command.add_argument(
+        "--lying", type=float, default=0.0, metavar="SHARE", help="the share who report the opposite (default: 0)"
+    )
+    command.add_argument(
+        "--late-seconds", type=float, default=2.0, metavar="S", help="how many seconds late (default: 2)"
+    )
+    command.add_argument(
+        "--processes", type=int, default=1, metavar="P", help="how many processes play users (default: 1)"
+    )
+    command.add_argument(
+        "--at-once", type=int, default=32, metavar="C", help="how many users each process plays at a time (default: 32)"
+    )
+    command.add_argument(
+        "--issuer", default="", metavar="DIR", help="the keys that sign users' tickets, where only tickets are admitted"
+    )
+    command.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="S",
+        help="the same seed gives the same users; their noise is always secret",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,7 +18,12 @@ from croupier.protocols import Buckets, HistogramRelease, ItemOutside, Items, hi
 from croupier.protocols.histograms.target import CONSTANTS, MODELS, SIDES, WISHES
 
 NAME = "histogram"
-SUMMARY = "count the items of a file, one a user, and release the counts privately"
+SUMMARY = "count the items of a file, one a user, and release them privately"
+ABOUT = (
+    "Counts the items of a file, one a user, and releases the counts privately. What may be counted must be "
+    "public: a list (--universe) or the buckets of a hash (--buckets)."
+)
+EXAMPLES = ("croupier histogram fruit.txt --universe fruits.txt --epsilon 1 --top 5",)
 
 STEPS = 1000
 
@@ -37,24 +42,42 @@ def add(command: argparse.ArgumentParser) -> None:
         "--universe", metavar="FILE", help="the items there may be, one a line: public, never taken from FILE itself"
     )
     command.add_argument("--buckets", type=int, metavar="B", help="count any text in the 2^B buckets of a public hash")
-    command.add_argument("--salt", default="", metavar="TEXT", help="of the hash (default: none)")
+    command.add_argument("--salt", default="", metavar="TEXT", help="makes another hash of it (default: none)")
     command.add_argument("--candidates", metavar="FILE", help="items to look up among the buckets, one a line")
     command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
     command.add_argument("--delta", type=float, metavar="D", help="δ (default: 1e-6 where the model needs one)")
-    command.add_argument("--model", choices=MODELS, default="shuffle", help="who adds the noise (default: shuffle)")
+    command.add_argument(
+        "--model", choices=MODELS, default="shuffle", help="who is trusted (default: shuffle, the shuffler)"
+    )
     command.add_argument(
         "--side", choices=SIDES, help="shuffle: where counts may err (default: over, never below the truth)"
     )
-    command.add_argument("--minimise", choices=WISHES, default="error", help="shuffle: error or messages (error)")
-    command.add_argument("--constants", choices=CONSTANTS, default="tight", help="exact or a paper's (default: tight)")
     command.add_argument(
-        "--honest-fraction", type=float, default=1.0, metavar="G", help="share of users counted on (default: 1)"
+        "--minimise", choices=WISHES, default="error", help="shuffle: what is made small (default: error)"
     )
-    command.add_argument("--top", type=int, default=10, metavar="K", help="items to show (default: 10)")
+    command.add_argument(
+        "--constants",
+        choices=CONSTANTS,
+        default="tight",
+        help="noise: the least that is needed, or a paper's (default: tight)",
+    )
+    command.add_argument(
+        "--honest-fraction",
+        type=float,
+        default=1.0,
+        metavar="G",
+        help="share of users who are counted on to add their noise (default: 1)",
+    )
+    command.add_argument("--top", type=int, default=10, metavar="K", help="how many items to show (default: 10)")
     command.add_argument(
         "--failure", type=float, default=0.05, metavar="P", help="chance that any bound fails (default: 0.05)"
     )
-    command.add_argument("--seed", type=int, metavar="S", help="a repeatable demonstration (default: secure noise)")
+    command.add_argument(
+        "--seed",
+        type=int,
+        metavar="S",
+        help="a demonstration that can be repeated, and is not private (default: secure noise)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,9 +10,13 @@ from typing import Any
 from croupier.checks import InvalidParameter
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
+from croupier.references import cited
 from croupier.simulation.prices import DIMENSION
 
 OUTSIDE = "or module:name"
+
+POLICY = f"one of `croupier policies`, {OUTSIDE}"
+PROTOCOL = f"what sums batches: one of `croupier protocols`, {OUTSIDE}"
 
 
 def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> None:
@@ -23,23 +27,34 @@ def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> 
     )
     command.add_argument("--users", type=int, required=True, metavar="N", help="users in a batch")
     command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
-    command.add_argument("--delta", type=float, metavar="D", help="δ (default: 1e-6 where a protocol needs one)")
-    command.add_argument("--constants", choices=CONSTANTS, help="exact calibration, or a paper's own (default: tight)")
     command.add_argument(
-        "--honest-fraction", type=float, default=1.0, metavar="G", help="share of users counted on (default: 1)"
+        "--delta", type=float, metavar="D", help="δ, where a protocol needs one (default: the protocol's)"
+    )
+    command.add_argument(
+        "--constants", choices=CONSTANTS, help="noise: the least that is needed, or a paper's (default: tight)"
+    )
+    command.add_argument(
+        "--honest-fraction",
+        type=float,
+        default=1.0,
+        metavar="G",
+        help="share of users who are counted on to add their noise (default: 1)",
     )
     command.add_argument(
         "--front-noise",
         action="store_true",
         default=None,
-        help="with the whole noise that a service's front adds",
+        help="add the noise of a service's front, which is a whole noise too",
     )
     command.add_argument("--low", type=float, help="least value a user can report (default: 0)")
-    command.add_argument("--high", type=float, help="largest value (default: 1)")
+    command.add_argument("--high", type=float, help="largest value a user can report (default: 1)")
     command.add_argument(
-        "--binary", action="store_true", default=None, help="values are the least or the largest, nothing between"
+        "--binary",
+        action="store_true",
+        default=None,
+        help="users report the least or the largest value, nothing between",
     )
-    command.add_argument("--dimension", type=int, metavar="D", help="of vectors (default: 10)")
+    command.add_argument("--dimension", type=int, metavar="D", help="how many numbers a vector has (default: 10)")
 
 
 GIVEN = ("low", "high", "binary", "dimension", "front_noise")
@@ -76,7 +91,9 @@ def add_world(command: Any) -> None:
     known = ", ".join(WORLDS.own)
     command.add_argument("--world", metavar="NAME", help=f"{known}, {OUTSIDE} (default: bernoulli)")
     command.add_argument("--means", type=numbers, metavar="M,M,...", help="the arms' means, as 0.3,0.5,0.7")
-    command.add_argument("--arms", type=int, metavar="K", help="number of arms, whose means are drawn")
+    command.add_argument(
+        "--arms", type=int, metavar="K", help="how many arms; their means are drawn from --low to --high"
+    )
     command.add_argument("--low", type=float, help="least mean drawn (default: 0.25)")
     command.add_argument("--high", type=float, help="largest mean drawn (default: 0.75)")
     command.add_argument(
@@ -91,6 +108,11 @@ def positive_epsilon(options: argparse.Namespace) -> float:
     if not options.epsilon > 0:
         raise InvalidParameter("epsilon", options.epsilon, "a finite number > 0")
     return float(options.epsilon)
+
+
+def referred(paper: object) -> str:
+    """Author and title of what a row cites; empty where it cites nothing."""
+    return " ".join(map(str, cited(str(paper))))
 
 
 def print_json(rows: Sequence[object]) -> None:

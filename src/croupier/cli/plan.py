@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from croupier.checks import InvalidParameter
-from croupier.cli.options import OUTSIDE, numbers, print_json
+from croupier.cli.options import POLICY, PROTOCOL, numbers, print_json
 from croupier.cli.progress import progress
 from croupier.cli.simulate import privacy_of
 from croupier.cli.tables import number, table
@@ -16,23 +16,37 @@ from croupier.simulation import ALL_POLICIES
 from croupier.simulation.planning import Plan, lifted, users_needed
 
 NAME = "plan"
-SUMMARY = "how many users until the better arm is found, with and without privacy"
+SUMMARY = "how many users an experiment needs, with and without privacy"
+ABOUT = (
+    "Says how many users an experiment needs until the best arm is recommended in 95 % of runs: without "
+    "privacy, with it, and in the local model. One arm is better than the control by --lift; or give all "
+    "--means."
+)
+EXAMPLES = ("croupier plan --arms 3 --control 0.1 --lift 0.02 --epsilon 1",)
 
 SWEEP = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """The experiment."""
-    command.add_argument("--arms", type=int, metavar="K", help="number of arms")
-    command.add_argument("--lift", type=float, metavar="D", help="how much better one arm is, as 0.05")
-    command.add_argument("--base", type=float, metavar="M", help="mean of the other arms (default: 0.5)")
+    command.add_argument("--arms", type=int, metavar="K", help="how many arms, the control included")
+    command.add_argument("--lift", type=float, metavar="D", help="how much better than the control one arm is, as 0.05")
+    command.add_argument(
+        "--control", type=float, metavar="RATE", help="mean of the control and the other arms (default: 0.5)"
+    )
     command.add_argument("--means", type=numbers, metavar="M,M,...", help="the arms' means, instead of those three")
-    command.add_argument("--epsilon", type=float, required=True, metavar="E", help="privacy parameter")
-    command.add_argument("--delta", type=float, metavar="D", help="where the policy's protocol needs one")
-    command.add_argument("--policy", default="dp-klucb", metavar="NAME", help=f"{OUTSIDE} (default: dp-klucb)")
-    command.add_argument("--protocol", metavar="NAME", help=f"{OUTSIDE}: sums batches (default: the policy's own)")
-    command.add_argument("--runs", type=int, default=1000, metavar="R", help="simulated experiments (default: 1000)")
-    command.add_argument("--seed", type=int, default=0, metavar="S")
+    command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
+    command.add_argument(
+        "--delta", type=float, metavar="D", help="δ, where a protocol needs one (default: the protocol's)"
+    )
+    command.add_argument("--policy", default="dp-klucb", metavar="NAME", help=f"{POLICY} (default: dp-klucb)")
+    command.add_argument("--protocol", metavar="NAME", help=f"{PROTOCOL} (default: the policy's own)")
+    command.add_argument(
+        "--runs", type=int, default=1000, metavar="R", help="how many simulated experiments (default: 1000)"
+    )
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
+    )
     command.add_argument("--plot", metavar="FILE", help="write users needed over ε as a picture")
 
 
@@ -96,14 +110,14 @@ def run(options: argparse.Namespace) -> int:
 def means_from(options: argparse.Namespace) -> list[float]:
     """The arms' means: as they are given, or equal but for one."""
     if options.means is not None:
-        for key in ("arms", "lift", "base"):
+        for key in ("arms", "lift", "control"):
             if vars(options)[key] is not None:
                 raise InvalidParameter(key, vars(options)[key], "left out where the means are given")
         return list(options.means)
     for key in ("arms", "lift"):
         if vars(options)[key] is None:
             raise InvalidParameter(key, None, "given, or else --means")
-    return lifted(options.arms, options.lift, 0.5 if options.base is None else options.base)
+    return lifted(options.arms, options.lift, 0.5 if options.control is None else options.control)
 
 
 def _words(means: list[float]) -> str:

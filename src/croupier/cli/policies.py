@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from croupier.cli.options import print_json
+from croupier.cli.options import print_json, referred
 from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import table
 from croupier.simulation import ALL_POLICIES
 
 NAME = "policies"
-SUMMARY = "list the bandit policies: model, guarantee, paper"
+SUMMARY = "list the bandit policies: whom they trust, guarantee, paper"
+ABOUT = "Lists the bandit policies: whom each one trusts, what it guarantees, and the paper it comes from."
+EXAMPLES = ("croupier policies",)
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -31,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         for entry in ALL_POLICIES.usable().values()
     ]
     if options.json:
-        print_json(rows)
+        print_json([row | {"reference": referred(row["paper"])} for row in rows])
         return 0
     for row in rows:
         row |= {"protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}

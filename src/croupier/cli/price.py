@@ -16,6 +16,15 @@ from croupier.simulation.prices import price, prices
 
 NAME = "price"
 SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"
+ABOUT = (
+    "Says what privacy costs one batch of users: the noise, the exact privacy, the error and the messages. "
+    "Without PROTOCOL it compares all of them, and with --items all histograms."
+)
+EXAMPLES = (
+    "croupier price --users 1000 --epsilon 0.5",
+    "croupier price shuffled-bits --users 1000 --epsilon 0.5",
+    "croupier price --users 10000 --epsilon 0.5 --items 1000",
+)
 
 
 def add(command: argparse.ArgumentParser) -> None:

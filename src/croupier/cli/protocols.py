@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from croupier.cli.options import print_json
+from croupier.cli.options import print_json, referred
 from croupier.cli.tables import table
 from croupier.protocols import ROWS, protocol
 
 NAME = "protocols"
 SUMMARY = "list the private sums: trust, guarantee, smallest batch, paper"
+ABOUT = (
+    "Lists the private sums: whom each one trusts, what it guarantees, its smallest batch, and the paper it comes from."
+)
+EXAMPLES = ("croupier protocols",)
 
 NOTIONS = {"pure": "ε-DP", "approximate": "(ε, δ)-DP", "renyi": "Rényi DP", "concentrated": "zCDP"}
 
@@ -32,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         for row in ROWS.usable().values()
     ]
     if options.json:
-        print_json(rows)
+        print_json([row | {"reference": referred(row["paper"])} for row in rows])
         return 0
     table(
         ["protocol", "trusts", "guarantee", "smallest batch", "paper"],

@@ -13,6 +13,15 @@ from croupier.checks import CroupierError
 
 NAME = "serve"
 SUMMARY = "run the front or the analyzer, or make their keys"
+ABOUT = (
+    "Runs one server, or makes its keys. The front and the analyzer should be run by two parties who do not "
+    "collude. docs/service.md shows how to begin."
+)
+EXAMPLES = (
+    "croupier serve keys front-keys",
+    "croupier serve front --settings front.toml",
+    "croupier serve analyzer experiment.toml --settings analyzer.toml",
+)
 
 ROLES = ("front", "analyzer", "keys")
 
@@ -30,14 +39,14 @@ SETTINGS = {
     "analyzer": "front: the analyzer's secret, as a file or as sha256: and its hash",
     "workers": "front: processes that answer",
     "ahead": "front: turns given out for each user of a batch",
-    "spare": "front: and so many more",
+    "spare": "front: and so many turns more",
     "due_within": "front: seconds until a turn is given to somebody else too",
     "report_within": "front: seconds until a turn is void",
     "admission": "front: who may take part, everybody or tickets; it does not start until this is said",
     "issuer": "front: with tickets, the public key of who issues them, as base64; not the analyzer",
-    "remember": "front: seconds that spent tokens are known",
-    "largest_epsilon": "front: the largest ε that it lends itself to",
-    "smallest_batch": "front: the smallest batch that it lends itself to",
+    "remember": "front: for how many seconds spent tokens are remembered",
+    "largest_epsilon": "front: the largest ε that it signs",
+    "smallest_batch": "front: the smallest batch that it signs",
     "group_size": "front: reports written in one transaction, at most",
     "group_seconds": "front: how long a report waits for others to be written with",
     "queue": "front: requests that wait; one more is told to come back later",
@@ -60,8 +69,8 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
     settings = command.add_argument_group(
         "settings",
-        "of both servers unless it says whose; also in the settings' file, and as CROUPIER_FRONT_NAME or "
-        "CROUPIER_ANALYZER_NAME",
+        "Both servers have them, unless it says whose they are. They may also stand in the settings' file, or in the "
+        "environment as CROUPIER_FRONT_NAME or CROUPIER_ANALYZER_NAME.",
     )
     from croupier.service.settings import reader
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from croupier.checks import InvalidParameter
-from croupier.cli.options import OUTSIDE, add_world, print_json
+from croupier.cli.options import POLICY, PROTOCOL, add_world, print_json
 from croupier.cli.progress import progress
 from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import STANDARD_ERROR, number, table
@@ -19,21 +19,39 @@ from croupier.simulation.sweep import drawn_means
 
 NAME = "simulate"
 SUMMARY = "run policies on simulated users and compare their regret"
+ABOUT = (
+    "Runs bandit policies on simulated users and compares their regret: how much reward was lost by not always"
+    " playing the best arm. Say what the arms are worth with --means, let means be drawn with --arms, or "
+    "replay a file with --data."
+)
+EXAMPLES = (
+    "croupier simulate --policy dp-klucb --policy kl-ucb --means 0.3,0.5,0.7 \\",
+    "  --horizon 100000 --epsilon 0.5",
+)
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """The policies, the problem, and how often."""
     command.add_argument(
-        "--policy", action="append", metavar="NAME", help=f"{OUTSIDE}; repeat to compare (default: dp-klucb)"
+        "--policy", action="append", metavar="NAME", help=f"{POLICY}; repeat it to compare (default: dp-klucb)"
     )
-    command.add_argument("--protocol", metavar="NAME", help=f"{OUTSIDE}: sums batches (default: the policy's own)")
+    command.add_argument("--protocol", metavar="NAME", help=f"{PROTOCOL} (default: the policy's own)")
     add_world(command)
     command.add_argument("--horizon", type=int, required=True, metavar="T", help="users in a run")
-    command.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="privacy parameter (default: 1)")
-    command.add_argument("--delta", type=float, metavar="D", help="where a policy's protocol needs one (default: 1e-6)")
-    command.add_argument("--constants", choices=CONSTANTS, default="tight", help="noise and radii (default: tight)")
-    command.add_argument("--runs", type=int, default=100, metavar="R", help="runs (default: 100)")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="repeats a simulation (default: 0)")
+    command.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="the privacy parameter ε (default: 1)")
+    command.add_argument(
+        "--delta", type=float, metavar="D", help="δ, where a protocol needs one (default: the protocol's)"
+    )
+    command.add_argument(
+        "--constants",
+        choices=CONSTANTS,
+        default="tight",
+        help="noise and radii: calculated exactly, or a paper's (default: tight)",
+    )
+    command.add_argument("--runs", type=int, default=100, metavar="R", help="how many runs (default: 100)")
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
+    )
     command.add_argument("--plot", metavar="FILE", help="write regret over time as a picture")
 
 

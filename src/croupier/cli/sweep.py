@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
-from croupier.cli.options import OUTSIDE, add_world, print_json
+from croupier.cli.options import POLICY, PROTOCOL, add_world, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import STANDARD_ERROR, number, table
 from croupier.protocols import ROWS
@@ -28,7 +28,15 @@ from croupier.simulation.sweep import (
 )
 
 NAME = "sweep"
-SUMMARY = "regret of policies × epsilon × constants in many worlds, into a Parquet file"
+SUMMARY = "compare policies over many settings and worlds, into a file"
+ABOUT = (
+    "Measures the regret of policies for every ε, constants and horizon, in many worlds. Every run is a row of"
+    " a Parquet file. A sweep that was interrupted goes on where it stopped."
+)
+EXAMPLES = (
+    "croupier sweep --policy dp-klucb --policy dist-dp-se --epsilon 0.5 \\",
+    "  --epsilon 1 --arms 5 --horizon 20000 --out sweep.parquet",
+)
 
 
 def _file_name(name: str, value: Any) -> str:
@@ -58,19 +66,23 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", metavar="FILE.toml", nargs="?", help="a sweep written down; its keys are the options")
     several: dict[str, Any] = {"action": "append"}
     sweep = command.add_argument_group(
-        "what is compared; --policy, --epsilon, --constants and --horizon may be repeated"
+        "what is compared", "Each of --policy, --epsilon, --constants and --horizon may be repeated."
     )
-    sweep.add_argument("--policy", **several, metavar="NAME", help=f"{', '.join(ALL_POLICIES.own)}, {OUTSIDE}")
-    sweep.add_argument("--protocol", metavar="NAME", help=f"{OUTSIDE}: sums batches (default: each policy's own)")
-    sweep.add_argument("--epsilon", **several, type=float, metavar="E", help="privacy parameter ε")
+    sweep.add_argument("--policy", **several, metavar="NAME", help=POLICY)
+    sweep.add_argument("--protocol", metavar="NAME", help=f"{PROTOCOL} (default: each policy's own)")
+    sweep.add_argument("--epsilon", **several, type=float, metavar="E", help="the privacy parameter ε")
     sweep.add_argument("--delta", type=float, metavar="D", help="δ where a policy needs one (default: its protocol's)")
-    sweep.add_argument("--constants", **several, choices=CONSTANTS, help="exact calibration, or a paper's own")
+    sweep.add_argument(
+        "--constants", **several, choices=CONSTANTS, help="noise and radii: calculated exactly, or a paper's"
+    )
     sweep.add_argument("--horizon", **several, type=int, metavar="T", help="users in a run (default: 100000)")
     where = command.add_argument_group("the worlds")
     add_world(where)
-    where.add_argument("--instances", type=int, metavar="I", help="worlds drawn, the same for all (default: 20)")
+    where.add_argument(
+        "--instances", type=int, metavar="I", help="how many worlds are drawn, the same for all (default: 20)"
+    )
     where.add_argument("--runs", type=int, metavar="R", help="runs in each world (default: 10)")
-    where.add_argument("--seed", type=int, metavar="S", help="of worlds, rewards and noise (default: 0)")
+    where.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same rows (default: 0)")
     how = command.add_argument_group("how it runs")
     how.add_argument("--out", metavar="FILE.parquet", help="where the rows go, one a run")
     how.add_argument("--jobs", type=int, metavar="N", help="processes (default: one for each core)")

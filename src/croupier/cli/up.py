@@ -30,18 +30,31 @@ HERE = {"due_within": 1, "group_seconds": 0.02}
 cores to share, larger groups leave more of them to the users."""
 
 SUMMARY = "start a front and an analyzer here, with a dashboard, until Ctrl-C"
+ABOUT = "Starts a front and an analyzer on this machine, with a dashboard, and runs until Ctrl-C."
+EXAMPLES = (
+    "croupier up examples/onboarding.toml",
+    "croupier up --crowd 5000",
+)
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """The experiments, where things go, and who comes."""
-    command.add_argument("experiments", nargs="*", metavar="EXPERIMENT.toml", help="default: five arms, dp-klucb")
-    command.add_argument("--home", metavar="DIR", help="keep keys and stores here (default: for this run only)")
-    command.add_argument("--port", type=int, default=8400, help="of the analyzer; the front has the next one; 0: any")
-    command.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
-    command.add_argument("--crowd", type=int, default=0, metavar="N", help="up to N simulated users come, watched here")
-    command.add_argument("--silent", type=float, default=0.2, metavar="SHARE", help="of them, who never report (0.2)")
     command.add_argument(
-        "--means", type=numbers, metavar="M,M,...", help="what each arm is worth to them (default: 0.3 to 0.6)"
+        "experiments", nargs="*", metavar="EXPERIMENT.toml", help="what is tried (default: five arms, dp-klucb)"
+    )
+    command.add_argument("--home", metavar="DIR", help="keep keys and stores here (default: for this run only)")
+    command.add_argument(
+        "--port", type=int, default=8400, help="the analyzer's port; the front has the next one; 0: any (default: 8400)"
+    )
+    command.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
+    command.add_argument(
+        "--crowd", type=int, default=0, metavar="N", help="let up to N simulated users come, and watch them here"
+    )
+    command.add_argument(
+        "--silent", type=float, default=0.2, metavar="SHARE", help="the share of them who never report (default: 0.2)"
+    )
+    command.add_argument(
+        "--means", type=numbers, metavar="M,M,...", help="the mean reward of each arm (default: evenly from 0.3 to 0.6)"
     )
 
 

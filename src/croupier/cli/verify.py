@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from croupier.service.verifying import Verdict
 
 NAME = "verify"
-SUMMARY = "replay a transcript and check every signature, decision, batch size and the privacy claimed"
+SUMMARY = "check an experiment from its public transcript"
+ABOUT = (
+    "Replays an experiment's public transcript. Every signature, decision and batch size is checked, and the "
+    "privacy claimed is recomputed."
+)
+EXAMPLES = ("croupier verify transcript.jsonl --analyzer KEY --front KEY",)
 SERVERS = ("analyzer", "front")
 PATIENCE = 60.0
 LONGEST_HEAD = 2**16
@@ -31,10 +36,16 @@ def add(command: argparse.ArgumentParser) -> None:
         command.add_argument(
             f"--{server}", metavar="KEY", help=f"the signing key that the {server} must have, as `serve keys` prints it"
         )
-    command.add_argument("--head", metavar="HASH", help="a record must have this hash, as somebody else's log has")
+    command.add_argument(
+        "--head", metavar="HASH", help="a hash that some record must have: compare with somebody else's log"
+    )
     command.add_argument("--ask", metavar="URL", help="ask the front at this address which head it countersigned")
     command.add_argument(
-        "--patience", type=float, default=PATIENCE, metavar="SECONDS", help="before a costly plan is given up (60)"
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        metavar="SECONDS",
+        help="how long a costly plan may take (default: 60)",
     )
 
 

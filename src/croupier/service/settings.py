@@ -24,8 +24,43 @@ KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or
 """What a setting of each type is called."""
 
 
-@dataclass(frozen=True)
-class FrontSettings:
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """What both servers have: keys, a store, an address, a way to seal reports, and perhaps a certificate.
+
+    Pages of the web sites in `origins` may be clients. `plain_http` says that somebody else, such as a proxy, encrypts
+    what comes from beyond this machine.
+    """
+
+    keys: str
+    store: str
+    listen: str
+    url: str = ""
+    openers: int = 1
+    suite: str = DEFAULT_SUITE
+    origins: str = ""
+    certificate: str = ""
+    certificate_key: str = ""
+    plain_http: bool = False
+
+    def __post_init__(self) -> None:
+        address(self.listen)
+        store_url(self.store)
+        _web_address("url", self.url)
+        integer("openers", self.openers, 0, 256)
+        one_of("suite", self.suite, tuple(SUITES))
+        origins_of(self.origins)
+        _tls(self.certificate, self.certificate_key)
+        _listens_in_private(self)
+
+    @property
+    def public_url(self) -> str:
+        """The address that clients use."""
+        return _public(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontSettings(ServerSettings):
     """The front's settings.
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
@@ -36,19 +71,14 @@ class FrontSettings:
     `largest_epsilon` and `smallest_batch` are what this front lends
     itself to, and `url` the one address of it that it signs. Uploads are written in groups of up to `group_size`, or
     what came in `group_seconds`; `openers` processes open, check and write them, for each worker (0: the worker itself
-    does). No more than `queue` requests wait. Pages of the web sites in `origins` may be clients. `plain_http` says
-    that somebody else, such as a proxy, encrypts what comes from beyond this machine.
+    does). No more than `queue` requests wait.
     """
 
-    keys: str
-    store: str
     analyzer: str
     admission: str
     issuer: str = ""
     listen: str = "127.0.0.1:8401"
-    url: str = ""
     workers: int = 1
-    openers: int = 1
     ahead: float = 1.5
     spare: int = 2
     due_within: int = 30
@@ -59,16 +89,10 @@ class FrontSettings:
     group_size: int = 100
     group_seconds: float = 0.005
     queue: int = 10_000
-    suite: str = DEFAULT_SUITE
-    origins: str = ""
-    certificate: str = ""
-    certificate_key: str = ""
-    plain_http: bool = False
 
     def __post_init__(self) -> None:
-        address(self.listen)
+        super().__post_init__()
         integer("workers", self.workers, 1, 256)
-        integer("openers", self.openers, 0, 256)
         integer("spare", self.spare, 0)
         integer("due_within", self.due_within, 1)
         integer("report_within", self.report_within, self.due_within)
@@ -80,68 +104,36 @@ class FrontSettings:
         # Tickets end with a day, so a shorter memory would refuse good ones.
         integer("remember", self.remember, max(self.report_within, 86_400 if self.admission == "tickets" else 1))
         _secret("analyzer", self.analyzer)
-        _web_address("url", self.url)
         admission_of(self)
-        one_of("suite", self.suite, tuple(SUITES))
         if finite("ahead", self.ahead) < 1:
             raise InvalidParameter("ahead", self.ahead, "a number >= 1")
-        store_url(self.store)
-        origins_of(self.origins)
-        _tls(self.certificate, self.certificate_key)
-        _listens_in_private(self)
-
-    @property
-    def public_url(self) -> str:
-        """The address that clients use."""
-        return _public(self)
 
 
-@dataclass(frozen=True)
-class AnalyzerSettings:
+@dataclass(frozen=True, kw_only=True)
+class AnalyzerSettings(ServerSettings):
     """The analyzer's settings.
 
     `bearer` is the file with the secret that it shows the front; `admin` the one that operators show, or `sha256:`
     and its hash. `url` and `front` are the addresses that clients use; `front_internal` is its own way there.
-    Pages of the web sites in `origins` may be clients. `plain_http` says that somebody else, such as a proxy, encrypts
-    what comes from beyond this machine and what goes to the front.
+    With `plain_http` somebody else encrypts what goes to the front, too.
     """
 
-    keys: str
-    store: str
     bearer: str
     admin: str
     front: str
-    url: str = ""
     front_internal: str = ""
     listen: str = "127.0.0.1:8400"
-    openers: int = 1
     poll: float = 0.05
-    suite: str = DEFAULT_SUITE
-    origins: str = ""
-    certificate: str = ""
-    certificate_key: str = ""
-    plain_http: bool = False
 
     def __post_init__(self) -> None:
-        address(self.listen)
-        integer("openers", self.openers, 0, 256)
+        super().__post_init__()
         positive("poll", self.poll)
-        one_of("suite", self.suite, tuple(SUITES))
-        store_url(self.store)
         _secret("admin", self.admin)
         if not self.front:
             raise InvalidParameter("front", self.front, "an http or https address")
-        for name in ("front", "url", "front_internal"):
+        for name in ("front", "front_internal"):
             _web_address(name, getattr(self, name))
-        origins_of(self.origins)
-        _tls(self.certificate, self.certificate_key)
-        _listens_in_private(self)
         _asks_in_private(self)
-
-    @property
-    def public_url(self) -> str:
-        """The address that clients use."""
-        return _public(self)
 
 
 def read(
@@ -234,7 +226,7 @@ def _typed(name: str, text: str, kind: type) -> Any:
         raise InvalidParameter(name, text, KINDS[kind]) from None
 
 
-def _public(settings: FrontSettings | AnalyzerSettings) -> str:
+def _public(settings: ServerSettings) -> str:
     scheme = "https" if settings.certificate else "http"
     return (settings.url or f"{scheme}://{settings.listen}").rstrip("/")
 
@@ -244,7 +236,7 @@ def _web_address(name: str, value: str) -> None:
         raise InvalidParameter(name, value, "an http or https address")
 
 
-def _listens_in_private(settings: FrontSettings | AnalyzerSettings) -> None:
+def _listens_in_private(settings: ServerSettings) -> None:
     if not (on_this_machine(f"http://{settings.listen}") or settings.certificate or settings.plain_http):
         raise InvalidParameter(
             "listen",

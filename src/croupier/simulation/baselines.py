@@ -92,7 +92,7 @@ class Reference(Entry):
         return "pure"
 
 
-REFERENCES: dict[str, Entry] = {"dp-se": Reference("dp-se", "DP-SE", "analyzer", None, "reference baseline", _dp_se)}
+REFERENCES: dict[str, Entry] = {"dp-se": Reference("dp-se", "DP-SE", "analyzer", None, "[SS19], a baseline", _dp_se)}
 
 ALL_POLICIES: Registry[Entry] = POLICIES.extended(REFERENCES)
 """Everything that can be simulated."""

@@ -86,9 +86,7 @@ class SumMechanism(Mechanism):
     def __repr__(self) -> str:
         """What it is for, how far off a sum is, and what is promised."""
         spread, of = math.sqrt(self.variance + self.rounding_variance), "coordinate" if self.dimension > 1 else "sum"
-        return (
-            f"{self.protocol} for {self.users:,} users: {self.guarantee}; one {of} has standard deviation {spread:.3g}"
-        )
+        return f"{self.protocol} for {self.users:,} users: {self.guarantee}; standard deviation {spread:.3g} of a {of}"
 
     @property
     def trust(self) -> str:

@@ -160,7 +160,7 @@ def shuffled_bits(
     """Sums of bits through a shuffler, hidden among random bits ([TKMS21] Alg. 3).
 
     >>> shuffled_bits(epsilon=0.5, delta=1e-6).plan(users=1000)
-    shuffled-bits for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; one sum has standard deviation 8.23
+    shuffled-bits for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; standard deviation 8.23 of a sum
     """
     return protocol("shuffled-bits", **locals())
 
@@ -182,7 +182,7 @@ def shuffled_levels(
     """Sums of numbers through a shuffler: as many ones as the value has steps, hidden among random bits [CSUZZ19].
 
     >>> shuffled_levels(epsilon=0.5, low=1, high=5).plan(users=1000)
-    shuffled-levels for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; one sum has standard deviation 33.7
+    shuffled-levels for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; standard deviation 33.7 of a sum
     """
     return protocol("shuffled-levels", **locals())
 
@@ -203,7 +203,7 @@ def laplace(
     """Sums under secure aggregation, with discrete Laplace noise: purely private ([CZ23] Thm 1).
 
     >>> laplace(epsilon=1.0).plan(users=1000)
-    laplace for 1,000 users: 1-DP when one report is replaced; one sum has standard deviation 1.42
+    laplace for 1,000 users: 1-DP when one report is replaced; standard deviation 1.42 of a sum
     """
     return protocol("laplace", **locals())
 
@@ -251,7 +251,7 @@ def shuffled_laplace(
     It stands for [CZ23] Thm 3 and is another protocol, with a δ.
 
     >>> shuffled_laplace(epsilon=1.0, delta=1e-6).plan(users=1000)
-    shuffled-laplace for 1,000 users: (1, 1e-06)-DP when one report is replaced; one sum has standard deviation 1.42
+    shuffled-laplace for 1,000 users: (1, 1e-06)-DP when one report is replaced; standard deviation 1.42 of a sum
     """
     return protocol("shuffled-laplace", **locals())
 
@@ -274,7 +274,7 @@ def counted_messages(
     """Counts that are never below (or never above) the truth: messages are counted ([GKM21] Alg. 7 and 8).
 
     >>> counted_messages(epsilon=1.0, delta=1e-6, side="under").plan(users=1000)
-    counted-messages for 1,000 users: (1, 1e-06)-DP when one report is replaced; one sum has standard deviation 5.84
+    counted-messages for 1,000 users: (1, 1e-06)-DP when one report is replaced; standard deviation 5.84 of a sum
     """
     return protocol("counted-messages", **locals())
 
@@ -296,7 +296,7 @@ def shuffled_vectors(
     """Sums of vectors of norm at most one through a shuffler ([CJMP22]; tight: split into random shares [BBGN20]).
 
     >>> shuffled_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
-    shuffled-vectors for 1,000 users: (1, 1e-06)-DP when one report is replaced; one coordinate has standard deviation 9.19
+    shuffled-vectors for 1,000 users: (1, 1e-06)-DP when one report is replaced; standard deviation 9.19 of a coordinate
     """
     return protocol("shuffled-vectors", **locals())
 
@@ -317,7 +317,7 @@ central_laplace = like(
     """Sums whose noise a trusted analyzer adds: a yardstick ([CZ23] Thm 5).
 
     >>> central_laplace(epsilon=1.0).plan(users=1000)
-    central-laplace for 1,000 users: 1-DP when one report is replaced; one sum has standard deviation 1.42
+    central-laplace for 1,000 users: 1-DP when one report is replaced; standard deviation 1.42 of a sum
     """,
 )
 
@@ -327,6 +327,6 @@ local_laplace = like(
     """Sums of reports that are each private alone, so that nobody is trusted ([CZ23] Thm 6).
 
     >>> local_laplace(epsilon=1.0).plan(users=1000)
-    local-laplace for 1,000 users: 1-DP when one report is replaced; one sum has standard deviation 44.8
+    local-laplace for 1,000 users: 1-DP when one report is replaced; standard deviation 44.8 of a sum
     """,
 )

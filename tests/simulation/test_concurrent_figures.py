@@ -52,7 +52,7 @@ def plans() -> list[CounterPlan]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
-def test_a_figure_of_002_is_drawn_from_its_json_alone(name: str, bodies: dict[str, Any], tmp_path: Path) -> None:
+def test_a_figure_of_tkms23_is_drawn_from_its_json_alone(name: str, bodies: dict[str, Any], tmp_path: Path) -> None:
     body = {"figure": name} | bodies[name]
     text = json.dumps(body, allow_nan=False)
     first, numbers = write(body, tmp_path / "first")
@@ -65,7 +65,7 @@ def test_a_figure_of_002_is_drawn_from_its_json_alone(name: str, bodies: dict[st
     assert {len(row) for row in rows} == {len(headings)}
 
 
-def test_the_seed_repeats_a_figure_of_002(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seed_repeats_a_figure_of_tkms23(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "tkms23-error-scaling"
     monkeypatch.setitem(FIGURES, name, replace(FIGURES[name], quick=TINY[name]))
     first, second, other = (compute(name, Task(seed), quick=True) for seed in (1, 1, 2))
@@ -117,7 +117,7 @@ def test_the_central_reference_is_the_square_root_of_the_triangle_of_ones() -> N
     assert found["rms_error"] ** 2 == pytest.approx(exact**2, rel=0.2)
 
 
-def test_the_exact_error_grows_with_002s_exponents_and_the_trees_slower_and_slower() -> None:
+def test_the_exact_error_grows_with_the_papers_exponents_and_the_trees_slower_and_slower() -> None:
     setting = FIGURES["tkms23-error-scaling"].full
     users = 2.0 ** np.asarray(setting.powers)
     assert users[0] == 2**10

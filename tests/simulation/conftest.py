@@ -1,0 +1,33 @@
+"""Every figure that any test writes is looked at: what it cites stands beneath it, within the picture."""
+
+from typing import Any
+
+import pytest
+
+import croupier_papers
+from croupier.references import KEY, cited
+
+
+def checked(figure: Any) -> None:
+    """A figure ends with author and title of every paper that stands anywhere in it."""
+    from matplotlib.text import Text
+
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(Text) if text.get_text()]
+    said = " ".join(text.get_text() for text in texts)
+    if not KEY.findall(said):
+        return
+    references = " ".join(str(reference) for reference in cited(said))
+    (caption,) = [text for text in texts if " ".join(text.get_text().split()).endswith(references)]
+    assert caption.get_window_extent().y0 >= 0, "the papers stand below the picture's edge"
+
+
+@pytest.fixture(autouse=True)
+def every_figure_ends_with_its_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    save = croupier_papers.save
+
+    def looked_at(figure: Any, path: Any) -> Any:
+        checked(figure)
+        return save(figure, path)
+
+    monkeypatch.setattr(croupier_papers, "save", looked_at)

@@ -31,6 +31,9 @@ LEVEL_WRAP = 2.0**-64
 SPREAD = 4.0
 """Standard deviations that a tight tree's shape weighs against its unfinished node."""
 
+LEAST_EPSILON, LEAST_PURE_EPSILON = 0.01, 1e-3
+"""Below this the noise of a tight counter's levels is so wide that searching for it takes more than seconds."""
+
 
 def counter(
     users: int,
@@ -74,13 +77,26 @@ def counter(
     delta = float(between("delta", delta, 0, 1, "[)"))
     if recipe.published:
         return _published(users, shufflers, recipe, delta, smallest)
+    if epsilon < (floor := LEAST_PURE_EPSILON if pure else LEAST_EPSILON):
+        raise InvalidParameter("epsilon", epsilon, f"at least {floor:g} for a counter over {over}")
     recipe = recipe.having(wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
     least = max(SMALLEST, recipe.smallest) if smallest is None else integer("smallest", smallest, recipe.smallest)
     integer("users", users, least)
-    tree = _shape(users, shufflers, least, smallest is not None, recipe, delta)
-    mechanisms = tight_levels(recipe, tree.sizes, delta)
+    try:
+        tree = _shape(users, shufflers, least, smallest is not None, recipe, delta)
+        mechanisms = tight_levels(recipe, tree.sizes, delta)
+    except CroupierError as error:
+        raise _in_the_callers_words(error, recipe) from None
     noise = [mechanism.variance + mechanism.rounding_variance for mechanism in mechanisms]
     return CounterPlan(tree, mechanisms, Weights.best(tree.degree, noise), float(epsilon), delta, centred=True)
+
+
+def _in_the_callers_words(error: CroupierError, recipe: Protocol) -> CroupierError:
+    """A refusal of a level's ε as one of the whole counter's, which is what was asked for."""
+    if isinstance(error, InvalidParameter) and (error.name != "epsilon" or error.value == recipe.epsilon):
+        return error
+    way = "larger" if recipe.epsilon < 1.0 else "smaller"
+    return InvalidParameter("epsilon", recipe.epsilon, f"{way}: {recipe.name} has no noise for a level of this counter")
 
 
 def best_counter(
@@ -149,7 +165,10 @@ def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float
     if recipe.row.notion not in PROMISED:
         raise InvalidParameter("over", recipe.name, "a protocol whose ε is that of (ε, δ), with published constants")
     level = replace(recipe, epsilon=_part(recipe.epsilon, parts), delta=recipe.delta / parts)
-    mechanisms = tuple(level.plan(size) for size in tree.sizes)
+    try:
+        mechanisms = tuple(level.plan(size) for size in tree.sizes)
+    except CroupierError as error:
+        raise _in_the_callers_words(error, recipe) from None
     return CounterPlan(tree, mechanisms, Weights.plain(tree.levels), recipe.epsilon, delta, centred=False)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from croupier.bandits.catalogue import LEAST_EPSILON
 from croupier.bandits.policy import Policy
 from croupier.checks import InvalidParameter, between, integer
 from croupier.protocols import ROWS
@@ -88,9 +89,10 @@ def _horizon(arms: int, lift: float, epsilon: float | None, *, local: bool) -> i
     """Generous: several times what theory asks for."""
     need = 200.0 * arms / lift**2
     if epsilon is not None:
-        need += 400.0 * arms / (epsilon * lift)
+        hidden = max(epsilon, LEAST_EPSILON) * lift  # policies refuse less
+        need += 400.0 * arms / hidden
         if local:
-            need += 800.0 * arms / (epsilon * lift) ** 2
+            need += 800.0 * arms / hidden**2
     return math.ceil(need)
 
 

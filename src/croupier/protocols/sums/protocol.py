@@ -214,7 +214,10 @@ class Protocol:
             return _plan(self, users)
         except (TooWide, ArithmeticError, MemoryError) as error:
             given = f"users = {users}, epsilon = {self.epsilon:g}"
-            raise CroupierError(f"no plan of {self.name} can be computed for {given}: {error}") from None
+            why = (
+                error if isinstance(error, TooWide) else "its numbers would be too large, or too small, to compute with"
+            )
+            raise CroupierError(f"no plan of {self.name} can be computed for {given}: {why}") from None
 
     def wrap_slack(self, noise: Noise, published: float) -> int:
         """τ: how far beyond the largest sum the modular range reaches, at the allowed failure probability."""

@@ -42,8 +42,11 @@ def laplace_slack(precision: int, epsilon: float, failure: float) -> float:
 
 
 def modulus(users: int, precision: int, slack: int) -> int:
-    """m = ng + 2τ + 1 ([CZ23] Alg. 1)."""
-    return users * precision + 2 * slack + 1
+    """m = ng + 2τ + 1 ([CZ23] Alg. 1); a sum that does not fit 62 bits cannot be carried."""
+    found = users * precision + 2 * slack + 1
+    if found > 2**62:
+        raise OverflowError("a sum with its noise would not fit 62 bits")
+    return found
 
 
 def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], SumMechanism]:
@@ -117,13 +120,21 @@ def _gaussian_share(precision: int, epsilon: float, honest: int) -> Noise:
     return share
 
 
+def _proven(protocol: Protocol, epsilon: float) -> float:
+    """The exact ε' of a claim, if there is one."""
+    if not math.isfinite(epsilon):
+        allowed = f"smaller: with so little noise {protocol.name} proves nothing at delta = {protocol.delta:g}"
+        raise InvalidParameter("epsilon", protocol.epsilon, allowed)
+    return epsilon
+
+
 def _renyi_claim(protocol: Protocol, total: Noise, precision: int) -> Guarantee:
     """Tight: the exact ε' at δ. Published: what the paper's Rényi bound converts to."""
     delta, sigma2 = protocol.delta, total.variance
     bound, order = renyi_to_approximate(lambda order: skellam_divergence(sigma2, order, precision), delta)
     epsilon = bound if protocol.published else privacy_loss(total, precision).epsilon(delta)
     divergence = skellam_divergence(sigma2, order, precision)
-    return Guarantee("renyi", epsilon, delta, order=order, divergence=divergence)
+    return Guarantee("renyi", _proven(protocol, epsilon), delta, order=order, divergence=divergence)
 
 
 def _concentrated_claim(protocol: Protocol, total: Noise, precision: int) -> Guarantee:
@@ -131,7 +142,7 @@ def _concentrated_claim(protocol: Protocol, total: Noise, precision: int) -> Gua
     delta, loss = protocol.delta, privacy_loss(total, precision)
     rho = loss.zcdp
     epsilon = renyi_to_approximate(lambda order: rho * order, delta)[0] if protocol.published else loss.epsilon(delta)
-    return Guarantee("concentrated", epsilon, delta, rho=rho)
+    return Guarantee("concentrated", _proven(protocol, epsilon), delta, rho=rho)
 
 
 def _skellam_slack(spread: float, p: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from croupier.checks import InvalidParameter
 from croupier.noise import Skellam
 from croupier.noise.target import RESOLUTION
 from croupier.privacy import Guarantee, vector_loss
@@ -24,8 +25,13 @@ SECURITY = 40
 
 def mixing_delta(epsilon: float) -> float:
     """What so many bits of security cost at this ε; the noise itself is purely private."""
-    sane = epsilon == epsilon and 0 < epsilon < 700
-    return (1.0 + math.exp(epsilon)) * 2.0**-SECURITY * (1.0 + 1e-8) if sane else DEFAULT_DELTA
+    if not 0 < epsilon < 700:
+        return DEFAULT_DELTA  # refused where it is checked
+    cost = (1.0 + math.exp(epsilon)) * 2.0**-SECURITY * (1.0 + 1e-8)
+    if cost >= 1.0:
+        most = SECURITY * math.log(2.0)
+        raise InvalidParameter("epsilon", epsilon, f"below {most:.3g} over split-and-mix, unless delta is given too")
+    return cost
 
 
 def smallest_mix(protocol: Protocol) -> int:

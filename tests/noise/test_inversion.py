@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from flint import arb, ctx
 
-from cases.noise_laws import BITS, THIRD, exact_pmf
+from cases.noise_laws import BITS, exact_pmf
 from cases.noise_words import ONES, Script, Stream
+from cases.noises import THIRD
 from croupier.noise import (
     Binomial,
     BoundedLaplace,

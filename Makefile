@@ -10,13 +10,18 @@ run: $(VENV)/.run
 	@echo "Which of five onboarding screens do people finish, if nobody may learn what any one of them did?"
 	@$(BIN)/croupier up --port 0 --crowd 8000
 
-# What is quick: for a small change, many times a day.
-check: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 -m "not slow and not evidence" --ignore=tests/service
+# Tests start many processes: what is compiled is kept, and no two of them use more threads than there are cores.
+unexport PYTHONDONTWRITEBYTECODE
+check test evidence mutants: export OPENBLAS_NUM_THREADS := 1
 
+# What is quick, of every room: for a small change, many times a day.
+check: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 -m "not slow and not evidence" --quick tests
+
+# Three workers on two cores: while one waits for its servers the others compute.
 test: $(VENV)/.test
 	@tools/browser.sh
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Says loudly at the end of a run what could not be tested, and keeps tests together that share servers.
+"""How the tests are run: what is begun first, what stays together, what is left out, and what could not be tested.
 
 With --evidence FILE it writes there what every test of the marker `evidence` found: how it ended, how long it took, and
 what the test said of itself with `record_property`. A conftest further down is not asked when there is -n.
@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+TOGETHER = ("test_browser", "test_figures", "test_paper002", "test_learner_figure")
+"""Files whose tests share what takes long to make, a pair of servers or the numbers of figures: one worker has it."""
+
+QUICK = 20
+"""Of the cases of one test, so many are enough for --quick."""
+
 
 class Scheduling(LoadScopeScheduling):
-    """Every test by itself, to whoever is free; those of the browser file by file, each with one pair of servers."""
+    """Every test by itself, to whoever is free; those that share something file by file."""
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
-        return file if file.rpartition("/")[2].startswith("test_browser") else nodeid
+        return file if file.rpartition("/")[2].startswith(TOGETHER) else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -26,6 +32,26 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_addoption(parser):
     parser.addoption("--evidence", metavar="FILE", help="write what tests marked evidence found, as JSON")
+    parser.addoption("--quick", action="store_true", help="of tests with many cases take a few, spread over all")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Files with slow tests come first, so that no worker is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+    if config.getoption("--quick"):
+        kept = few_cases(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def few_cases(items):
+    """At most QUICK cases of each test, evenly spread."""
+    tests = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {case for cases in tests.values() for case in cases[:: -(-len(cases) // QUICK)]}
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -19,6 +19,7 @@ def test_examples_run(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(command)[1:]) == 0

@@ -83,6 +83,7 @@ def test_an_installed_policy_works_by_its_name_everywhere(
     assert "their-ucb" in run(capsys, "policies")[1]
 
 
+@pytest.mark.slow
 def test_a_person_may_name_a_module_and_worker_processes_know_it_too(
     install: Install, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ CALM = settings(derandomize=True, deadline=None, max_examples=200)
 positive = st.floats(1e-6, 1e9)
 
 
+@pytest.mark.slow
 @CALM
 @given(st.integers(-5, 5), st.integers(1, 10**9), st.integers(1, 10**6))
 def test_the_least_integer_passes_and_the_one_before_fails(failing: int, above: int, guess: int) -> None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from croupier.bandits import POLICIES
-from croupier.protocols import ROWS
+from cases.policies import OVER_ANY, PUBLISHED, SUMS
 from croupier.simulation import Bernoulli, simulate, simulated_policy
 
 FAILURE = 0.05
@@ -13,9 +12,6 @@ FALSE_ALARM = 1e-11
 """Of one case. There are fewer than 500 of them, so a right policy fails any with probability below 1e-8."""
 
 MEANS = (0.1, 0.6, 0.9)
-PUBLISHED = [name for name, entry in POLICIES.items() if entry.protocol is not None and not entry.tight_only]
-SUMS = [name for name, row in ROWS.items() if not row.vectors]
-OVER_ANY = [name for name in POLICIES if name != "kl-ucb"]
 
 
 class Watch:

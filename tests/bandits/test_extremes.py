@@ -2,8 +2,9 @@
 
 import pytest
 
+from cases.policies import NAMES
 from croupier.checks import InvalidParameter
-from croupier.simulation import ALL_POLICIES, Bernoulli, simulate, simulated_policy
+from croupier.simulation import Bernoulli, simulate, simulated_policy
 
 
 def made(name, epsilon):
@@ -15,7 +16,7 @@ def made(name, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-6, 1e-4, 500.0])
-@pytest.mark.parametrize("name", list(ALL_POLICIES))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_simulation_ends_in_a_result_or_in_one_clear_line(name, epsilon):
     chosen = made(name, epsilon)
     if isinstance(chosen, InvalidParameter):

@@ -5,16 +5,17 @@ import math
 import numpy as np
 import pytest
 
+from cases.policies import NAMES
 from croupier.bandits import IMED, KLUCB, Elimination, IndexPolicy, Ladder, Policy, Thompson, policy
 from croupier.bandits.thompson import uniforms
 from croupier.programs import program
-from croupier.simulation import ALL_POLICIES, Bernoulli, simulate, simulated_policy
+from croupier.simulation import Bernoulli, simulate, simulated_policy
 from croupier.simulation.baselines import DPSE
 
 KINDS = [Elimination, IndexPolicy, KLUCB, IMED, Thompson, DPSE]
 
 
-@pytest.mark.parametrize("name", list(ALL_POLICIES))
+@pytest.mark.parametrize("name", NAMES)
 def test_odds_are_odds_on_playable_arms_and_asking_changes_nothing(name):
     chosen = simulated_policy(name, arms=4, horizon=20_000, epsilon=0.8, runs=6, binary=True)
     chosen.pause(2)

@@ -5,17 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from cases.policies import EVERY, NAMES, make
 from croupier.bandits import POLICIES, Ladder, policy
 from croupier.checks import InvalidParameter
 from croupier.simulation import ALL_POLICIES, Bernoulli, simulate, simulated_policy
-
-EVERY = [(name, constants) for name in ALL_POLICIES for constants in ("published", "tight")]
-
-
-def make(name: str, constants: str = "tight", **options: object):  # type: ignore[no-untyped-def]
-    """A policy on three arms over 20,000 users."""
-    settings = {"arms": 3, "horizon": 20_000, "epsilon": 0.8, "runs": 5, "binary": True} | options
-    return simulated_policy(name, constants=constants, **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "constants"), EVERY)
@@ -47,7 +40,7 @@ def test_a_seed_repeats_a_simulation(name: str, constants: str) -> None:
     assert np.array_equal(first.policy.batches, second.policy.batches)
 
 
-@pytest.mark.parametrize("name", list(ALL_POLICIES))
+@pytest.mark.parametrize("name", NAMES)
 def test_many_runs_at_once_decide_as_each_would_alone(name: str) -> None:
     together = make(name, runs=4)
     alone = [make(name, runs=1, seed=run) for run in range(4)]

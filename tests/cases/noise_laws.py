@@ -33,50 +33,6 @@ FIXED, SUM_FIXED = 1200, 700
 DEPTH = arb("1e-120")
 """Tables end where a term falls below this."""
 
-THIRD = Fraction(1, 3)
-
-MEMBERS: tuple[Noise, ...] = (
-    Binomial(1, 0.5),
-    Binomial(12, THIRD),
-    Binomial(1000, 0.5),
-    Binomial(3000, 0.01),
-    SparseBits(1),
-    SparseBits(63),
-    SparseBits(10, 0.3),
-    SparseBits(400, Fraction(1, 4)),
-    DiscreteLaplace(0.5),
-    DiscreteLaplace(20),
-    DiscreteLaplace(Fraction(100, 3)),
-    Polya(Fraction(1, 1000), scale=20),
-    Polya(THIRD, beta=0.75),
-    Polya(2.5, beta=Fraction(3, 5)),
-    Polya(30, scale=3),
-    PolyaDifference(Fraction(1, 1000), 20),
-    PolyaDifference(THIRD, 2),
-    PolyaDifference(1.5, 3),
-    PolyaDifference(9, 2),
-    PolyaDifference(16, 1),
-    PolyaDifference(40, Fraction(5, 2)),
-    Poisson(0.01),
-    Poisson(THIRD),
-    Poisson(4),
-    Poisson(10_000),
-    Skellam(THIRD),
-    Skellam(400),
-    Skellam(1_000_000),
-    DiscreteGaussian(0.3),
-    DiscreteGaussian(4),
-    DiscreteGaussian(10_000),
-    DiscreteGaussianSum(0.3, 5),
-    DiscreteGaussianSum(1, 7),
-    DiscreteGaussianSum(4, 25),
-    BoundedLaplace(2, 9),
-    BoundedLaplace(Fraction(7, 3), 40),
-    Table([Fraction(1, 7), Fraction(4, 7), Fraction(2, 7)], start=-1),
-    Table([0.25, 0, 0, 0.5, 0, 0.25], start=-2),
-    Table.proportional([1, 8, 28, 56, 70, 56, 28, 8, 1], start=-4),
-)
-
 
 def ball(value: object) -> arb:
     """An exact parameter as a ball at the current precision."""

@@ -223,6 +223,7 @@ TABLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "whole"), TABLES)
 def test_tables_fit_80_columns_and_break_no_name(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], whole: Iterable[str]
@@ -242,6 +243,7 @@ def test_what_a_table_cites_stands_beneath_it(capsys: pytest.CaptureFixture[str]
         assert REFERENCES[key].title in plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -76,6 +76,7 @@ def test_a_file_is_a_stream(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert "line 3: 'yes' is not a number" in run(capsys, "--users", "3", *file)[2]
 
 
+@pytest.mark.slow
 def test_the_best_number_of_shufflers_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("--users", "2048", "--epsilon", "0.9", "--runs", "1", "--json")
     [best] = json.loads(run(capsys, "--shufflers", "best", *common)[1])
@@ -83,6 +84,7 @@ def test_the_best_number_of_shufflers_is_found(capsys: pytest.CaptureFixture[str
     assert best["bound"] <= min(row["bound"] for row in others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -58,6 +58,7 @@ def test_the_printed_formula_is_caught() -> None:
     assert not is_unbiased_and_near(on_the_printed_grid, 7)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(first=st.floats(-1, 1), gap=st.floats(-0.2, 0.2), count=st.integers(3, 40))
 def test_users_differ_no_more_than_correlated_sampling_allows(first: float, gap: float, count: int) -> None:

@@ -95,6 +95,7 @@ def test_every_hypothesis_can_be_read(name: str) -> None:
     assert len(set(words)) == listed.size
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(
     low=st.floats(-1e6, 1e6),

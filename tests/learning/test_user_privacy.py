@@ -79,6 +79,7 @@ def winners(count: Callable[[np.ndarray, Source], int], trials: int) -> list[np.
     return [np.asarray([count(given, source) for _ in range(trials)]) for given in votes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["list", "bits"])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_audit_finds_no_more_than_is_claimed(model: str, route: str) -> None:

@@ -84,6 +84,7 @@ def test_real_reports_decode_to_the_exact_law(level, source):
     assert distance(uniforms(decoded, law_of(values, mechanism), np.random.default_rng(1))) < 1.0
 
 
+@pytest.mark.slow
 def test_simulated_sums_have_the_same_law(monkeypatch):
     # Many blocks of the same users; a node of the second level holds eight of them.
     long = linear_bandit(64 * LOW, 2, 2, epsilon=EPSILON, delta=DELTA, smallest=LOW).counter

@@ -37,6 +37,7 @@ def pairs(draw):
     return draw(users(dimension=d)), draw(users(dimension=d))
 
 
+@pytest.mark.slow
 @given(st.lists(users(dimension=3), min_size=1, max_size=8))
 @FEW
 def test_moments_of_the_sums_are_the_moments_of_the_users(sample):
@@ -70,6 +71,7 @@ def test_no_two_users_are_further_apart_than_the_diameter(pair):
     assert np.linalg.norm(statistics(x, y) - statistics(other, reward)) <= DIAMETER + HAIR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_the_farthest_users_that_a_search_finds_are_a_diameter_apart(dimension):
     def user(free):

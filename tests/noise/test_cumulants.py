@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from cases.noise_laws import BITS, MEMBERS, table
+from cases.noise_laws import BITS, table
+from cases.noises import MEMBERS
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,

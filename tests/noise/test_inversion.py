@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from cases.noise_laws import BITS, THIRD, exact_pmf
+from cases.noise_laws import BITS, exact_pmf
 from cases.noise_words import ONES, Script, Stream
+from cases.noises import THIRD
 from croupier.noise import (
     Binomial,
     BoundedLaplace,

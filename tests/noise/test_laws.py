@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from cases.noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_tail, gauss, table
+from cases.noise_laws import BITS, exact_cdf, exact_floats, exact_pmf, exact_tail, gauss, table
+from cases.noises import MEMBERS
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,

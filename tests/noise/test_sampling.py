@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cases.noise_checks import misfits, share_misfits
-from cases.noise_laws import MEMBERS
 from cases.noise_words import Stream
+from cases.noises import MEMBERS
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from cases.noise_laws import BITS, THIRD, exact_floats, exact_pmf, table
+from cases.noise_laws import BITS, exact_floats, exact_pmf, table
+from cases.noises import THIRD
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,

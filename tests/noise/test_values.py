@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases.noise_laws import MEMBERS
+from cases.noises import MEMBERS, ONE_OF_EACH
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import (
     FAMILIES,
@@ -34,7 +34,7 @@ from croupier.noise import (
 from croupier.noise.serial import noise_from_dict, noise_to_dict
 
 every_member = pytest.mark.parametrize("noise", MEMBERS, ids=repr)
-one_of_each = pytest.mark.parametrize("noise", {type(noise): noise for noise in MEMBERS}.values(), ids=repr)
+one_of_each = pytest.mark.parametrize("noise", ONE_OF_EACH, ids=repr)
 
 POSITIVE: dict[str, Callable[[object], Noise]] = {
     "Poisson.rate": lambda value: Poisson(value),

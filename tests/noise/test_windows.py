@@ -10,7 +10,8 @@ from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases.noise_laws import BITS, MEMBERS, exact_cdf, exact_floats, exact_pmf, exact_tail
+from cases.noise_laws import BITS, exact_cdf, exact_floats, exact_pmf, exact_tail
+from cases.noises import MEMBERS
 from croupier.noise import (
     Binomial,
     DiscreteGaussian,

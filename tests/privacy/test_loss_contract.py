@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases.noises import DRAWN
 from croupier.noise import (
     Binomial,
     BoundedLaplace,
@@ -29,24 +29,6 @@ from croupier.privacy import Loss, privacy_loss, vector_loss
 CALM = settings(derandomize=True, deadline=None, max_examples=10)
 EPSILONS = (0.0, 0.01, 0.1, 0.3, 0.7, 1.2, 2.0, 4.0, 9.0, 30.0)
 
-whole = st.integers
-fractions = st.fractions(Fraction(1, 10), 30, max_denominator=12)
-FAMILIES = {
-    "fair bits": st.builds(Binomial, whole(1, 400), st.just(0.5)),
-    "biased bits": st.builds(Binomial, whole(1, 400), st.floats(0.01, 0.99)),
-    "Poisson": st.builds(Poisson, fractions),
-    "Polya": st.builds(Polya, fractions, st.floats(0.05, 0.9)),
-    "Skellam": st.builds(Skellam, fractions),
-    "Gaussian": st.builds(DiscreteGaussian, fractions),
-    "Gaussian sum": st.builds(DiscreteGaussianSum, st.fractions(Fraction(1, 4), 4, max_denominator=4), whole(1, 20)),
-    "Laplace": st.builds(DiscreteLaplace, fractions),
-    "Polya difference": st.builds(
-        PolyaDifference, st.fractions(Fraction(1, 4), 4, max_denominator=4), st.floats(0.5, 5)
-    ),
-    "sparse bits": st.builds(SparseBits, whole(1, 200), st.floats(0.05, 1.0)),
-    "bounded Laplace": st.builds(BoundedLaplace, fractions, whole(1, 60)),
-    "table": st.builds(Table.proportional, st.lists(whole(0, 50), min_size=2, max_size=30).filter(any), whole(-9, 9)),
-}
 EXAMPLES = {
     "fair bits": privacy_loss(Binomial(268, 0.5)),
     "biased bits": privacy_loss(Binomial(400, 0.1), 2),
@@ -70,10 +52,10 @@ EXAMPLES = {
 
 def release(family: str):
     step = 2 if family == "sparse bits" else 1
-    return st.builds(privacy_loss, FAMILIES[family], whole(1, 4).map(lambda steps: step * steps))
+    return st.builds(privacy_loss, DRAWN[family], st.integers(1, 4).map(lambda steps: step * steps))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DRAWN)
 def test_delta_is_a_probability_that_never_rises_with_epsilon(family):
     @CALM
     @given(release(family))
@@ -85,7 +67,7 @@ def test_delta_is_a_probability_that_never_rises_with_epsilon(family):
     holds()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DRAWN)
 def test_epsilon_inverts_delta_on_the_safe_side(family):
     @CALM
     @given(release(family), st.sampled_from([1e-12, 1e-9, 1e-6, 1e-3, 0.1]))
@@ -100,7 +82,7 @@ def test_epsilon_inverts_delta_on_the_safe_side(family):
     holds()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DRAWN)
 def test_bounds_close_in_on_the_epsilon_of_one_release(family):
     @CALM
     @given(release(family), st.sampled_from([1e-9, 1e-6, 1e-3]))
@@ -113,12 +95,12 @@ def test_bounds_close_in_on_the_epsilon_of_one_release(family):
     holds()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DRAWN)
 def test_either_direction_costs_the_larger_of_the_two(family):
     step = 2 if family == "sparse bits" else 1
 
     @CALM
-    @given(FAMILIES[family], st.floats(0.0, 3.0))
+    @given(DRAWN[family], st.floats(0.0, 3.0))
     def holds(noise, epsilon):
         both, up, down = (privacy_loss(noise, step, direction=way).delta(epsilon) for way in ("both", "up", "down"))
         # A mirrored law is summed the other way round, which shows in the last digit.
@@ -127,12 +109,12 @@ def test_either_direction_costs_the_larger_of_the_two(family):
     holds()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DRAWN)
 def test_moving_further_never_costs_less(family):
     step = 2 if family == "sparse bits" else 1
 
     @CALM
-    @given(FAMILIES[family], st.floats(0.0, 3.0))
+    @given(DRAWN[family], st.floats(0.0, 3.0))
     def holds(noise, epsilon):
         deltas = [privacy_loss(noise, step * steps).delta(epsilon) for steps in (1, 2, 3)]
         # Deep and shallow tables charge different dust.

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases.program_logs import Log, configuration, steady
+from cases.programs import ARMS, BANDIT, BANDITS, CASES, Case
 from croupier.checks import CroupierError
 from croupier.messages.configuration import BrokenPromise, Configuration
 from croupier.messages.offer import Batch, Offer
@@ -18,19 +19,6 @@ from croupier.programs.bandit import BanditProgram
 from croupier.programs.records import Record
 from croupier.service.experiment import plan
 
-BANDIT = {"kind": "bandit", "name": "dist-dp-se", "arms": 3, "horizon": 4000, "epsilon": 1.0, "binary": True}
-BANDIT |= {"protocol_name": "shuffled-laplace"}
-ARMS = ("red", "green", "blue")
-COUNTER = {"kind": "counter", "users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "smallest": 32}
-HISTOGRAM: dict[str, Any] = {"kind": "histogram", "users": 50, "rounds": 9, "epsilon": 1.0, "delta": 1e-6}
-HISTOGRAM |= {"universe": {"kind": "items", "names": ["a", "b"]}}
-CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    (BANDIT, ARMS),
-    (BANDIT | {"name": "dp-klucb"}, ARMS),
-    (BANDIT | {"name": "dp-thompson", "seed": 5}, ARMS),
-    (COUNTER, ()),
-    (HISTOGRAM, ()),
-]
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0].get("name", case[0]["kind"])))
 
 
@@ -54,7 +42,7 @@ def full(log: Log) -> list[int]:
     return sorted(log.state.open)
 
 
-def played(case: tuple[dict[str, Any], tuple[str, ...]], steps: int, seed: int = 0) -> Log:
+def played(case: Case, steps: int, seed: int = 0) -> Log:
     """A log in which batches are released in any order, and some expire."""
     log, rng = Log(*case), np.random.default_rng(seed)
     for _ in range(steps):
@@ -97,7 +85,7 @@ def test_a_replay_leads_where_the_run_did_and_goes_on_as_it_does(case, steps) ->
 
 
 def test_states_follow_one_another() -> None:
-    log = played(CASES[0], 4)
+    log = played(BANDITS[0], 4)
     events = [state.last.event for state in replay(log.records)]  # type: ignore[union-attr]
     assert events == [record["event"] for record in log.records]
 
@@ -106,7 +94,7 @@ STEPS = st.lists(st.sampled_from(["release", "expire", "pause", "resume", "add",
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
-@given(STEPS, st.sampled_from(CASES[:3]))
+@given(STEPS, st.sampled_from(BANDITS))
 def test_whatever_operators_ask_a_replay_agrees(steps, case) -> None:
     log = Log(*case)
     for number, step in enumerate(steps):

@@ -79,6 +79,7 @@ def test_refusals_are_problem_documents(both):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_run_with_an_expiry_an_operator_and_a_new_arm(both):
     async def work():
         async with both.running():
@@ -111,6 +112,7 @@ def test_a_run_with_an_expiry_an_operator_and_a_new_arm(both):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_new_keys_are_a_new_revision_and_old_batches_still_open(both, tmp_path):
     async def first():
         async with both.running():
@@ -177,6 +179,7 @@ def test_health_readiness_metrics_and_pages(both):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_front_that_drops_duplicates_or_changes_messages_is_found_out(both):
     """The analyzer refuses the batch, says why in the log, and asks for it again."""
 
@@ -205,6 +208,7 @@ def test_a_front_that_drops_duplicates_or_changes_messages_is_found_out(both):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_counters_upper_batch_opens_whole_when_keys_changed_in_the_middle(tmp_path):
     """Else it would be released with the noise of some of its users only."""
     counter = {
@@ -239,6 +243,7 @@ def test_a_counters_upper_batch_opens_whole_when_keys_changed_in_the_middle(tmp_
     asyncio.run(end())
 
 
+@pytest.mark.slow
 def test_a_bad_moment_of_the_store_or_an_odd_answer_does_not_end_an_experiment(both, monkeypatch):
     async def work():
         async with both.running():
@@ -307,6 +312,7 @@ async def aiter_of(*pieces):
         yield piece
 
 
+@pytest.mark.slow
 def test_a_front_that_has_lost_its_store_is_told_again(both):
     """The reports in it are lost with it, as the documents say; the experiment goes on."""
 
@@ -412,6 +418,7 @@ def revisions(live):
     return [record for record in live.records if record["event"] == "configured"]
 
 
+@pytest.mark.slow
 def test_a_revision_waits_while_turns_of_the_one_before_the_last_are_given_out(both, tmp_path):
     """A device refuses what is older than the revision before the newest that it has seen."""
 
@@ -433,6 +440,7 @@ def test_a_revision_waits_while_turns_of_the_one_before_the_last_are_given_out(b
     assert verify(both.live.transcript()).configurations == 3
 
 
+@pytest.mark.slow
 def test_keys_changed_twice_do_not_lock_devices_out_of_a_counter(tmp_path):
     counter = {
         "name": "colours",
@@ -542,6 +550,7 @@ def test_a_store_that_cannot_be_read_leaves_the_public_record_as_it_was(both, mo
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_nobody_is_sent_to_an_arm_once_it_is_paused_or_retired(both):
     """Its open batch is given up: an operator may have a reason that does not wait for a full batch."""
 
@@ -612,6 +621,7 @@ def finished_run(both):
     return [json.loads(line) for line in both.live.transcript().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_transcript_with_numbers_that_no_batch_gives_is_refused(both):
     records = finished_run(both)
     (at,) = [n for n, record in enumerate(records) if record["event"] == "released"]

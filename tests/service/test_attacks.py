@@ -193,6 +193,7 @@ CARRIED_OUT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", CARRIED_OUT)
 def test_an_attack_is_refused_by_name_and_changes_nobody_elses_outcome(attack, tmp_path):
     both = Both(tmp_path, experiment=EXACT, largest_epsilon=20.0, queue=4, group_size=2)

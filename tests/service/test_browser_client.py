@@ -576,6 +576,7 @@ def test_the_database_is_opened_once_and_the_browser_asked_to_keep_it(context, w
     assert Asked(context, world[1])("openings") == {"opened": 1, "asked": 1}
 
 
+@pytest.mark.slow
 def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
     said = {kind: ask("hostile", kind) for kind in ("endless", "bomb", "stalled", "elsewhere")}
     assert all(one.startswith("no-answer") for one in said.values()), said

@@ -4,6 +4,8 @@ import asyncio
 import os
 from dataclasses import replace
 
+import pytest
+
 from cases.service.attacker import Attacker
 from cases.service.both import Both
 from croupier.service.verifying import verify
@@ -28,6 +30,7 @@ async def garbage(attacker):
     assert (await attacker.send(attacker.rebuilt(turn, parts=spoiled))).status_code == 201
 
 
+@pytest.mark.slow
 def test_a_few_garbage_reports_do_not_end_a_counter(tmp_path):
     both = Both(tmp_path, experiment=COUNTER)
     shown, sure = [], []

@@ -75,6 +75,7 @@ def promised(header):
     return {row[0]: row[1:] for row in table}
 
 
+@pytest.mark.slow
 def test_the_residual_epsilons_of_the_promises_are_those_of_the_code():
     table = promised(r"\S+ \(.*\)")
     assert set(table) == set(ROWS)
@@ -191,6 +192,7 @@ def test_the_settings_of_the_example_are_valid_and_its_files_hold_no_secret(exam
         assert read_plan(path).recipe["smallest"] >= front.smallest_batch
 
 
+@pytest.mark.slow
 def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_document(example, tmp_path):
     for server in ("FRONT", "ANALYZER"):
         example[f"CROUPIER_{server}_STORE"] = stores.new_store("postgresql", tmp_path)

@@ -41,6 +41,7 @@ def test_numbers_that_are_right_alone_and_too_much_together_are_one_line(monkeyp
             plan(THREE)
 
 
+@pytest.mark.slow
 def test_an_arm_that_an_operator_retired_is_shown_as_retired_however_long_ago(tmp_path):
     both = Both(tmp_path, experiment=THREE)
 

@@ -77,6 +77,7 @@ def reported(world):
     return secrets_of(turn, body, keys_of("front"), keys_of("analyzer"))
 
 
+@pytest.mark.slow
 def test_the_shufflers_files_hold_no_message_token_or_report_id_at_any_time(kind, world, tmp_path):
     """One report a transaction, which is when a database's log would tell most."""
     reports = [reported(world) for _ in range(6)]
@@ -118,6 +119,7 @@ def test_what_is_released_or_expired_leaves_not_even_its_hidden_bytes_in_sqlite(
     world.front.store.close()
 
 
+@pytest.mark.slow
 def test_the_order_of_release_is_uniform_and_independent_of_arrival(kind, tmp_path):
     """Through the store, group by group: where a report's message ends up says nothing about when it came."""
     from cases.service.arrivals import KEY, arrival, batch, close_all, message, released

@@ -142,6 +142,7 @@ def test_bodies_come_through_whole_or_in_pieces_with_trailers_or_without(server)
         assert answer.rpartition(b"\r\n")[2] in (b"1000000", b"10", b"50000")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["content-length: 999999999", "transfer-encoding: chunked"])
 def test_a_body_that_nobody_reads_ends_soon_after_the_answer(server, kind):
     chunked = "chunked" in kind
@@ -223,6 +224,7 @@ def test_when_all_connections_are_at_work_a_new_one_is_refused(monkeypatch):
         assert [wire.status() for wire in held] == [200] * 20
 
 
+@pytest.mark.slow
 def test_a_handshake_that_never_ends_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setitem(new_loop.__globals__, "HEAD_SECONDS", 0.5)
     make_certificate(tmp_path)
@@ -232,6 +234,7 @@ def test_a_handshake_that_never_ends_is_dropped(tmp_path, monkeypatch):
         assert Wire(server.address).send(b"\x16\x03\x01\x02\x00").rest() == b""
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_not_kept(server):
     lazy = Wire(server.address).send(b"GET /much HTTP/1.1\r\nhost: x\r\n\r\n")
     server.wait_open(1)
@@ -254,6 +257,7 @@ def answer_to_a_long_head(home, certificate):
     return wire.send(HEAD + b"a: " + b"x" * 20_000 + b"\r\n\r\n").status()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one worker", "two workers", "tls"])
 def test_a_server_has_these_limits_however_it_runs(kind, tmp_path):
     home = home_of(tmp_path)
@@ -304,6 +308,7 @@ def flood(address, stop):
         Wire(address).send(HEAD + b"a: ", *[b"x" * 2**16] * 500).close()
 
 
+@pytest.mark.slow
 def test_endless_heads_neither_stop_reports_nor_fill_the_memory(service):
     home, children = service
     before = {name: resident(child) for name, child in children.items()}
@@ -330,6 +335,7 @@ def stalled(home, begin=b"", length=LONGEST_UPLOAD):
     return wire.send(head.encode(), begin, bytes(length - 1 - len(begin)))
 
 
+@pytest.mark.slow
 def test_stalled_uploads_take_nobodys_place(service):
     home, _ = service
     waiting = [stalled(home) for _ in range(STALLED)]
@@ -399,6 +405,7 @@ def test_the_upload_that_has_been_coming_for_longest_makes_room_for_others(both_
     running(both_here, work)
 
 
+@pytest.mark.slow
 def test_a_body_must_come_at_a_least_rate(both_here, monkeypatch):
     async def drops():
         while True:

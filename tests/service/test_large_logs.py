@@ -61,6 +61,7 @@ def calls_of(work):
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bandit", "counter", "histogram"])
 def test_replaying_and_verifying_cost_as_much_more_as_the_log_is_longer(kind):
     lines = list(long_log(kind, 4 * SHORT))
@@ -83,6 +84,7 @@ def test_replaying_and_verifying_cost_as_much_more_as_the_log_is_longer(kind):
     assert len(run.history.events) == EVENTS
 
 
+@pytest.mark.slow
 def test_slow_readers_hold_a_page_each_and_not_the_log(live, long_lines):
     size = sum(map(len, long_lines))
 
@@ -225,6 +227,7 @@ def test_a_file_without_an_end_is_not_read_to_its_end():
         verify(lines_of(Endless(b"a")))
 
 
+@pytest.mark.slow
 def test_time_and_memory_are_bounded_whatever_is_computed(monkeypatch):
     def endless():
         with patience.limited(0.6) as pace:

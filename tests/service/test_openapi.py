@@ -112,6 +112,7 @@ def servers(tmp_path_factory):
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("server", "operation"), CASES)
 def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turns(servers, server, operation):
     before = servers.rows()

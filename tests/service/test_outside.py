@@ -35,6 +35,7 @@ def store(tmp_path):
     found.close()
 
 
+@pytest.mark.slow
 def test_a_log_cannot_be_written_anew_after_its_heads_were_countersigned(tmp_path):
     """The analyzer writes another log from record 1 on: revisions push its numbers past those countersigned, the public
     receipts are used again, and all decoded numbers are changed.

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from cases.service.attacker import ADDRESS, BASE, EXACT, USERS, Attacker
@@ -66,6 +67,7 @@ async def _provoked(both, attacker, late):
     yield "wrong-batch", attacker.send(elsewhere)
 
 
+@pytest.mark.slow
 def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, monkeypatch):
     both, found = Both(tmp_path, experiment=EXACT, largest_epsilon=20.0, queue=4), []
 

@@ -47,6 +47,7 @@ def begun(directory):
     return both
 
 
+@pytest.mark.slow
 def test_a_curious_analyzer_cannot_part_a_counters_upper_batch_by_revision(tmp_path, monkeypatch):
     """Keys change in the middle of an upper batch. All its messages open with one key in one context."""
     seen: dict[int, list[bytes]] = {}
@@ -381,6 +382,7 @@ def test_84_of_40_binary_users_are_not_released():
         check_decoded(Batch.of(7, bytes(32), mechanism), 84, 0)
 
 
+@pytest.mark.slow
 def test_an_analyzer_that_lacks_the_key_of_an_open_batch_says_so_before_it_is_full(tmp_path):
     begun(tmp_path)
     key_files.rotate(tmp_path / "analyzer")

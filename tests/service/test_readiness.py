@@ -83,6 +83,7 @@ def test_a_front_that_takes_requests_and_gives_no_answer_shows_and_a_pause_does_
     assert any("front: no answer for" in what for what in said)
 
 
+@pytest.mark.slow
 def test_a_frozen_disk_shows_while_the_server_still_answers_and_nothing_is_lost_when_it_thaws(both, monkeypatch):
     thawed = threading.Event()
 
@@ -149,6 +150,7 @@ def test_a_disk_that_takes_nothing_shows_though_there_is_nothing_to_write(both):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_process_that_stands_still_is_replaced_and_its_work_done_again():
     seen = Waits(work=0.0)
     pool = Pool(2, 4.0, lambda: seen.on("work"))

@@ -198,6 +198,7 @@ def restored(directory, server):
     shutil.move(directory / "backup.db", directory / f"{server}.db")
 
 
+@pytest.mark.slow
 def test_the_public_head_is_that_of_the_log_when_an_experiment_has_ended(tmp_path):
     both = Both(tmp_path)
 
@@ -215,6 +216,7 @@ def test_the_public_head_is_that_of_the_log_when_an_experiment_has_ended(tmp_pat
     assert verdict.check_head(shown) == verdict.records - 1
 
 
+@pytest.mark.slow
 def test_an_analyzer_whose_log_was_cut_by_a_backup_says_what_to_do(tmp_path):
     """It has forgotten releases that others may have seen: it does not write another history in silence."""
     first = Both(tmp_path)
@@ -244,6 +246,7 @@ def test_an_analyzer_whose_log_was_cut_by_a_backup_says_what_to_do(tmp_path):
 COUNTER = PLAN | {"program": {"kind": "counter", "users": 96, "shufflers": 2}, "arms": [], "batches": {}}
 
 
+@pytest.mark.slow
 def test_a_counter_goes_on_when_the_front_was_restored_from_a_backup(tmp_path):
     """Its upper batch has lost some users for good: it is given up instead of waited for."""
     first = Both(tmp_path, experiment=COUNTER)

@@ -265,8 +265,8 @@ def machine_on(stores):
 @pytest.mark.parametrize(
     ("stores", "examples"),
     [
-        ("sqlite", 10),
-        ("postgresql", 5),
+        ("sqlite", 6),
+        ("postgresql", 3),
         pytest.param("sqlite", 300, marks=pytest.mark.evidence),
         pytest.param("postgresql", 150, marks=pytest.mark.evidence),
     ],
@@ -275,6 +275,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(stores, examples)
     run_state_machine_as_test(machine_on(stores), settings=settings(SETTINGS, max_examples=examples))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ready", [False, True])
 def test_batches_that_are_full_when_the_operator_stops_are_deleted(ready):
     """Also those that come before the last one, and those that are not yet ready to leave."""

@@ -71,6 +71,7 @@ def test_one_token_is_one_report(store):
     assert store.standings("e")[0].received == 1
 
 
+@pytest.mark.slow
 def test_a_report_enters_all_of_its_batches_or_none(store):
     store.put_offer("e", 0, "o", [batch(0, users=2), batch(1, users=3, name=b"up")])
     assert store.accept([arrival(w, batches=(0, 1)) for w in (1, 2, 3)]) == ["accepted", "accepted", "batch-closed"]

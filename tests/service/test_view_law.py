@@ -221,6 +221,7 @@ COUNTERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["fakes", "no front"])
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_a_turn_of_a_counter_is_within_the_claim_over_both_levels(kind, attack):
@@ -575,10 +576,12 @@ def check_order(url):
     store.close()
 
 
+@pytest.mark.slow
 def test_the_front_mixes_its_own_messages_with_all_others(sqlite_url):
     check_order(sqlite_url)
 
 
+@pytest.mark.slow
 def test_a_front_that_puts_its_own_messages_last_is_noticed(sqlite_url, monkeypatch):
     own, close = [], FrontStore.close_batch
 

@@ -123,6 +123,7 @@ def test_simulate_says_what_regret_is_against(capsys: pytest.CaptureFixture[str]
     assert "best at each time" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_simulate_and_sweep_replay_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,6 +65,7 @@ def test_a_figure_of_tkms23_is_drawn_from_its_json_alone(name: str, bodies: dict
     assert {len(row) for row in rows} == {len(headings)}
 
 
+@pytest.mark.slow
 def test_the_seed_repeats_a_figure_of_tkms23(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "tkms23-error-scaling"
     monkeypatch.setitem(FIGURES, name, replace(FIGURES[name], quick=TINY[name]))
@@ -105,6 +106,7 @@ def test_the_measured_error_is_the_exact_one_and_shows_a_weaker_noise() -> None:
     assert error.rms_error_last**2 < (1.0 - allowed) * exact**2
 
 
+@pytest.mark.slow
 def test_the_central_reference_is_the_square_root_of_the_triangle_of_ones() -> None:
     n = 60
     factors = np.asarray([(-1) ** j * binom(-0.5, j) for j in range(n)])
@@ -137,6 +139,7 @@ def test_the_exact_error_grows_with_the_papers_exponents_and_the_trees_slower_an
         assert 1.5 < concurrent_counters.power_law(np.log(users), std)[0] < 1.65
 
 
+@pytest.mark.slow
 def test_exact_composition_divides_a_published_trees_error_by_ten_or_more(bodies: dict[str, Any]) -> None:
     found = bodies["tkms23-shufflers-tradeoff"]["results"]
     assert all(ratio >= 10.0 for ratio in found["ratios"]["published_to_tight_at_tree"].values())

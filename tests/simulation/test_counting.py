@@ -105,6 +105,7 @@ def case(name: str) -> CounterPlan:
     return planned(users, shufflers, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("part", [1.0, 0.55])
 def test_one_by_one_and_all_at_once_are_the_same(name: str, part: float) -> None:

@@ -245,6 +245,7 @@ def test_concentrated_privacy_costs_less_than_renyi(found: dict[tuple[str, float
     assert almost_always(concentrated < renyi)
 
 
+@pytest.mark.slow
 def test_local_privacy_costs_far_more(found: dict[tuple[str, float], Run]) -> None:
     local, distributed = (by_instance(found[name, 0.1].regret) for name in ("local-dp-se", "dist-dp-se"))
     assert almost_always(local > 1.5 * distributed)

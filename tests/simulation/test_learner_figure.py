@@ -46,6 +46,7 @@ def test_the_models_need_users_in_the_order_of_their_trust(body: dict[str, Any])
         assert needed["central"] < needed["shuffle"] < needed["local"] / 2
 
 
+@pytest.mark.slow
 def test_with_users_enough_the_error_is_below_alpha(body: dict[str, Any]) -> None:
     thresholds = body["results"]["panels"][0]["lines"]
     assert all(line["error"][-1] < body["configuration"]["alpha"] for line in thresholds.values())

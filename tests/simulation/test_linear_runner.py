@@ -142,6 +142,7 @@ def test_published_constants_explore_for_ever_on_a_tiny_case():
     assert run.rule.radius > 1_000.0
 
 
+@pytest.mark.slow
 @EVERY
 def test_choosing_one_by_one_is_choosing_at_once(case):
     model, shufflers = CASES[case]

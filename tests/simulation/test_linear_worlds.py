@@ -54,6 +54,7 @@ def test_a_sphere_is_its_seed_s_and_its_offers_are_the_generator_s():
     assert not np.array_equal(drawn(Sphere(4, 3, 7)).features, drawn(Sphere(4, 3, 7), seed=2).features)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", [1, 4])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_gives_every_class_its_own_block_and_one_right_answer(name, components):

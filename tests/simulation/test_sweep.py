@@ -53,6 +53,7 @@ def test_two_jobs_write_the_same_file_as_one(tmp_path: Path, reference: Path) ->
     assert os.listdir(tmp_path) == ["two.parquet"]
 
 
+@pytest.mark.slow
 def test_the_order_of_the_description_does_not_change_a_row(tmp_path: Path, reference: Path) -> None:
     turned = SMALL | {"policy": SMALL["policy"][::-1], "epsilon": [1, 0.5, 1]}
     swept(tmp_path / "turned.parquet", turned, jobs=1)
@@ -67,6 +68,7 @@ def test_a_cell_does_not_depend_on_the_cells_beside_it(tmp_path: Path, reference
     assert all(row in together for row in alone)
 
 
+@pytest.mark.slow
 def test_every_row_can_be_repeated_from_its_own_columns(reference: Path) -> None:
     rows = read_sweep(reference)[1].to_pylist()
     assert [repeat(row) for row in rows[::5]] == rows[::5]
@@ -143,6 +145,7 @@ def counting(played: list[Cell]) -> Callable[..., Iterator[tuple[Any, Any]]]:
     return engine
 
 
+@pytest.mark.slow
 def test_a_sweep_cut_short_goes_on_where_it_stopped(
     tmp_path: Path, reference: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +168,7 @@ def test_a_sweep_cut_short_goes_on_where_it_stopped(
     assert os.listdir(tmp_path) == ["resumed.parquet"]
 
 
+@pytest.mark.slow
 def test_finished_cells_of_another_sweep_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "shared.parquet"
     monkeypatch.setitem(ENGINES, "breaks", break_after(1, RuntimeError("power cut")))
@@ -344,6 +348,7 @@ class StandIn(ModuleType):
             raise TaskError(error) from None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("jobs", "most"), [(None, 7), (2, 2)])
 def test_ray_gets_every_cell_and_is_shut_down(
     tmp_path: Path, reference: Path, monkeypatch: pytest.MonkeyPatch, jobs: int | None, most: int

@@ -74,6 +74,7 @@ def test_the_document_shows_the_files_as_they_are() -> None:
         assert path.read_text(encoding="utf-8") in text, path.name
 
 
+@pytest.mark.slow
 def test_the_policy_finds_the_best_arm(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("--means", ".2,.5,.8", "--horizon", "20000", "--runs", "20", "--epsilon", "1")
     [mine] = rows(capsys, "simulate", "--policy", "thompson:ENTRY", *common)
@@ -103,6 +104,7 @@ def test_the_policy_carries_an_experiment(tmp_path: Path) -> None:
     assert read_plan(str(path)).program().wanted[0].batches[0][1].users == 32
 
 
+@pytest.mark.slow
 def test_the_world_changes_and_regret_follows_it() -> None:
     seasons = world("seasons:Seasons", [0.4, 0.5])
     assert seasons.gaps(1, 0).argmin() != seasons.gaps(1, 2_500).argmin()
@@ -182,6 +184,7 @@ def test_a_plan_that_does_not_keep_its_word_is_refused() -> None:
         Protocol(replace(row, plan=careless), 1.0, 1e-6).plan(users=100)
 
 
+@pytest.mark.slow
 def test_workers_of_a_sweep_know_strangers(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--policy", "thompson:ENTRY", "--policy", "kl-ucb", "--world", "seasons:Seasons", "--epsilon", "1")
     sizes = ("--arms", "2", "--horizon", "500", "--instances", "2", "--runs", "2", "--jobs", "2")
@@ -189,11 +192,13 @@ def test_workers_of_a_sweep_know_strangers(capsys: pytest.CaptureFixture[str]) -
     assert [row["policy"] for row in found] == ["kl-ucb", "thompson:ENTRY"]
 
 
+@pytest.mark.slow
 def test_plan_takes_strangers(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("--means", ".3,.7", "--epsilon", "1", "--runs", "20")
     assert rows(capsys, "plan", "--policy", "thompson:ENTRY", *common)[1]["policy"] == "thompson:ENTRY"
 
 
+@pytest.mark.slow
 def test_a_fresh_command_finds_modules_in_its_folder() -> None:
     """As installed: the folder where the command runs is not on the path by itself."""
     command = "import sys; from croupier.cli import main; sys.path = [p for p in sys.path if p]; sys.exit(main())"

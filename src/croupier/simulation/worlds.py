@@ -335,13 +335,17 @@ class Beta(Levelled):
 
     Examples
     --------
-    >>> Beta([0.3, 0.5], concentration=8.0).arms
-    2
+    >>> Beta([0.3, 0.5], concentration=8.0)
+    Beta([0.3 0.5], concentration=8)
     """
 
     def __init__(self, means: ArrayLike, concentration: float = 4.0) -> None:
         self.means = np.clip(checked_means(means), 1e-6, 1.0 - 1e-6)
         self.concentration = float(positive("concentration", concentration))
+
+    def __repr__(self) -> str:
+        means = np.array2string(self.means, precision=3, threshold=6)
+        return f"Beta({means}, concentration={self.concentration:g})"
 
     def _mean(self, run: int, arm: int) -> float:
         return float(self.means[run, arm] if self.means.ndim == 2 else self.means[arm])

@@ -1,0 +1,23 @@
+"""Every registered policy, and the reference ones that only simulations know."""
+
+from typing import Any
+
+from croupier.bandits import POLICIES, Policy
+from croupier.protocols import ROWS
+from croupier.simulation import ALL_POLICIES, simulated_policy
+
+NAMES = tuple(ALL_POLICIES)
+EVERY = [(name, constants) for name in NAMES for constants in ("published", "tight")]
+
+PUBLISHED = [name for name, entry in POLICIES.items() if entry.protocol is not None and not entry.tight_only]
+OVER_ANY = [name for name in POLICIES if name != "kl-ucb"]
+"""All that can do with noisy sums."""
+
+SUMS = [name for name, row in ROWS.items() if not row.vectors]
+"""Protocols that carry a policy's sums."""
+
+
+def make(name: str, constants: str = "tight", **options: Any) -> Policy:
+    """A policy on three arms over 20,000 users."""
+    settings = {"arms": 3, "horizon": 20_000, "epsilon": 0.8, "runs": 5, "binary": True} | options
+    return simulated_policy(name, constants=constants, **settings)

@@ -1,0 +1,34 @@
+"""Programs of every registered kind, as a configuration describes them."""
+
+from typing import Any
+
+ARMS = ("red", "green", "blue")
+BANDIT: dict[str, Any] = {
+    "kind": "bandit",
+    "name": "dist-dp-se",
+    "arms": 3,
+    "horizon": 4000,
+    "epsilon": 1.0,
+    "binary": True,
+    "protocol_name": "shuffled-laplace",
+}
+COUNTER = {"kind": "counter", "users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "smallest": 32}
+HISTOGRAM: dict[str, Any] = {
+    "kind": "histogram",
+    "users": 50,
+    "rounds": 9,
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "universe": {"kind": "items", "names": ["a", "b"]},
+}
+
+Case = tuple[dict[str, Any], tuple[str, ...]]
+"""A program's parameters, and the names of its arms."""
+
+BANDITS: list[Case] = [
+    (BANDIT, ARMS),
+    (BANDIT | {"name": "dp-klucb"}, ARMS),
+    (BANDIT | {"name": "dp-thompson", "seed": 5}, ARMS),
+]
+CASES: list[Case] = [*BANDITS, (COUNTER, ()), (HISTOGRAM, ())]
+"""A new kind needs a line here, or `tests/test_cases.py` fails."""

@@ -23,11 +23,11 @@ PAIRS = {
 
 
 def whole_way(prio3, nonces, publics, leaders, helpers, contexts=CONTEXT, helper_contexts=None, helper_nonces=None):
-    """Both servers, from their shares to what each has settled."""
+    """Both servers, from their shares to what each has finished."""
     one = Verifier(prio3, 0, KEY).prepare(nonces, publics, leaders, contexts)
     two = Verifier(prio3, 1, KEY).prepare(helper_nonces or nonces, publics, helpers, helper_contexts or contexts)
     messages = two.combine(one.verifier_shares)
-    return one.settle(messages), two.settle(messages)
+    return one.finish(messages), two.finish(messages)
 
 
 def refusals(*arguments, **options):

@@ -85,7 +85,7 @@ def test_groups_single_reports_and_the_plain_reading_give_the_same_bytes(case, s
         Verifier(prio3, server, KEY).prepare(nonces, publics, share, context) for server, share in enumerate(shares)
     ]
     messages = prepared[-1].combine(*(one.verifier_shares for one in prepared[:-1]))
-    settled = [one.settle(messages) for one in prepared]
+    finished = [one.finish(messages) for one in prepared]
     for i, measurement in enumerate(measurements):
         ours = [publics[i], *(share[i] for share in shares)]
         assert list(prio3.shard(measurement, nonces[i], context, rands[i])) == ours
@@ -98,12 +98,12 @@ def test_groups_single_reports_and_the_plain_reading_give_the_same_bytes(case, s
         assert [one.verifier_shares[i] for one in prepared] == [verifier for _, verifier, _ in found]
         assert messages[i] == plain_prio3.message(circuit, context, [verifier for _, verifier, _ in found])
         only = np.arange(len(measurements)) == i
-        assert [one.aggregate(only) for one in settled] == [output for output, _, _ in found]
+        assert [one.aggregate(only) for one in finished] == [output for output, _, _ in found]
     rows = [m if isinstance(m, list) else [m] for m in measurements]
     if "Histogram" in repr(prio3):
         rows = [[int(place == m) for place in range(prio3.circuit.length)] for m in measurements]
     total = [sum(column) for column in zip(*rows, strict=True)]
-    assert np.ravel(prio3.unshard([one.aggregate() for one in settled])).tolist() == total
+    assert np.ravel(prio3.unshard([one.aggregate() for one in finished])).tolist() == total
 
 
 @every_type
@@ -111,9 +111,9 @@ def test_valid_reports_are_accepted_and_add_up_over_groups(name):
     prio3, _, measurements = PAIRS[name]
     sums = [[], []]
     for seed in range(3):
-        for server, settled in enumerate(whole_way(prio3, *made(prio3, measurements, seed))):
-            assert settled.accepted.all()
-            sums[server].append(settled.aggregate())
+        for server, finished in enumerate(whole_way(prio3, *made(prio3, measurements, seed))):
+            assert finished.accepted.all()
+            sums[server].append(finished.aggregate())
     once = prio3.unshard([sums[0][0], sums[1][0]])
     assert np.array_equal(prio3.unshard([prio3.merge(one) for one in sums]), 3 * np.asarray(once))
 
@@ -134,8 +134,8 @@ INVALID = {
 def test_numbers_out_of_range_are_refused_however_well_they_are_proved(name):
     prio3, circuit, measurements = PAIRS[name]
     nonces, publics, leaders, helpers = made(prio3, measurements)
-    honest, settled = len(measurements), whole_way(prio3, nonces, publics, leaders, helpers)
-    expected = [one.aggregate() for one in settled]
+    honest, finished = len(measurements), whole_way(prio3, nonces, publics, leaders, helpers)
+    expected = [one.aggregate() for one in finished]
     for seed, numbers in enumerate(INVALID[name]):
         nonce, (public, leader, helper) = lied(prio3, circuit, numbers, seed)
         for column, one in zip((nonces, publics, leaders, helpers), (nonce, public, leader, helper), strict=True):
@@ -277,13 +277,13 @@ def test_a_server_that_lies_in_the_exchange_can_only_have_reports_refused(name):
     lies = [true[0], bytes(len(true[1])), true[2][:-1], b"\xff" * size + true[3][size:], Refusal.PROOF, "nonsense"]
     expected = (None, Refusal.PROOF, Refusal.LENGTH, Refusal.FIELD, Refusal.PROOF, Refusal.LENGTH)
     messages = two.combine(lies)
-    settled = two.settle(messages)
-    assert settled.refusals == expected
-    assert settled.aggregate() == two.settle(two.combine(true)).aggregate([True] + [False] * 5)
+    finished = two.finish(messages)
+    assert finished.refusals == expected
+    assert finished.aggregate() == two.finish(two.combine(true)).aggregate([True] + [False] * 5)
     wrong = [message if isinstance(message, Refusal) else message + b"more" for message in messages]
-    assert not one.settle(wrong).accepted.any()
+    assert not one.finish(wrong).accepted.any()
     if prio3.joint:
-        assert one.settle([bytes(32)] * 6).refusals == (Refusal.JOINT,) * 6
+        assert one.finish([bytes(32)] * 6).refusals == (Refusal.JOINT,) * 6
 
 
 def test_ten_thousand_malformed_reports_change_nothing():
@@ -320,8 +320,8 @@ def test_contexts_may_differ_from_report_to_report_and_sums_be_taken_by_part(nam
     group = made(prio3, [measurements[-1]] * 3, contexts=arms)
     one, two = whole_way(prio3, *group, contexts=arms)
     assert one.accepted.all()
-    first = [settled.aggregate([arm == b"arm 1" for arm in arms]) for settled in (one, two)]
-    once = prio3.unshard([settled.aggregate([False, True, False]) for settled in (one, two)])
+    first = [finished.aggregate([arm == b"arm 1" for arm in arms]) for finished in (one, two)]
+    once = prio3.unshard([finished.aggregate([False, True, False]) for finished in (one, two)])
     assert np.array_equal(prio3.unshard(first), 2 * np.asarray(once))
 
 
@@ -350,7 +350,7 @@ def test_what_does_not_fit_together_is_refused_at_the_door():
         lambda: Verifier(prio3, 0, b"short"),
         lambda: prepared.combine(),
         lambda: prepared.combine([b""]),
-        lambda: prepared.settle([b""]),
+        lambda: prepared.finish([b""]),
         lambda: prio3.unshard([bytes(8)]),
         lambda: prio3.unshard([bytes(8), bytes(9)]),
         lambda: shard_group(prio3, [1], [b"short"], CONTEXT, [bytes(64)]),

@@ -91,11 +91,11 @@ def test_a_group_goes_the_whole_way_as_in_the_vector(name):
         assert [one.verifier_shares[i] for one in prepared] == report["verifier_shares"][0]
     combined = [one.combine(*(other.verifier_shares for other in prepared if other is not one)) for one in prepared]
     assert all(messages == [report["verifier_messages"][0] for report in vector["reports"]] for messages in combined)
-    settled = [one.settle(combined[0]) for one in prepared]
+    finished = [one.finish(combined[0]) for one in prepared]
     for i, report in enumerate(vector["reports"]):
         only = [j == i for j in range(len(nonces))]
-        assert [one.aggregate(only) for one in settled] == report["out_shares"]
-    totals = [one.aggregate() for one in settled]
+        assert [one.aggregate(only) for one in finished] == report["out_shares"]
+    totals = [one.aggregate() for one in finished]
     assert totals == vector["agg_shares"]
     assert prio3.unshard(totals) == vector["agg_result"]
 
@@ -118,9 +118,9 @@ def test_a_bad_report_is_refused_where_the_vector_says(name):
     else:
         messages = prepared[1].combine(prepared[0].verifier_shares)
         assert messages == [FAILS_AT[failed]]
-    settled = prepared[0].settle(messages)
-    assert settled.refusals == (FAILS_AT[failed],)
-    assert not any(settled.aggregate())
+    finished = prepared[0].finish(messages)
+    assert finished.refusals == (FAILS_AT[failed],)
+    assert not any(finished.aggregate())
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if "Histogram_2" not in name])

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from croupier.validity.prio3 import Prio3, Sizes, prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec
 
 if TYPE_CHECKING:
-    from croupier.validity.groups import Prepared, Refusal, Settled, Verifier, shard_group
+    from croupier.validity.groups import Prepared, Refusal, Verified, Verifier, shard_group
 
 __all__ = [
     "Prepared",
     "Prio3",
     "Refusal",
-    "Settled",
     "Sizes",
+    "Verified",
     "Verifier",
     "prio3_count",
     "prio3_histogram",

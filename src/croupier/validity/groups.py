@@ -1,7 +1,7 @@
 """Groups of reports: one server verifies a whole group at once, and refuses by name whatever is not valid.
 
 A server prepares its shares of a group, and shows the other its verifier shares. Whoever has both combines them into
-one message a report. With the messages each server settles the group: what is accepted can be added up.
+one message a report. With the messages each server finishes the group: what is accepted can be added up.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Verifier:
     >>> messages = theirs.combine(ours.verifier_shares)
     >>> messages
     [b'', <Refusal.PROOF: 'wrong-proof'>, b'']
-    >>> ours, theirs = ours.settle(messages), theirs.settle(messages)
+    >>> ours, theirs = ours.finish(messages), theirs.finish(messages)
     >>> ours.accepted.tolist(), grades.unshard([ours.aggregate(), theirs.aggregate()])
     ([True, False, True], 10)
     """
@@ -234,7 +234,7 @@ class Prepared:
         """For each report its verifier share, or why it is refused."""
 
     def combine(self, *others: Sequence[bytes | Refusal]) -> list[bytes | Refusal]:
-        """For each report the message that both servers settle it with, or why it is refused.
+        """For each report the message with which both servers finish it, or why it is refused.
 
         `others` are the verifier shares of the other servers, in their order.
         """
@@ -261,7 +261,7 @@ class Prepared:
         messages = steps.joint_seed(group, parts) if prio3.joint else [b""] * reports
         return verdicts.or_bytes(messages)
 
-    def settle(self, messages: Sequence[bytes | Refusal]) -> Settled:
+    def finish(self, messages: Sequence[bytes | Refusal]) -> Verified:
         """What this server accepts of the group."""
         if len(messages) != self._group.reports:
             raise InvalidParameter("messages", f"{len(messages)} messages", f"{self._group.reports}, one a report")
@@ -272,10 +272,10 @@ class Prepared:
         if (seeds := self._query.seed) is not None:
             differ = [ours != theirs for ours, theirs in zip(seeds, rows.rows, strict=True)]
             verdicts.refuse(Refusal.JOINT, np.array(differ, dtype=bool))
-        return Settled(self._group, self._query.outputs, verdicts.refusals)
+        return Verified(self._group, self._query.outputs, verdicts.refusals)
 
 
-class Settled:
+class Verified:
     """A group after the exchange: `refusals` has None or a reason for each report, `accepted` is the same as bits."""
 
     def __init__(self, group: Group, outputs: Words, refusals: Sequence[Refusal | None]) -> None:

@@ -1,4 +1,4 @@
-"""Prio3: a measurement in shares, with a proof in shares that it is in range (draft-irtf-cfrg-vdaf, version byte 18).
+"""Prio3: a measurement in shares, with a proof in shares that it is in range ([BCPS26]).
 
 Each server learns from its share, and from the exchange about it, only whether the report is valid. That is the draft's
 claim, and it is for valid measurements: an invalid one is hidden by nothing, so `shard` refuses it. Validity holds if

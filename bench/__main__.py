@@ -1,6 +1,30 @@
 """Run every benchmark and print its lines."""
 
-from bench import bandits, calibration, composition, continual, histograms, learning, linear, sampling, service, timing
+from bench import (
+    bandits,
+    calibration,
+    composition,
+    continual,
+    histograms,
+    learning,
+    linear,
+    sampling,
+    service,
+    timing,
+    validity,
+)
 
-for module in (sampling, timing, calibration, composition, bandits, continual, linear, histograms, learning, service):
+for module in (
+    sampling,
+    timing,
+    calibration,
+    composition,
+    bandits,
+    continual,
+    linear,
+    histograms,
+    learning,
+    validity,
+    service,
+):
     module.main()

@@ -86,3 +86,9 @@ def test_protocols_and_policies_show_no_addresses() -> None:
 def test_a_run_says_what_came_of_it(run: Run) -> None:
     assert repr(run).startswith("dp-klucb in Bernoulli([0.2 0.8]): regret ")
     assert "one standard error, 3 runs of 500 users" in repr(run)
+
+
+def test_a_notebook_table_that_cites_a_paper_ends_with_author_and_title() -> None:
+    shown = Rows([{"protocol": "laplace", "paper": "[CZ23] Thm 1"}])._repr_html_()
+    assert shown.endswith("ICLR 2023, arXiv 2206.05772.</p>")
+    assert "Chowdhury, Zhou: Distributed Differential Privacy" in shown

@@ -64,4 +64,12 @@ def build(request: Request) -> Policy:
     return Thompson(request.arms, request.horizon, ladder, **request.common())
 
 
-ENTRY = Entry("thompson", "Thompson sampling", "devices", "laplace", "mine", build, tight_only=True)
+ENTRY = Entry(
+    name="thompson",
+    paper_name="Thompson sampling",
+    model="devices",
+    protocol="laplace",
+    paper="mine",
+    build=build,
+    tight_only=True,
+)

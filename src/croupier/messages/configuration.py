@@ -193,19 +193,19 @@ class Configuration:
             raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
         for batch in offer.batches:
             self._check_mechanism(batch.mechanism)
-        found = offer.delta(self.privacy.epsilon)
-        if found > self.privacy.delta * (1.0 + 1e-8):
+        cost = offer.delta(self.privacy.epsilon)
+        if cost > self.privacy.delta * (1.0 + 1e-8):
             raise NotCovered(
-                f"a turn would cost δ = {found:.3g} at ε = {self.privacy.epsilon:g}, "
+                f"a turn would cost δ = {cost:.3g} at ε = {self.privacy.epsilon:g}, "
                 f"and {self.privacy.delta:.3g} is promised"
             )
 
     def _check_mechanism(self, mechanism: Mechanism) -> None:
         if not mechanism.checkable:
             raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
-        for key, found in mechanism.recipe.items():
-            if found != self.recipe.get(key):
-                raise NotCovered(f"{key} of the batch is {found}, and {self.recipe.get(key)} was signed")
+        for key, value in mechanism.recipe.items():
+            if value != self.recipe.get(key):
+                raise NotCovered(f"{key} of the batch is {value}, and {self.recipe.get(key)} was signed")
         if mechanism.users < self.recipe["smallest"]:
             raise NotCovered(f"a batch of {mechanism.users}, and the smallest is {self.recipe['smallest']}")
         most = math.ceil(self.privacy.honest_fraction * mechanism.users - 1e-9)

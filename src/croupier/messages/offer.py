@@ -126,8 +126,8 @@ def _read_offer(text: str) -> Offer:
     body = read_version("offer", text)
     try:
         batches = tuple(
-            Batch(one["number"], from_text("configuration", one["configuration"]), one["mechanism"])
-            for one in body["batches"]
+            Batch(entry["number"], from_text("configuration", entry["configuration"]), entry["mechanism"])
+            for entry in body["batches"]
         )
         for batch in batches:
             _ = batch.shape

@@ -351,8 +351,8 @@ def _pointwise(look: Callable[[Window, Integers], Floats], noise: Noise, x: Arra
     if index.size and (index.min() < 0 or index.max() >= len(window.pmf)):
         window = noise.window(DEEP)
         index = points.astype(np.int64) - window.start
-    found = look(window, index)
-    return found if points.ndim else float(found)
+    values = look(window, index)
+    return values if points.ndim else float(values)
 
 
 @lru_cache(maxsize=64)

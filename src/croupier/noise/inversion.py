@@ -235,9 +235,9 @@ class Inverter:
         while True:
             word = (word << WORD) | int(source.words(1)[0])
             bits += WORD
-            found = self._locate(word, bits)
-            if found is not None:
-                return found
+            value = self._locate(word, bits)
+            if value is not None:
+                return value
 
     def _locate(self, prefix: int, bits: int) -> int | None:
         """The value of every U in [prefix, prefix + 1) / 2^bits, or None where that holds a boundary."""

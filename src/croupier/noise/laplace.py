@@ -121,8 +121,8 @@ class DiscreteLaplace(RatioNoise):
         if self.extent(SHALLOW) <= LARGEST_WINDOW or np.any(points < 0):
             return super().tail(x)
         b = float(self.scale)
-        found = np.exp(-(points + 1.0) / b) / (1.0 + math.exp(-1.0 / b)) * (1.0 + 1e-12)
-        return found if points.ndim else float(found)
+        bound = np.exp(-(points + 1.0) / b) / (1.0 + math.exp(-1.0 / b)) * (1.0 + 1e-12)
+        return bound if points.ndim else float(bound)
 
     def tail_quantile(self, probability: float) -> int:
         """P(X > x) = e^{-(x+1)/b}/(1 + e^{-1/b}) for x >= 0, so the quantile has a closed form."""
@@ -164,8 +164,8 @@ class LogisticBit:
     rate: Fraction
 
     def cells(self) -> Iterator[tuple[int, arb]]:
-        one = 1 / (1 + to_arb(self.rate).exp())
-        return iter(((0, 1 - one), (1, one)))
+        chance = 1 / (1 + to_arb(self.rate).exp())
+        return iter(((0, 1 - chance), (1, chance)))
 
     def extent(self, floor: float) -> float:
         return 2.0
@@ -247,15 +247,15 @@ class PolyaDifference(Noise):
     def _tail_at(self, x: int) -> float:
         """P(X > x) for x >= 0: by Fourier inversion for many parts, else by summing over one part."""
         if self.r >= MANY:
-            found = fourier_tail(self._log_characteristic, self.std, float(self.scale), x)
-            if found > 1e-8:
-                return found
+            tail = fourier_tail(self._log_characteristic, self.std, float(self.scale), x)
+            if tail > 1e-8:
+                return tail
             # Fourier inversion has no relative accuracy: a table where one is cheap, else a bound.
             if self.std < 500.0:
                 return float(super().tail(x))
-            return found if found > 1e-13 else chernoff_tail(self.cumulant, 1.0 / float(self.scale), x)
-        found = self._summed_tail(x, SHALLOW)
-        return found if found > 1e-30 else self._summed_tail(x, DEEP)
+            return tail if tail > 1e-13 else chernoff_tail(self.cumulant, 1.0 / float(self.scale), x)
+        tail = self._summed_tail(x, SHALLOW)
+        return tail if tail > 1e-30 else self._summed_tail(x, DEEP)
 
     def _summed_tail(self, x: int, floor: float) -> float:
         """Σ_b P(B = b) P(A > x + b)."""

@@ -142,11 +142,11 @@ class Skellam(Noise):
     def concentrated(self, shift: int) -> float:
         """sup over α > 1 of D_α/α. Between two orders a < b it is at most D_b/a, since D grows with the order."""
         orders = [1.0 + 0.02 * 1.1**k for k in range(90)]
-        found = max(self.divergence(shift, high) / low for low, high in zip([1.0, *orders], orders, strict=False))
+        within = max(self.divergence(shift, high) / low for low, high in zip([1.0, *orders], orders, strict=False))
         # Beyond the last order Lemma 3's second branch takes over; a ceiling adds at most one to the order.
         step, v = abs(shift), float(self.sigma2)
         beyond = step**2 / (2.0 * v) * (1.0 + 1.0 / orders[-1]) + 3.0 * step / (2.0 * v * orders[-1])
-        return max(found, beyond)
+        return max(within, beyond)
 
     def vector_divergence(self, order: float, l2: float, l1: float) -> float:
         return skellam_divergence(self.sigma2, order, l2, l1)

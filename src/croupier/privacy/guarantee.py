@@ -102,11 +102,11 @@ def concentrated_to_approximate(rho: float, delta: float) -> float:
     rho, delta = float(positive("rho", rho)), float(between("delta", delta, 0, 1))
     # The best order is near 1 + √(log(1/δ)/ρ); the curve is flat there, so a fine grid around it suffices.
     centre = math.sqrt(math.log(1 / delta) / rho)
-    found = min(
+    epsilon = min(
         rho * order + math.log(1 / (order * delta)) / (order - 1) + math.log1p(-1 / order)
         for order in (1 + centre * 2 ** (k / 64) for k in range(-256, 257))
     )
-    return max(found, 0.0)
+    return max(epsilon, 0.0)
 
 
 def pure_to_concentrated(epsilon: float) -> float:

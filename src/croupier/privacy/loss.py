@@ -225,12 +225,12 @@ class Loss:
         release = self.single
         if release is None:
             return self._composed.delta(epsilon) if self._tabulated else self._renyi_delta(epsilon)
-        found = max(pair.delta(epsilon) for pair in release.pairs())
+        shallow = max(pair.delta(epsilon) for pair in release.pairs())
         # The shallow table charges what it left out; where that matters, look deeper (unless the law is vast).
         charged = max(pair.cut for pair in release.pairs())
-        if charged < 1e-6 * found or release.noise.variance > 1e10:
-            return found
-        return min(found, max(pair.delta(epsilon) for pair in release.pairs(DEEP)))
+        if charged < 1e-6 * shallow or release.noise.variance > 1e10:
+            return shallow
+        return min(shallow, max(pair.delta(epsilon) for pair in release.pairs(DEEP)))
 
     def epsilon(self, delta: float) -> float:
         """The least ε for which (ε, δ)-DP is proven, rounded up; infinite where there is none.
@@ -246,8 +246,8 @@ class Loss:
         if self.distance:
             return self._epsilon_over_carrier(delta)
         if self.single is None:
-            found = self._composed.epsilon(delta) if self._tabulated else renyi_to_approximate(self.rdp, delta)[0]
-            return min(found, self.pure)
+            composed = self._composed.epsilon(delta) if self._tabulated else renyi_to_approximate(self.rdp, delta)[0]
+            return min(composed, self.pure)
         return _least(self.delta, delta, self._ideal_pure)
 
     def _epsilon_over_carrier(self, delta: float) -> float:

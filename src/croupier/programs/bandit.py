@@ -163,10 +163,10 @@ class BanditProgram(Program):
     def _in_play(self, arm: int | None) -> int:
         """An arm that is in play, or will be once those are added that were asked for."""
         added = sum(wish.arm is None for wish in self._wishes)
-        found = integer("arm", arm, 0, self.policy.arms - 1 + added)
-        if found < self.policy.arms and not self.policy.active[0, found]:
-            raise InvalidParameter("arm", found, "one that is in play")
-        return found
+        number = integer("arm", arm, 0, self.policy.arms - 1 + added)
+        if number < self.policy.arms and not self.policy.active[0, number]:
+            raise InvalidParameter("arm", number, "one that is in play")
+        return number
 
     def _retire(self, arm: int) -> None:
         # Since it was asked for, the others may have been eliminated: the last arm in play stays.
@@ -188,7 +188,7 @@ class BanditProgram(Program):
     @property
     def unwanted(self) -> set[int]:
         leaving = self.leaving
-        return {one.batch for one in self._open.values() if one.arm in leaving}
+        return {batch.batch for batch in self._open.values() if batch.arm in leaving}
 
     @property
     def out(self) -> set[int]:

@@ -62,7 +62,7 @@ class CounterProgram(Program):
 
     def expired(self, batch: int) -> None:
         """A batch was refused, or is gone: it is left out as soon as all its users have come."""
-        if not self.stopped and batch in {one.number for one in self.counter.open if one.shuffler} - self._lost:
+        if not self.stopped and batch in {level.number for level in self.counter.open if level.shuffler} - self._lost:
             # Only the lowest batch of a turn says that the turn is over: others may be given up before.
             self._lost.add(batch)
             return
@@ -75,7 +75,7 @@ class CounterProgram(Program):
         if self.stopped:
             raise InvalidParameter("batch", batch, "nothing: the counter was stopped")
         turn = self.plan.tree.smallest
-        full = self._due or {one.number for one in self.counter.open if one.missing == turn}
+        full = self._due or {level.number for level in self.counter.open if level.missing == turn}
         if batch not in full - self._lost:
             raise InvalidParameter("batch", batch, f"one that is full: {sorted(full - self._lost)}")
         if not self._due:

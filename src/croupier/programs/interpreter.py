@@ -107,23 +107,23 @@ class State:
 
     def _configured(self, change: Change) -> None:
         statement = Statement.from_dict("configuration", change.record["configuration"])
-        found = Configuration.from_text(statement.text)
+        configuration = Configuration.from_text(statement.text)
         if self.configured is None:
-            if found.revision:
-                raise CroupierError(f"a log begins with revision 0, and this is revision {found.revision}")
-            self._program, self.arms = self._program or program(found.program), found.arms
+            if configuration.revision:
+                raise CroupierError(f"a log begins with revision 0, and this is revision {configuration.revision}")
+            self._program, self.arms = self._program or program(configuration.program), configuration.arms
         else:
-            self._check_follows(Configuration.from_text(self.configured.text), found)
+            self._check_follows(Configuration.from_text(self.configured.text), configuration)
         self.configured = self.configurations[statement.hash] = statement
 
-    def _check_follows(self, before: Configuration, found: Configuration) -> None:
-        found.check_promise(before.promise)
-        if found.experiment != before.experiment:
-            raise CroupierError(f"{found.experiment!r} follows {before.experiment!r}")
-        if found.revision != before.revision + 1:
-            raise CroupierError(f"revision {found.revision} follows {before.revision}")
-        if found.arms != self.arms[: len(found.arms)]:
-            raise CroupierError(f"the arms are {found.arms}, and by what was signed and added before {self.arms}")
+    def _check_follows(self, before: Configuration, after: Configuration) -> None:
+        after.check_promise(before.promise)
+        if after.experiment != before.experiment:
+            raise CroupierError(f"{after.experiment!r} follows {before.experiment!r}")
+        if after.revision != before.revision + 1:
+            raise CroupierError(f"revision {after.revision} follows {before.revision}")
+        if after.arms != self.arms[: len(after.arms)]:
+            raise CroupierError(f"the arms are {after.arms}, and by what was signed and added before {self.arms}")
 
     def _opened(self, change: Change) -> None:
         statement = Statement.from_dict("offer", change.record["offer"])
@@ -143,7 +143,7 @@ class State:
         if offer.number not in wanted:
             raise CroupierError(f"offer {offer.number} does not follow: the program wants {sorted(wanted)}")
         turn = wanted[offer.number]
-        if offer.arm != turn.arm or tuple((one.number, one.mechanism) for one in offer.batches) != turn.batches:
+        if offer.arm != turn.arm or tuple((batch.number, batch.mechanism) for batch in offer.batches) != turn.batches:
             raise CroupierError(f"offer {offer.number} is not the one that the program wants: {turn}")
         if offer.odds != turn.odds:
             raise CroupierError(f"offer {offer.number} has odds {offer.odds}, and the program gives it {turn.odds}")

@@ -61,14 +61,14 @@ SECTIONS: dict[str, dict[str, Check]] = {
 """What each section of the file may hold, and how each value is checked; `program` is the program's own."""
 
 
-def checked(section: str, found: Any, checks: dict[str, Check]) -> Section:
+def checked(section: str, body: Any, checks: dict[str, Check]) -> Section:
     """A section of which every key is known and every value is in its range."""
-    if not isinstance(found, dict):
-        raise InvalidParameter(section, found, "a section")
-    for key in found:
+    if not isinstance(body, dict):
+        raise InvalidParameter(section, body, "a section")
+    for key in body:
         if key not in checks:
             raise CroupierError(f"{section}.{key} is unknown here: [{section}] holds " + ", ".join(checks))
-    return {key: checks[key](f"{section}.{key}", value) for key, value in found.items()}
+    return {key: checks[key](f"{section}.{key}", value) for key, value in body.items()}
 
 
 def target(sections: dict[str, Section], *, counted: bool) -> Section:
@@ -92,7 +92,7 @@ def summing(sections: dict[str, Section]) -> tuple[str, Section]:
     name = reward.pop("protocol", "shuffled-laplace")
     row = ROWS.find(name)
     if row.trust != "shuffler" or row.vectors:
-        carried = [one.name for one in ROWS.values() if one.trust == "shuffler" and not one.vectors]
+        carried = [kind.name for kind in ROWS.values() if kind.trust == "shuffler" and not kind.vectors]
         raise InvalidParameter("protocol", name, "one that a front carries: " + ", ".join(carried))
     # Who gives a range of their own means numbers within it, unless they say otherwise.
     binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())

@@ -113,7 +113,7 @@ class Analyzer:
         if standings != live.standings:
             live.standings = standings
             live.version += 1
-        states = {one["batch"]: one["state"] for one in standings["batches"]}
+        states = {standing["batch"]: standing["state"] for standing in standings["batches"]}
         # A front that was restored from a backup has never heard of some turns.
         published -= {
             number for number, offer in live.offers.items() if any(b.number not in states for b in offer.batches)
@@ -146,12 +146,12 @@ class Analyzer:
     async def _configure(self, live: Live) -> None:
         """Have the current configuration signed by both; a changed one is a new revision."""
         if self._site is None:
-            found = await self.link.keys()
-            if self.suite not in found["seal"]:
+            answer = await self.link.keys()
+            if self.suite not in answer["seal"]:
                 raise CroupierError(f"the front has no key for {self.suite}")
-            front = ServerKeys.from_dict({"seal": found["seal"][self.suite], "verify": found["verify"]})
+            front = ServerKeys.from_dict({"seal": answer["seal"][self.suite], "verify": answer["verify"]})
             keys = {"analyzer": self.keys.public(self.suite), "front": front}
-            self._site = Site(self.suite, keys, self.urls, Admission.from_dict(found["admission"]))
+            self._site = Site(self.suite, keys, self.urls, Admission.from_dict(answer["admission"]))
             for one in self.live.values():
                 one.registered = False
         if live.registered and (not live.held or live.behind):
@@ -202,14 +202,14 @@ class Analyzer:
         witness = await self._witnessed(live)
         body: dict[str, Any] = {"batch": number, "witness": witness.to_dict()}
         try:
-            receipt, found = await self._decoded(live, batch)
+            receipt, reading = await self._decoded(live, batch)
         except (BadRelease, BadSignature, TamperedMessage) as error:
             log.warning("refused", extra={"fields": {"experiment": live.name, "batch": number, "why": str(error)}})
             event, body["reason"] = "refused", str(error)
         else:
-            decoded = list(found.decoded) if isinstance(found.decoded, tuple) else found.decoded
+            decoded = list(reading.decoded) if isinstance(reading.decoded, tuple) else reading.decoded
             event = "released"
-            body |= {"decoded": decoded, "damaged": found.damaged, "receipt": receipt.to_dict()}
+            body |= {"decoded": decoded, "damaged": reading.damaged, "receipt": receipt.to_dict()}
         await live.record(event, lambda: number in live.open, **body)
         await self.link.acknowledge(live.name, number)
 

@@ -70,11 +70,11 @@ class Front(Notary):
         expires = due + self.rules.report_within - self.rules.due_within
         answers: list[Assignment | Problem] = [Problem("nothing-open")] * len(wishes)
         for name in set(names):
-            asked = [index for index, one in enumerate(names) if one == name]
+            asked = [index for index, asked_name in enumerate(names) if asked_name == name]
             holders = [wishes[index][1] for index in asked]
             turns = self.store.assign(
                 name,
-                [None if one is None else tokens.holder(name, one) for one in holders],
+                [None if holder is None else tokens.holder(name, holder) for holder in holders],
                 now=now,
                 due=due,
                 ahead=self.rules.ahead,
@@ -141,22 +141,22 @@ class Front(Notary):
 
         Returns for each one word of `FrontStore.accept`, or why it was refused before that.
         """
-        found: list[str | Problem] = []
+        answers: list[str | Problem] = []
         arrivals: list[tuple[int, Arrival]] = []
         for index, (name, body) in enumerate(uploads):
             try:
                 envelope, job = self.job(name, body)
                 arrivals.append((index, self.arrival(name, envelope, open_all([job])[0])))
-                found.append("accepted")
+                answers.append("accepted")
             except Problem as problem:
-                found.append(problem)
+                answers.append(problem)
             except CroupierError as error:
-                found.append(Problem("bad-request", str(error)))
+                answers.append(Problem("bad-request", str(error)))
         if arrivals:
             outcomes = self.store.accept([arrival for _, arrival in arrivals])
             for (index, _), outcome in zip(arrivals, outcomes, strict=True):
-                found[index] = outcome
-        return found
+                answers[index] = outcome
+        return answers
 
     def close_full(self) -> int:
         """Make every full batch ready to leave; returns how many there were. One that cannot be stops no other."""
@@ -181,7 +181,7 @@ class Front(Notary):
             raise Problem("unknown-experiment")
         assigned, accepted = self.store.plays(name)
         assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
-        batches = [_standing(one) for one in self.store.standings(name, since, most)]
+        batches = [_standing(standing) for standing in self.store.standings(name, since, most)]
         return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
 
     def receipt(self, name: str, number: int) -> dict[str, Any]:
@@ -189,8 +189,8 @@ class Front(Notary):
         state, receipt = self._state(name, number)
         if receipt is None or state not in ("ready", "released"):
             raise Problem(_GONE.get(state, "not-released"))
-        found: dict[str, Any] = json.loads(receipt)
-        return found
+        statement: dict[str, Any] = json.loads(receipt)
+        return statement
 
     def part(self, name: str, number: int, part: int) -> bytes:
         """One part of a ready batch's messages."""
@@ -199,10 +199,10 @@ class Front(Notary):
             raise Problem("not-released", "the log is to be countersigned before the next batch is pulled")
         if state != "ready":
             raise Problem("already-released" if state == "released" else _GONE.get(state, "not-released"))
-        found = self.store.part(name, number, part)
-        if found is None:
+        body = self.store.part(name, number, part)
+        if body is None:
             raise Problem("not-found", f"batch {number} has no part {part}")
-        return found
+        return body
 
     def acknowledge(self, name: str, number: int) -> None:
         """The analyzer has a batch: delete it here."""
@@ -229,10 +229,10 @@ class Front(Notary):
         return self.store.expire(now)
 
     def _state(self, name: str, number: int) -> tuple[str, str | None]:
-        found = self.store.receipt(name, number)
-        if found is None:
+        state = self.store.receipt(name, number)
+        if state is None:
             raise Problem("unknown-batch")
-        return found
+        return state
 
     def _offer(self, name: str, number: int) -> Offer:
         offer = self._offers.get((name, number))
@@ -245,9 +245,9 @@ class Front(Notary):
 
     def _noise(self, name: str, number: int) -> tuple[bytes, ...]:
         """A whole noise of this front's own, sealed as users' messages are; drawn anew for each closing."""
-        found = self.store.batch(name, number)
-        assert found is not None
-        batch = Batch(number, *found)
+        stored = self.store.batch(name, number)
+        assert stored is not None
+        batch = Batch(number, *stored)
         try:
             own = batch.mechanism.front_slots(self.store.source)
         finally:
@@ -274,8 +274,9 @@ class Front(Notary):
 _GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
 
 
-def _standing(one: Standing) -> dict[str, Any]:
-    return {"batch": one.number, "users": one.users, "received": _coarse(one.received, one.users), "state": one.state}
+def _standing(standing: Standing) -> dict[str, Any]:
+    received = _coarse(standing.received, standing.users)
+    return {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
 
 
 def _coarse(received: int, users: int) -> int:

@@ -1,8 +1,8 @@
 """Mutants: a seeded sample of small changes to the mathematics, each of which some fast test must notice.
 
 `make mutants` changes one place of `noise`, `privacy` or `protocols` at a time (Cosmic Ray makes the changes), runs the
-room's fast tests and the changed module's examples, and counts who noticed. Whatever survives must be explained in
-`tests/survivors.toml`.
+changed module's examples and the room's fast tests until one fails, and counts who noticed. Whatever survives must be
+explained in `tests/survivors.toml`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,7 +32,12 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("noise", "privacy", "protocols")
+TESTED_BY = {"noise": ("noise", "privacy"), "privacy": ("privacy",), "protocols": ("protocols",)}
+"""The rooms that are changed, and whose tests are asked: a noise answers for its own privacy."""
+
+LIKELY = 3
+"""Test files that are asked before all others."""
+
 EXPLAINED = ROOT / "tests" / "survivors.toml"
 LEAST_KILLED = 0.95
 COPIED = ("src", "tests", "pyproject.toml")
@@ -81,7 +88,7 @@ def bare(code: str) -> str:
 def places() -> list[tuple[str, str, int]]:
     """Every place that an operator can change: the module, the operator, and which of its places there."""
     found = []
-    for room in ROOMS:
+    for room in TESTED_BY:
         for path in sorted((ROOT / "src" / "croupier" / room).rglob("*.py")):
             nodes = list(ast_nodes(get_ast(path.read_text(encoding="utf-8"))))
             for name in OPERATORS:
@@ -125,41 +132,79 @@ def copies(count: int) -> Iterator[Queue[Path]]:
         yield ready
 
 
-def noticed(tree: Path, room: str, module: str, seconds: float) -> bool:
-    """Whether a fast test of the room, or an example of the module, fails in this tree; to hang is to fail."""
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += ["-m", "not slow and not evidence", module, f"tests/{room}"]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+def command(*paths: str) -> list[str]:
+    """Fast tests of these paths until the first failure; pytest without what these rooms have no use for."""
+    return [
+        *(sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"),
+        *("-o", "addopts=--doctest-modules --strict-markers --import-mode=importlib"),
+        *("-m", "not slow and not evidence", *paths),
+    ]
+
+
+def stages(tree: Path, module: str) -> list[list[str]]:
+    """Which tests to ask, in order: those that speak most of a module and its own examples, then all others."""
+    room, names = Path(module).parts[2], public_names(tree / module)
+    files = [path for tested in TESTED_BY[room] for path in sorted((tree / "tests" / tested).glob("test_*.py"))]
+
+    def mentions(path: Path) -> tuple[bool, int]:
+        words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        return Path(module).stem in path.stem, len(words & names)
+
+    ranked = [str(path.relative_to(tree)) for path in sorted(files, key=mentions, reverse=True)]
+    return [[module, *ranked[:LIKELY]], ranked[LIKELY:]]
+
+
+def public_names(path: Path) -> set[str]:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return {path.stem} | {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def fails(tree: Path, paths: list[str], seconds: float, **environment: str) -> bool:
+    """Whether a test fails in this tree; to hang is to fail."""
+    quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree / "src")}
+    process = subprocess.Popen(
+        command(*paths),
+        cwd=tree,
+        env=os.environ | quiet | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
-        ended = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=seconds)
+        # 5 is a module without any test.
+        return process.wait(seconds) not in (0, 5)
     except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         return True
-    return ended.returncode != 0
 
 
 def tried(mutant: Mutant, changed: str, trees: Queue[Path], seconds: float) -> bool:
     tree = trees.get()
     path = tree / mutant.module
     code = path.read_text(encoding="utf-8")
+    asked = stages(tree, mutant.module)
     try:
         path.write_text(changed, encoding="utf-8")
-        return noticed(tree, mutant.room, mutant.module, seconds)
+        # What was compiled before the change is used and nothing is added: two changes within a second look alike.
+        return any(fails(tree, paths, seconds, PYTHONDONTWRITEBYTECODE="1") for paths in asked)
     finally:
         path.write_text(code, encoding="utf-8")
         trees.put(tree)
 
 
-def unharmed(trees: Queue[Path]) -> float:
-    """The longest that a room's fast tests take without any change; they must pass."""
+def unharmed(trees: Queue[Path], workers: int) -> float:
+    """The longest that a room's fast tests take without any change; they must pass, in every tree."""
     longest = 0.0
-    tree = trees.get()
-    for room in ROOMS:
-        begun = time.monotonic()
-        if noticed(tree, room, f"src/croupier/{room}", 1800):
-            raise SystemExit(f"the fast tests of {room} fail without any change")
-        longest = max(longest, time.monotonic() - begun)
-        print(f"{room}: {time.monotonic() - begun:.0f} s", flush=True)
-    trees.put(tree)
+    for _ in range(workers):
+        tree = trees.get()
+        for room, tested in TESTED_BY.items():
+            begun = time.monotonic()
+            if fails(tree, [f"src/croupier/{room}", *(f"tests/{one}" for one in tested)], 1800):
+                raise SystemExit(f"the fast tests of {room} fail without any change")
+            longest = max(longest, time.monotonic() - begun)
+            print(f"{room}: {time.monotonic() - begun:.0f} s", flush=True)
+        trees.put(tree)
     return longest
 
 
@@ -179,7 +224,7 @@ def main() -> int:
     end = time.monotonic() + 60 * given.minutes
     survivors, done = [], 0
     with copies(given.workers) as trees, ThreadPoolExecutor(given.workers) as pool:
-        seconds = 3 * unharmed(trees) + 30
+        seconds = 3 * unharmed(trees, given.workers) + 20
 
         def attempt(pair: tuple[Mutant, str]) -> tuple[Mutant, bool | None]:
             return pair[0], tried(*pair, trees, seconds) if time.monotonic() < end else None

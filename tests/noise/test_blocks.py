@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx
-from noise_checks import ALARM, chi_square, misfits
-from noise_laws import BITS, THIRD, exact_pmf
-from noise_words import ONES, Script, Stream
 from scipy import stats
 
+from cases.noise_checks import ALARM, chi_square, misfits
+from cases.noise_laws import BITS, exact_pmf
+from cases.noise_words import ONES, Script, Stream
+from cases.noises import THIRD
 from croupier.noise import (
     Binomial,
     BoundedLaplace,

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 from scipy.stats import chisquare
-from service_world import World, signed
-from test_apps import PLAN, Both
 
+from cases.service.both import PLAN, Both
+from cases.service.world import World, signed
 from croupier.messages.offer import Offer
 from croupier.noise import secure, seeded
 from croupier.service.dealing import deal

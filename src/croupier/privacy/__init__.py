@@ -15,6 +15,7 @@ from croupier.privacy.guarantee import (
 from croupier.privacy.ledger import BudgetExceeded, Charge, Ledger
 from croupier.privacy.loss import Loss, NoisyNumber, NoisyVector, privacy_loss, vector_loss
 from croupier.privacy.move import Move, move_loss
+from croupier.privacy.told import Told, told_loss
 
 __all__ = [
     "BudgetExceeded",
@@ -26,6 +27,7 @@ __all__ = [
     "Move",
     "NoisyNumber",
     "NoisyVector",
+    "Told",
     "advanced_composition",
     "calibrate",
     "concentrated_to_approximate",
@@ -38,5 +40,6 @@ __all__ = [
     "pure_to_renyi",
     "renyi_to_approximate",
     "skellam_divergence",
+    "told_loss",
     "vector_loss",
 ]

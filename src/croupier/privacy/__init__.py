@@ -4,6 +4,7 @@ from croupier.noise.gaussian import gaussian_sum_concentrated
 from croupier.noise.poisson import skellam_divergence
 from croupier.privacy.audit import Finding, epsilon_lower_bound
 from croupier.privacy.calibration import calibrate, gaussian_scale
+from croupier.privacy.group import group_loss, group_privacy
 from croupier.privacy.guarantee import (
     Guarantee,
     advanced_composition,
@@ -34,6 +35,8 @@ __all__ = [
     "epsilon_lower_bound",
     "gaussian_scale",
     "gaussian_sum_concentrated",
+    "group_loss",
+    "group_privacy",
     "move_loss",
     "privacy_loss",
     "pure_to_concentrated",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -28,7 +29,7 @@ def test_some_release_reaches_it(epsilon: float, delta: float, users: int) -> No
     chances = [0.0]
     for _ in range(users):
         chances.append(math.exp(epsilon) * chances[-1] + delta)
-    for p, q in zip(chances[:-1], chances[1:], strict=True):
+    for p, q in itertools.pairwise(chances):
         laws = np.asarray([[p, 1 - p], [q, 1 - q]])
         for one, other in (laws, laws[::-1]):
             assert np.maximum(one - math.exp(epsilon) * other, 0.0).sum() <= delta * (1 + 1e-12)

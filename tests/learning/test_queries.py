@@ -115,7 +115,7 @@ def test_only_conjunctions_learn_what_no_decision_list_can() -> None:
         assert conjunction == 1 or counts.max() >= 18, "users agree where pure rules are left"
         errors[conjunction] = np.mean(ballot.read(kinds[counts.argmax()]).predict(rows) != labels)
     assert errors[2] == 0.0
-    assert errors[1] >= 0.2
+    assert errors[1] >= 0.1
 
 
 def test_conjunctions_cost_what_the_paper_says() -> None:

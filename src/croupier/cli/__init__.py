@@ -15,6 +15,7 @@ from croupier.cli import (
     count,
     crowd,
     histogram,
+    learn,
     plan,
     policies,
     price,
@@ -30,7 +31,7 @@ from croupier.cli import (
 GROUPS = {
     "try it": (simulate, count, sweep, policies),
     "plan an experiment": (plan, protocols, price),
-    "run it": (up, serve, crowd, histogram),
+    "run it": (up, serve, crowd, histogram, learn),
     "check the privacy": (audit, verify),
     "reproduce a paper": (reproduce,),
 }

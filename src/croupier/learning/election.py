@@ -26,6 +26,9 @@ from croupier.search import least_passing_integer, least_passing_ratio
 LARGEST_LIST = 2**20
 """Longer lists are voted on bit by bit, unless selection from the list is asked for."""
 
+PARTS = 3
+"""A third of β each: the seed's hypothesis is bad; the seed is unstable; the vote or its counting goes wrong."""
+
 TYPICAL_FAILURE = 0.01
 MOST_USERS = 2**32
 

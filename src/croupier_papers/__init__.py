@@ -19,6 +19,7 @@ from croupier_papers import (
     distributed_bandits,
     flagship,
     shuffle_bandits,
+    user_level_epsilon,
     user_level_histograms,
     user_level_learners,
 )
@@ -35,6 +36,7 @@ FIGURES: dict[str, Figure] = {
         flagship,
         user_level_histograms,
         user_level_learners,
+        user_level_epsilon,
     )
     for figure in module.FIGURES
 }

@@ -139,7 +139,7 @@ def draw_errors(body: Body) -> Any:
     from matplotlib.lines import Line2D
 
     setup, results = body["configuration"], body["results"]
-    title = f"Histograms in three models: the largest error of any count, ε = {setup['epsilon']:g}"
+    title = f"[GKM21] Lemma 37 (croupier's own figure): the largest error of any count, ε = {setup['epsilon']:g}"
     figure, panels, strip = sheet(2, title=title, width=7.6, height=3.5, strip=1.0)
     fixed = {
         "users": f"{setup['usual_items']:,} items",

@@ -11,13 +11,33 @@ from numpy.typing import NDArray
 
 from croupier.learning import DecisionListQueries, Samples, Seed, Stable, Thresholds, Voting
 from croupier.noise import seeded
+from croupier.protocols import SelectionMechanism, selection
 from croupier_papers.experiment import Body, Figure, Task, over_instances, plain
 from croupier_papers.style import STYLES, curve, explain, power_of_ten, sheet
 
-MODELS = {"local": "LDP-SE", "central": "CDP-SE", "shuffle": "VB-SDP-AE"}
+MODELS = {"local": "LDP-SE", "central-pure": "DP-IMED", "central": "CDP-SE", "shuffle": "VB-SDP-AE"}
 """The model of each line, and whose look it shares."""
 
-LABELS = {"local": "local, ε", "central": "central, (ε, δ)", "shuffle": "shuffle, (ε, δ)"}
+LABELS = {
+    "local": "local, ε (Thm 29)",
+    "central-pure": "central, ε (Thm 30)",
+    "central": "central, (ε, δ) (Thm 25)",
+    "shuffle": "shuffle, (ε, δ) (Thm 35)",
+}
+
+
+class OwnSelection(Voting):
+    """A vote by the model's own selection, where `Voting` would take another one that errs less."""
+
+    def choice(self, size: int, users: int) -> SelectionMechanism:
+        return selection(epsilon=self.epsilon, delta=self.delta, size=size, model=self.model).plan(users)
+
+
+def no_minor_labels(panel: Any) -> None:
+    """Ticks that are written out say enough: minor labels of a logarithmic axis would be printed over them."""
+    from matplotlib.ticker import NullFormatter
+
+    panel.xaxis.set_minor_formatter(NullFormatter())
 
 
 @dataclass(frozen=True)
@@ -97,8 +117,9 @@ class Setting:
     agreement: float = 0.9
 
     def voting(self, model: str) -> Voting:
-        """What a model's users vote by."""
-        return Voting(self.epsilon, None if model == "local" else self.delta, model)
+        """What a model's users vote by: in the central models each theorem's own selection."""
+        kind = Voting if model == "shuffle" else OwnSelection
+        return kind(self.epsilon, self.delta if model in ("central", "shuffle") else None, model)
 
 
 def compute(setting: Setting, task: Task) -> Body:
@@ -119,11 +140,17 @@ def compute(setting: Setting, task: Task) -> Body:
         for model in MODELS:
             mean, error = over_instances(errors[model], setting.runs)
             needed = setting.voting(model).users_needed(ballot, agreement=setting.agreement, failure=setting.beta / 3)
-            lines[model] = {"error": plain(mean), "standard_error": plain(error), "users_needed": needed}
+            sent = setting.voting(model).plan(ballot, needed, Seed.of(0)).messages_per_user
+            lines[model] = {
+                "error": plain(mean),
+                "standard_error": plain(error),
+                "users_needed": needed,
+                "messages_per_user": plain([sent])[0],
+            }
         panels.append({"problem": panel.problem, "title": problem.title, "users": list(panel.users), "lines": lines})
     configuration = {
         "epsilon": setting.epsilon,
-        "delta": {"local": 0.0, "central": setting.delta, "shuffle": setting.delta},
+        "delta": {model: setting.delta if model in ("central", "shuffle") else 0.0 for model in MODELS},
         "alpha": setting.alpha,
         "beta": setting.beta,
         "agreement": setting.agreement,
@@ -143,13 +170,14 @@ def _columns(problem: Problem) -> int:
 
 def _one(setting: Setting, panel: Panel, number: int) -> dict[str, list[float]]:
     """One run: the most users vote once, and smaller elections are among the first of them."""
-    problem, seed, source = PROBLEMS[panel.problem], Seed.of(number), seeded(number)
+    problem, seed = PROBLEMS[panel.problem], Seed.of(number)
     samples = problem.users(np.random.default_rng(np.random.SeedSequence(number, spawn_key=(1,))), max(panel.users))
     ballot = problem.learner.ballot(columns=samples.columns, seed=seed, alpha=setting.alpha, beta=setting.beta / 3)
     marks = ballot.marks(samples)
     errors: dict[str, list[float]] = {}
     for model in MODELS:
-        errors[model] = []
+        # The same noise for all: where two models take the same selection, their lines are one.
+        errors[model], source = [], seeded(number)
         for users in panel.users:
             election = setting.voting(model).plan(ballot, users, seed)
             winner = election.decide_marks(ballot, marks[:users], source).hypothesis
@@ -160,8 +188,8 @@ def _one(setting: Setting, panel: Panel, number: int) -> dict[str, list[float]]:
 def draw(body: Body) -> Any:
     """One panel for each problem; ticks on the lower edge are the users that suffice by calculation."""
     setup, panels = body["configuration"], body["results"]["panels"]
-    title = f"Error of private learners against users, ε = {setup['epsilon']:g}"
-    figure, axes, strip = sheet(len(panels), title=title, width=7.6, height=3.3, strip=0.7)
+    title = f"[GKM21] Theorems 25, 29, 30, 35 (croupier's own figure): error against users, ε = {setup['epsilon']:g}"
+    figure, axes, strip = sheet(len(panels), title=title, width=7.6, height=3.3, strip=0.95)
     for panel, shown in zip(axes, panels, strict=True):
         users, handles = np.asarray(shown["users"]), []
         for place, (model, style) in enumerate(MODELS.items()):
@@ -178,11 +206,12 @@ def draw(body: Body) -> Any:
         panel.set_xlim(users[0], users[-1])
         ticks = [tick for tick in TICKS if users[0] <= tick <= users[-1]]
         panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        no_minor_labels(panel)
         panel.set_ylim(0, 0.55)
         panel.set_title(shown["title"], fontsize=8)
         panel.set_xlabel("users (log scale)", fontsize=9)
     axes[0].set_ylabel("error of the elected rule", fontsize=9)
-    explain(strip, handles, _caption(setup), columns=3)
+    explain(strip, handles, _caption(setup), columns=2)
     return figure
 
 
@@ -191,7 +220,9 @@ def _caption(setup: Body) -> str:
     return (
         f"Mean of {setup['runs']} runs ± 1.96 standard errors, each with fresh users, public seed and noise; "
         f"δ\u00a0=\u00a0{delta}. Triangles: users that suffice by calculation for error {setup['alpha']:g} with "
-        f"probability {1 - setup['beta']:g}, if at least {setup['agreement']:.0%} of the users vote alike."
+        f"probability {1 - setup['beta']:g}, if at least {setup['agreement']:.0%} of the users vote alike. Thm 25: "
+        "while no count passes the threshold the result is the first rule, whatever the votes. Shuffle: with few users "
+        "it takes the local reports, which then err less."
     )
 
 
@@ -202,14 +233,14 @@ def table(body: Body) -> tuple[list[str], list[list[str]]]:
         for model, line in panel["lines"].items():
             tried = zip(panel["users"], line["error"], strict=True)
             first = next((f"{users:,}" for users, error in tried if error <= aim), "-")
-            guarantee = LABELS[model].removeprefix(f"{model}, ")
             last = f"{line['error'][-1]:.3f}"
-            rows.append([panel["problem"], model, guarantee, f"{line['users_needed']:,}", first, last])
+            needed, sent = f"{line['users_needed']:,}", f"{line['messages_per_user']:,.0f}"
+            rows.append([panel["problem"], LABELS[model], needed, sent, first, last])
     headings = [
         "problem",
-        "model",
-        "privacy",
+        "model, privacy",
         "users that suffice",
+        "messages a user",
         f"mean error ≤ {aim:g} from",
         "error with most users",
     ]
@@ -223,7 +254,7 @@ def _ladder(low: int, high: int, points: int) -> tuple[int, ...]:
 FIGURES = (
     Figure(
         "gkm21-learner-users",
-        "[GKM21] Theorems 25, 29, 35",
+        "[GKM21] Theorems 25, 29, 30, 35",
         "error of private learners against users: local, central and shuffle models",
         12,
         Setting((Panel("thresholds", _ladder(8, 2000, 17)), Panel("decision-lists", _ladder(200, 8_000, 14))), runs=40),

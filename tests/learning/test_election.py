@@ -11,6 +11,7 @@ from scipy.stats import binom
 from croupier.checks import InvalidParameter
 from croupier.learning import BitElection, ListElection, Seed, Voting
 from croupier.noise import seeded
+from croupier.protocols import selection
 
 MODELS = ("shuffle", "local", "central", "central-pure")
 
@@ -57,8 +58,9 @@ def test_privacy_is_certified(model: str, ballot: Any) -> None:
     election = Voting(0.8, model=model).plan(ballot, 300, Seed.of(1))
     assert election.certificate().holds
     assert election.privacy.epsilon == 0.8
-    pure = model in ("local", "central-pure") or (model == "central" and election.privacy.delta == 0)
-    assert (election.privacy.delta == 0) == pure
+    taken = election.mechanism if isinstance(election, ListElection) else election.mechanism(0)
+    assert election.privacy.delta == (0 if taken.model in ("local", "central-pure") else 1e-6)
+    assert taken.model == model or taken.model == {"shuffle": "local", "central": "central-pure"}[model]
 
 
 def test_every_user_is_in_one_group_and_groups_are_even() -> None:
@@ -141,6 +143,73 @@ def test_the_central_model_takes_the_better_of_its_two_selections() -> None:
     few, many = (Voting(1.0, model="central").choice(size, 1000) for size in (2, 2**26))
     assert (few.model, many.model) == ("central-pure", "central")
     assert few.error(0.01) <= many.error(0.01)
+
+
+GRID = [
+    (epsilon, size, users) for epsilon in (0.3, 1.0, 3.0) for size in (2, 3, 16, 200) for users in (1, 4, 9, 25, 80)
+]
+
+
+@pytest.mark.parametrize(("epsilon", "size", "users"), GRID)
+def test_a_shuffled_vote_of_all_is_never_less_sure_than_a_local_one(epsilon: float, size: int, users: int) -> None:
+    shuffled, local = (Voting(epsilon, model=model).choice(size, users) for model in ("shuffle", "local"))
+    assert shuffled.unanimous_failure <= local.unanimous_failure
+    assert shuffled.certificate().holds
+    assert shuffled.guarantee.delta <= 1e-6
+
+
+@pytest.mark.parametrize(("epsilon", "size", "users"), [case for case in GRID if case[2] > 1 and case[1] < 200])
+def test_the_chance_of_a_vote_of_all_is_what_is_measured(epsilon: float, size: int, users: int) -> None:
+    counts, source, trials = np.zeros(size, dtype=np.int64), seeded(6), 400
+    counts[-1] = users
+    for model in ("shuffle", "local"):
+        mechanism = selection(epsilon=epsilon, size=size, model=model).plan(users)
+        failed = sum(mechanism.simulate(counts, source) != size - 1 for _ in range(trials))
+        # Exact but for many local items, where ties between them are no independent events; seven deviations.
+        near = 0.0 if model == "shuffle" or size == 2 else 0.12
+        chance = mechanism.unanimous_failure
+        assert abs(failed / trials - chance) <= near + 7 * np.sqrt(max(chance * (1 - chance), 1 / trials) / trials)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("epsilon", "size", "users"), [(1.0, 2, 4), (1.0, 2, 12), (3.0, 2, 8), (3.0, 16, 8), (1.0, 16, 40)]
+)
+def test_a_shuffled_election_is_won_as_often_as_a_local_one(epsilon: float, size: int, users: int) -> None:
+    rng, source, trials, won = np.random.default_rng(7), seeded(7), 2_000, {}
+    votes = np.where(rng.random((trials, users)) < 0.9, size - 1, 0)
+    for model in ("shuffle", "local"):
+        choice = Voting(epsilon, model=model).choice(size, users)
+        won[model] = np.mean([choice.run(row, source) == size - 1 for row in votes])
+    # Where both take local reports they differ by chance alone: six standard deviations.
+    assert won["shuffle"] >= won["local"] - 6 * np.sqrt(0.5 / trials)
+    if (epsilon, size, users) == (1.0, 16, 40):
+        assert won["shuffle"] > won["local"] + 0.05
+
+
+def test_no_more_users_are_needed_through_a_shuffler() -> None:
+    for epsilon in (1.0, 3.0, 6.0):
+        for ballot in (Blank(2, 1), LIST, BITS):
+            shuffled, local = (
+                Voting(epsilon, model=model).users_needed(ballot, agreement=0.9, failure=0.03)
+                for model in ("shuffle", "local")
+            )
+            assert shuffled <= local
+
+
+def test_an_election_says_what_a_user_sends() -> None:
+    many, few, one = (
+        Voting(1.0, model=model, route=route).plan(Blank(2**20, 20), 79, Seed.of(0))
+        for model, route in (("shuffle", "list"), ("shuffle", "bits"), ("local", "list"))
+    )
+    assert isinstance(many, ListElection)
+    noise = many.mechanism.oracle.noise.mean  # type: ignore[attr-defined]
+    assert many.messages_per_user == pytest.approx(1 + 2**20 * noise / 79)
+    assert many.simulation_only
+    assert one.messages_per_user == 1.0
+    assert not one.simulation_only
+    assert few.messages_per_user < 100
+    assert not few.simulation_only
 
 
 def test_the_route_is_chosen_by_the_list() -> None:

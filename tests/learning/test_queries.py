@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from cases.learners import WORLDS
 from croupier.checks import InvalidParameter
 from croupier.learning import DecisionListQueries, QueryBallot, Samples, Seed, SeparatorQueries, agreement
 from croupier.learning.cube import decision_tables
-from croupier.learning.queries import rounded, steps
+from croupier.learning.queries import RandomizedQueries, rounded, steps
 from croupier.learning.query_lists import DecisionList, ListProgram
 from croupier.learning.query_separators import Separator, SeparatorProgram
 
@@ -91,6 +92,96 @@ def test_every_decision_list_is_learnt_from_true_means(word: int) -> None:
     ballot = DecisionListQueries(tolerance=0.05).ballot(columns=3, seed=Seed.of(word), alpha=0.1, beta=0.1)
     rule = ballot.read(ballot.marks(everything)[0])
     assert (rule.predict(CORNERS) == labels).all()
+
+
+@pytest.mark.parametrize("word", decision_tables(3, 2).tolist()[::3])
+def test_lists_of_conjunctions_are_learnt_from_true_means(word: int) -> None:
+    labels = (np.asarray(word) >> np.arange(8)) & 1 == 1
+    queries = DecisionListQueries(tolerance=0.05, length=12, conjunction=2)
+    ballot = queries.ballot(columns=3, seed=Seed.of(word), alpha=0.1, beta=0.1)
+    rule = ballot.read(ballot.marks(Samples.equal(CORNERS, labels, 1))[0])
+    assert (rule.predict(CORNERS) == labels).all()
+
+
+def test_only_conjunctions_learn_what_no_decision_list_can() -> None:
+    """If columns 0 and 1 agree then 1, else column 2: every single column tells nothing of the first part."""
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 2, (20 * 2_000, 5))
+    labels = (rows[:, 0] == rows[:, 1]) | (rows[:, 2] == 1)
+    errors = {}
+    for conjunction in (1, 2):
+        ballot = DecisionListQueries(conjunction=conjunction).ballot(columns=5, seed=Seed.of(1), alpha=0.1, beta=0.1)
+        marks = ballot.marks(Samples.equal(rows, labels, 20))
+        kinds, counts = np.unique(marks, axis=0, return_counts=True)
+        assert conjunction == 1 or counts.max() >= 18, "users agree where pure rules are left"
+        errors[conjunction] = np.mean(ballot.read(kinds[counts.argmax()]).predict(rows) != labels)
+    assert errors[2] == 0.0
+    assert errors[1] >= 0.1
+
+
+def test_conjunctions_cost_what_the_paper_says() -> None:
+    queries = DecisionListQueries(tolerance=0.001, conjunction=2)
+    assert queries.error_bound(columns=5, rules=5) == pytest.approx((10 + 40) * (5 * 4 / 3000 + 0.002) + 16 / 3000)
+    program = queries.ballot(columns=30, seed=Seed.of(0), alpha=0.1, beta=0.1).program
+    assert program.query((), np.zeros((1, 30)), np.zeros(1, dtype=bool)).shape == (1, 2 * (1 + 60 + 4 * 435))
+    with pytest.raises(InvalidParameter, match="conjunction = 3"):
+        DecisionListQueries(conjunction=3).ballot(columns=30, seed=Seed.of(0), alpha=0.1, beta=0.1)
+
+
+@dataclass(frozen=True)
+class BestOf:
+    """A randomized algorithm: it asks for the edges of a few parities that its coins draw, and takes the best."""
+
+    sets: tuple[int, ...]
+    tolerance: float = 0.2
+
+    @property
+    def bits(self) -> int:
+        return 8
+
+    def start(self) -> int:
+        return -1
+
+    def finished(self, state: int) -> bool:
+        return state >= 0
+
+    def query(self, state: int, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        numbers = features.astype(int) @ (1 << np.arange(features.shape[1]))
+        odd = np.stack([np.bitwise_count(numbers & chosen) % 2 == 1 for chosen in self.sets], axis=1)
+        return np.where(odd == labels[:, None], 1.0, -1.0)
+
+    def step(self, state: int, answers: np.ndarray) -> int:
+        return self.sets[int(np.argmax(answers))]
+
+    def write(self, state: int) -> np.ndarray:
+        return ((state >> np.arange(8)) & 1).astype(np.uint8)
+
+    def read(self, bits: np.ndarray) -> int:
+        return int(bits.astype(int) @ (1 << np.arange(8)))
+
+
+def best_of(columns: int, coins: Seed) -> BestOf:
+    """Forty of the parities, by the coins."""
+    return BestOf(tuple(int(word) for word in coins.words(np.arange(40)) % np.uint64(2**columns)))
+
+
+def test_users_of_a_randomized_algorithm_share_its_coins() -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.integers(0, 2, (30 * 400, 5))
+    labels = rows[:, [0, 3]].sum(axis=1) % 2 == 1
+    samples = Samples.equal(rows, labels, 30)
+    learner, found = RandomizedQueries(best_of), 0
+    for seed in range(20):
+        ballot = learner.ballot(columns=5, seed=Seed.of(seed), alpha=0.1, beta=0.1)
+        assert ballot.program == learner.ballot(columns=5, seed=Seed.of(seed), alpha=0.1, beta=0.1).program
+        votes = {ballot.read(row) for row in ballot.marks(samples)}
+        if 0b01001 in ballot.program.sets:  # type: ignore[attr-defined]
+            found += 1
+            assert votes == {0b01001}, "the answer is clear, and all users see it"
+    # The coins draw the right parity with probability 1 - (31/32)^40 = 0.72: all or none of 20 would be below 1e-2.
+    assert 0 < found < 20
+    programs = {learner.ballot(columns=5, seed=Seed.of(seed), alpha=0.1, beta=0.1).program for seed in range(20)}
+    assert len(programs) == 20, "coins of their own would make every user run another program"
 
 
 def test_a_noisy_list_is_learnt_within_its_noise() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import Any
 
 import numpy as np
@@ -182,8 +182,43 @@ def test_decision_lists_are_all_and_only_decision_lists() -> None:
     assert [len(decision_tables(k)) for k in (1, 2, 4)] == [4, 14, 1050]
 
 
-def test_a_decision_list_is_described_by_itself() -> None:
-    listed = DecisionLists().draw(3, Seed.of(0))
+@pytest.mark.parametrize("conjunction", [1, 2, 3])
+def test_lists_of_conjunctions_are_those_that_can_be_peeled(conjunction: int) -> None:
+    """A function is a k-decision list exactly if some term settles part of what is left, again and again."""
+    corners = list(product((0, 1), repeat=3))
+    conditions = [
+        {
+            place
+            for place, corner in enumerate(corners)
+            if all(corner[j] == want for j, want in zip(js, wants, strict=True))
+        }
+        for length in range(1, conjunction + 1)
+        for js in combinations(range(3), length)
+        for wants in product((0, 1), repeat=length)
+    ]
+
+    def peels(values: tuple[int, ...], left: frozenset[int]) -> bool:
+        if len({values[place] for place in left}) <= 1:
+            return True
+        return any(
+            peels(values, left - term)
+            for term in conditions
+            if term & left and len({values[place] for place in term & left}) == 1
+        )
+
+    # Corner number c of the room has column j in bit j; here the first column comes first.
+    number = [sum(bit << j for j, bit in enumerate(corner)) for corner in corners]
+    peeled = {
+        sum(value << number[place] for place, value in enumerate(values))
+        for values in product((0, 1), repeat=8)
+        if peels(values, frozenset(range(8)))
+    }
+    assert set(decision_tables(3, conjunction).tolist()) == peeled
+
+
+@pytest.mark.parametrize("conjunction", [1, 2])
+def test_a_decision_list_is_described_by_itself(conjunction: int) -> None:
+    listed = DecisionLists(conjunction).draw(3, Seed.of(0))
     corners = (np.arange(8)[:, None] >> np.arange(3)) & 1
     for index in range(listed.size):
         answers = [_evaluate(listed.describe(index), corner) for corner in corners.tolist()]
@@ -195,7 +230,7 @@ def _evaluate(text: str, corner: list[int]) -> int:
         if not rule.startswith("if "):
             return int(rule)
         condition, label = rule.removeprefix("if ").split(" then ")
-        if corner[int(condition.split()[-1])] != condition.startswith("not "):
+        if all(corner[int(word.split()[-1])] != word.startswith("not ") for word in condition.split(" and ")):
             return int(label)
     raise AssertionError(text)
 

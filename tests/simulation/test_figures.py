@@ -41,6 +41,7 @@ ELSEWHERE = [
     "tkms23-linucb-regret",
     "gkm21-histogram-error",
     "gkm21-learner-users",
+    "gkm21-users-epsilon",
 ]
 """Figures that have test files of their own."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from croupier.cli import main
-from croupier_papers import FIGURES, Task, compute, write
+from croupier_papers import FIGURES, Task, compute, user_level_epsilon, write
 from croupier_papers.user_level_learners import MODELS, PROBLEMS, Panel, Setting
 
 NAME = "gkm21-learner-users"
@@ -43,7 +43,10 @@ def test_it_has_a_line_for_every_model_and_a_number_for_every_point(body: dict[s
 def test_the_models_need_users_in_the_order_of_their_trust(body: dict[str, Any]) -> None:
     for panel in body["results"]["panels"]:
         needed = {model: line["users_needed"] for model, line in panel["lines"].items()}
-        assert needed["central"] < needed["shuffle"] < needed["local"] / 2
+        assert needed["central-pure"] < needed["shuffle"] < needed["local"] / 2
+        assert needed["central-pure"] < needed["central"]
+        sent = {model: line["messages_per_user"] for model, line in panel["lines"].items()}
+        assert sent["local"] == sent["central"] == sent["central-pure"] == 1 < sent["shuffle"]
 
 
 @pytest.mark.slow
@@ -88,3 +91,30 @@ def test_a_problem_is_learnt_exactly_by_its_own_target(name: str) -> None:
             return problem.label(rows)
 
     assert problem.error(Target()) == 0.0
+
+
+def test_a_shuffled_vote_of_few_errs_as_the_local_one() -> None:
+    few = Setting((Panel("decision-lists", (200, 220)),), runs=3)
+    lines = FIGURES[NAME].compute(few, Task(seed=2))["results"]["panels"][0]["lines"]
+    assert lines["shuffle"]["error"] == lines["local"]["error"]
+
+
+def test_the_marks_of_the_axis_are_not_printed_over(body: dict[str, Any]) -> None:
+    figure = FIGURES[NAME].draw(body)
+    figure.draw_without_rendering()
+    for panel in figure.subfigs[0].axes:
+        assert all(not label.get_text() for label in panel.xaxis.get_ticklabels(minor=True))
+        assert any(label.get_text() for label in panel.xaxis.get_ticklabels())
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name.startswith("gkm21")])
+def test_a_title_says_whose_figure_it_is(name: str) -> None:
+    """[GKM21] has no figure of its own, so every one is croupier's."""
+    figure = FIGURES[name]
+    small = {
+        NAME: Setting((Panel("thresholds", (8, 16)),), runs=1),
+        "gkm21-users-epsilon": user_level_epsilon.Setting((0.5, 1.0), 1.0),
+    }.get(name, figure.quick)
+    title = figure.draw(figure.compute(small, Task())).subfigs[0].get_suptitle()
+    assert "[GKM21]" in title
+    assert "croupier's own figure" in title

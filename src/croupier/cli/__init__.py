@@ -19,6 +19,7 @@ from croupier.cli import (
     count,
     crowd,
     histogram,
+    learn,
     plan,
     policies,
     price,
@@ -35,7 +36,7 @@ from croupier.references import cited
 GROUPS = {
     "try it": (simulate, count, sweep, policies),
     "plan an experiment": (plan, protocols, price),
-    "run it": (up, serve, crowd, histogram),
+    "run it": (up, serve, crowd, histogram, learn),
     "check the privacy": (audit, verify),
     "reproduce a paper": (reproduce,),
 }

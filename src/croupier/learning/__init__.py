@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from croupier.checks import CroupierError
+from croupier.learning.boosted import Boosted
 from croupier.learning.boxes import Boxes
 from croupier.learning.correlated import Stream, agreement, distance, race, rounding
 from croupier.learning.cube import DecisionLists, Parities
 from croupier.learning.election import BitElection, Decision, ListElection, Voting
 from croupier.learning.listed import Listed
-from croupier.learning.lower_bound import representation_from_learner
+from croupier.learning.lower_bound import least_users, representation_from_learner
 from croupier.learning.points import HashedPoints, Points
-from croupier.learning.queries import QueryBallot
+from croupier.learning.queries import QueryBallot, RandomizedQueries
 from croupier.learning.query_lists import DecisionListQueries
 from croupier.learning.query_separators import SeparatorQueries
 from croupier.learning.representation import Family, Hypothesis, Representation
@@ -42,6 +43,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Ballot",
     "BitElection",
+    "Boosted",
     "Boxes",
     "Decision",
     "DecisionListQueries",
@@ -56,6 +58,7 @@ __all__ = [
     "Points",
     "PrivateClassifier",
     "QueryBallot",
+    "RandomizedQueries",
     "Representation",
     "Samples",
     "Seed",
@@ -69,6 +72,7 @@ __all__ = [
     "Voting",
     "agreement",
     "distance",
+    "least_users",
     "plurality",
     "race",
     "representation_from_learner",

@@ -13,20 +13,15 @@ from croupier.checks import InvalidParameter, integer
 from croupier.learning.representation import Representation
 from croupier.learning.samples import Bools, Floats, Integers, Samples
 from croupier.learning.seeds import Seed, Words
+from croupier.learning.terms import binary, holds, named, terms
 
 MOST_LIST_COLUMNS = 5
 """There are 15,036 functions then, and 260,134 with one column more: the statistical-query route does not list them."""
 
+MOST_CONJUNCTION_COLUMNS = 4
+"""With terms of two literals there are 54,622 of the 65,536 functions of four columns: one more would be too many."""
+
 MOST_PARITY_COLUMNS = 20
-
-
-def binary(features: NDArray[Any]) -> Bools:
-    """Rows of zeros and ones as bits, or a refusal."""
-    table = np.asarray(features)
-    bad = (table != 0) & (table != 1)
-    if bad.any():
-        raise InvalidParameter("feature", table[bad][0].item(), "0 or 1")
-    return np.asarray(table == 1)
 
 
 def corner(features: NDArray[Any]) -> Integers:
@@ -37,10 +32,20 @@ def corner(features: NDArray[Any]) -> Integers:
 
 @dataclass(frozen=True)
 class DecisionLists:
-    """The class of "if literal then bit, else if literal then bit, ..., else bit", all functions listed once."""
+    """The class of "if term then bit, else if term then bit, ..., else bit", all functions listed once.
+
+    A term is a conjunction of at most `conjunction` literals: with 1 these are decision lists, with k the k-decision
+    lists of [GKM21] footnote 6.
+    """
+
+    conjunction: int = 1
+
+    def __post_init__(self) -> None:
+        integer("conjunction", self.conjunction, 1, MOST_CONJUNCTION_COLUMNS)
 
     def draw(self, columns: int, seed: Seed) -> DecisionTables:
-        return DecisionTables(integer("columns", columns, 1, MOST_LIST_COLUMNS))
+        most = MOST_LIST_COLUMNS if self.conjunction == 1 else MOST_CONJUNCTION_COLUMNS
+        return DecisionTables(integer("columns", columns, 1, most), self.conjunction)
 
 
 @dataclass(frozen=True)
@@ -48,65 +53,69 @@ class DecisionTables(Representation):
     """Decision lists as tables of values, in rising order of the number that the table is."""
 
     columns: int
+    conjunction: int = 1
+
+    @property
+    def _tables(self) -> Words:
+        return decision_tables(self.columns, self.conjunction)
 
     @property
     def size(self) -> int:
-        return len(decision_tables(self.columns))
+        return len(self._tables)
 
     def mistakes(self, samples: Samples) -> Floats:
         codes, size = corner(samples.features), 2**self.columns
         wrong = samples.tally(codes, size, ~samples.labels) - samples.tally(codes, size, samples.labels)
-        return np.asarray(samples.count(samples.labels)[:, None] + wrong @ _values(self.columns))
+        return np.asarray(samples.count(samples.labels)[:, None] + wrong @ _values(self.columns, self.conjunction))
 
     def predict(self, index: int, features: NDArray[Any]) -> Bools:
-        word = decision_tables(self.columns)[index]
+        word = self._tables[index]
         return np.asarray((word >> corner(features).astype(np.uint64)) & np.uint64(1), dtype=bool)
 
     def describe(self, index: int) -> str:
-        """The list again: a literal that settles what is left of the cube, then the rest."""
-        return describe_list(int(decision_tables(self.columns)[index]), self.columns)
+        """The list again: a term that settles what is left of the cube, then the rest."""
+        return describe_list(int(self._tables[index]), self.columns, self.conjunction)
 
 
 @lru_cache(maxsize=8)
-def decision_tables(columns: int) -> Words:
-    """All functions that a decision list can compute, each as the word of its values on the cube."""
+def decision_tables(columns: int, conjunction: int = 1) -> Words:
+    """All functions that a list of such terms can compute, each as the word of its values on the cube."""
     whole = np.uint64(2 ** (2**columns) - 1)
-    tables = np.asarray([0, whole], dtype=np.uint64)
-    # A list never needs a column twice, so as many rounds as columns reach every one.
-    for _ in range(columns):
-        rounds = [tables]
-        for literal in _literals(columns):
-            rounds += [tables | literal, tables & (whole ^ literal)]
-        tables = np.unique(np.concatenate(rounds))
+    tables, fresh = np.asarray([0, whole], dtype=np.uint64), np.asarray([0, whole], dtype=np.uint64)
+    # Every list is a term put before a shorter list; what a round adds, the next puts terms before.
+    while len(fresh):
+        longer = np.concatenate(
+            [part for term in _places(columns, conjunction) for part in (fresh | term, fresh & ~term)]
+        )
+        fresh = np.setdiff1d(longer & whole, tables)
+        tables = np.union1d(tables, fresh)
     return tables
 
 
 @lru_cache(maxsize=8)
-def _values(columns: int) -> Floats:
+def _values(columns: int, conjunction: int = 1) -> Floats:
     """Corners by functions."""
-    bits = decision_tables(columns) >> np.arange(2**columns, dtype=np.uint64)[:, None]
+    bits = decision_tables(columns, conjunction) >> np.arange(2**columns, dtype=np.uint64)[:, None]
     return (bits & np.uint64(1)).astype(np.float64)
 
 
-def _literals(columns: int) -> Words:
-    """Where on the cube each column is one, and where it is zero."""
-    corners = np.arange(2**columns, dtype=np.uint64)
-    ones = [int(sum(1 << int(c) for c in corners if int(c) >> j & 1)) for j in range(columns)]
-    whole = 2 ** (2**columns) - 1
-    return np.asarray([word for variable in ones for word in (variable, whole ^ variable)], dtype=np.uint64)
+def _places(columns: int, conjunction: int) -> Words:
+    """Where on the cube each term holds, but for the one that always does."""
+    corners = (np.arange(2**columns)[:, None] >> np.arange(columns)) & 1
+    table = holds(corners, conjunction)[:, 1:]
+    return np.asarray([sum(1 << int(c) for c in np.flatnonzero(place)) for place in table.T], dtype=np.uint64)
 
 
-def describe_list(word: int, columns: int) -> str:
-    """Find literal after literal on which the function is constant."""
+def describe_list(word: int, columns: int, conjunction: int = 1) -> str:
+    """Find term after term on which the function is constant."""
     left, parts = 2 ** (2**columns) - 1, []
-    literals = [int(literal) for literal in _literals(columns)]
+    places = [int(place) for place in _places(columns, conjunction)]
     while word & left not in (0, left):
-        for number, literal in enumerate(literals):
-            here = literal & left
+        for term, place in zip(terms(columns, conjunction)[1:], places, strict=True):
+            here = place & left
             if here and word & here in (0, here):
-                column, zero = divmod(number, 2)
-                parts.append(f"if {'not ' if zero else ''}column {column} then {int(word & here != 0)}")
-                left &= ~literal
+                parts.append(f"if {named(term)} then {int(word & here != 0)}")
+                left &= ~place
                 break
         else:
             raise InvalidParameter("table", word, f"that of a decision list over {columns} columns")

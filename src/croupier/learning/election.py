@@ -27,6 +27,9 @@ from croupier.search import least_passing_integer, least_passing_ratio
 LARGEST_LIST = 2**20
 """Longer lists are voted on bit by bit, unless selection from the list is asked for."""
 
+PARTS = 3
+"""A third of β each: the seed's hypothesis is bad; the seed is unstable; the vote or its counting goes wrong."""
+
 TYPICAL_FAILURE = 0.01
 MOST_USERS = 2**32
 
@@ -97,24 +100,13 @@ class Voting:
         self.choice(2, 1)
 
     def choice(self, size: int, users: int) -> SelectionMechanism:
-        """The selection among so many items by so many users.
+        """The selection among so many items by so many users: of those that meet the promise, the one that errs least.
 
-        With a trusted analyzer the purely private one often errs less, and meets an (ε, δ) target all the same.
+        With a trusted analyzer the purely private one often errs less. Through a shuffler, noise is enough for a batch
+        of any size; few users, or a large ε, need less of it when each report is private by itself, and such a report
+        needs no shuffler.
         """
-        trusted = self.model == "central" and self.constants == "tight"
-        models = (("central-pure", None), ("central", self.delta)) if trusted else ((self.model, self.delta),)
-        planned = (
-            selection(
-                epsilon=self.epsilon,
-                delta=delta,
-                size=size,
-                model=model,
-                constants=self.constants,
-                honest_fraction=self.honest_fraction,
-            ).plan(users)
-            for model, delta in models
-        )
-        return min(planned, key=lambda mechanism: mechanism.error(TYPICAL_FAILURE))
+        return _choice(self, size, users)
 
     def plan(self, ballot: AnyBallot, users: int, seed: Seed) -> ListElection | BitElection:
         """The election of one hypothesis by so many users."""
@@ -156,6 +148,34 @@ class Voting:
         return least_passing_integer(enough, least - 1, least)
 
 
+MEETS: dict[str, tuple[str, ...]] = {"central": ("central-pure", "central"), "shuffle": ("shuffle", "local")}
+"""Models whose selections meet the promise of a model with tight constants, where there is more than its own."""
+
+CRITERIA: dict[str, Callable[[SelectionMechanism], float]] = {
+    "central": lambda mechanism: mechanism.error(TYPICAL_FAILURE),
+    "shuffle": lambda mechanism: mechanism.unanimous_failure,
+}
+"""What is least in the one that is taken; the first of equals."""
+
+
+@lru_cache(maxsize=4096)
+def _choice(voting: Voting, size: int, users: int) -> SelectionMechanism:
+    tight = voting.constants == "tight"
+    models = MEETS.get(voting.model, (voting.model,)) if tight else (voting.model,)
+    planned = [
+        selection(
+            epsilon=voting.epsilon,
+            delta=voting.delta if model == voting.model else None,
+            size=size,
+            model=model,
+            constants=voting.constants,
+            honest_fraction=voting.honest_fraction,
+        ).plan(users)
+        for model in models
+    ]
+    return planned[0] if len(planned) == 1 else min(planned, key=CRITERIA[voting.model])
+
+
 @dataclass(frozen=True)
 class ListElection:
     """All users take part in one selection among the listed hypotheses ([GKM21] Alg. 4 and its kin)."""
@@ -170,6 +190,16 @@ class ListElection:
     def privacy(self) -> Guarantee:
         """A user has one vote, which all their examples make: the vote's privacy is the user's."""
         return replace(self.mechanism.guarantee, unit="user")
+
+    @property
+    def messages_per_user(self) -> float:
+        """What each device sends, on average: through a shuffler it grows with the list."""
+        return self.mechanism.messages_per_user
+
+    @property
+    def simulation_only(self) -> bool:
+        """Whether that is more than a device would send."""
+        return self.mechanism.simulation_only
 
     def certificate(self) -> Certificate:
         """The privacy recomputed from the noise, beside the claim."""
@@ -232,6 +262,16 @@ class BitElection:
     @property
     def privacy(self) -> Guarantee:
         return replace(self.mechanism(0).guarantee, unit="user")
+
+    @property
+    def messages_per_user(self) -> float:
+        """What a device sends on average, in the group where that is most."""
+        return max(self.mechanism(j).messages_per_user for j in (0, self.parts - 1))
+
+    @property
+    def simulation_only(self) -> bool:
+        """Whether that is more than a device would send."""
+        return any(self.mechanism(j).simulation_only for j in (0, self.parts - 1))
 
     def certificate(self) -> Certificate:
         """The weaker of the two that groups have: some have one user more."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from croupier.checks import InvalidParameter, between, one_of
-from croupier.learning.election import AnyBallot, Voting
+from croupier.learning.doubts import doubts
+from croupier.learning.election import PARTS, AnyBallot, Voting
 from croupier.learning.samples import Samples
 from croupier.learning.seeds import Seed
 from croupier.learning.stable import Stable
 from croupier.noise import Source, secure, seeded
-
-PARTS = 3
-"""A third of β each: the seed's hypothesis is bad; the seed is unstable; the vote or its counting goes wrong."""
 
 
 class TooFewUsers(UserWarning):
@@ -37,6 +34,10 @@ class OutsideRange(UserWarning):
 
 class UnverifiedVote(UserWarning):
     """The check bits do not fit the elected hypothesis: users disagreed, or were too few."""
+
+
+KINDS: dict[str, type[UserWarning]] = {"users": TooFewUsers, "samples": TooFewSamples, "range": OutsideRange}
+"""The warning of each kind of doubt."""
 
 
 class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,8 +130,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         samples = Samples.of(X, np.asarray(y) == self.classes_[1], groups)
         ballot = self._ballot(samples.columns, seed)
         self.users_needed_ = self.users_needed(columns=samples.columns)
-        for kind, message in self._doubts(samples, ballot):
-            warnings.warn(message, kind, stacklevel=2)
+        needed = self.users_needed_
+        for doubt in doubts(samples, ballot, users_needed=needed, alpha=self.alpha, beta=self.beta):
+            warnings.warn(doubt.text, KINDS[doubt.kind], stacklevel=2)
         self.election_ = self._voting().plan(ballot, samples.users, seed)
         decision = self.election_.decide(ballot, samples, source)
         if not decision.verified:
@@ -151,26 +153,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if groups is not None and self.unit == "row":
             raise InvalidParameter("groups", "given", 'left out where unit="row"')
-
-    def _doubts(self, samples: Samples, ballot: AnyBallot) -> Iterator[tuple[type[UserWarning], str]]:
-        """What stands in the way of accuracy, as far as it can be seen before the vote."""
-        spared = "privacy is not affected"
-        if samples.users < self.users_needed_:
-            aim = f"error {self.alpha:g} with probability {1 - self.beta:g}"
-            yield (
-                TooFewUsers,
-                f"{samples.users} users, where {aim} needs {self.users_needed_} at this privacy: "
-                f"the result may be any hypothesis ({spared})",
-            )
-        typical, least = float(np.median(samples.sizes)), ballot.samples_needed
-        if typical < least:
-            yield (
-                TooFewSamples,
-                f"half of the users have {typical:g} samples or fewer, and with fewer than {least} users hardly vote "
-                f"alike: more samples a user, or a larger alpha ({spared})",
-            )
-        if outside := ballot.unseen(samples.features):
-            yield OutsideRange, f"{outside}: scale them, or say low and high ({spared})"
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The elected rule's label for each row."""

@@ -8,7 +8,7 @@ where Iû - ⌊Iû⌋ is meant, and a grid over [0, 1], where queries live in [-
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -158,3 +158,29 @@ def _counts(samples: Samples) -> tuple[NDArray[Any], Any]:
     ones = np.ones(len(place), dtype=np.int64)
     held = (samples.owner, place + len(rows) * samples.labels)
     return rows, csr_array((ones, held), shape=(samples.users, 2 * len(rows)))
+
+
+@dataclass(frozen=True)
+class RandomizedQueries:
+    """A randomized statistical-query algorithm: its coins are public, the same for all users ([GKM21] Lemma 32).
+
+    `program` is given the number of columns and the coins, and returns what is then a deterministic program. With coins
+    of their own, users would run different programs and hardly vote alike. Coins do not touch privacy: they are drawn
+    without looking at data.
+
+    >>> from croupier.learning import DecisionListQueries, Seed
+    >>> def some_tolerance(columns, coins):
+    ...     drawn = 0.05 + 0.1 * float(coins.uniforms(0))
+    ...     return DecisionListQueries(tolerance=drawn).ballot(columns=columns, seed=coins, alpha=0.1, beta=0.1).program
+    >>> one, other = (
+    ...     RandomizedQueries(some_tolerance).ballot(columns=3, seed=Seed.of(7), alpha=0.1, beta=0.1) for _ in range(2)
+    ... )
+    >>> one.program == other.program
+    True
+    """
+
+    program: Callable[[int, Seed], Program]
+
+    def ballot(self, *, columns: int, seed: Seed, alpha: float, beta: float) -> QueryBallot:
+        """What is voted on under this seed: the coins and the rounding have seeds of their own."""
+        return QueryBallot(self.program(columns, seed.child("coins")), seed.child("rounding"))

@@ -1,4 +1,7 @@
-"""Decision lists learnt by statistical queries: rule after rule that is nearly pure on what is left [Kea98]."""
+"""Decision lists learnt by statistical queries: rule after rule that is nearly pure on what is left [Kea98].
+
+With conjunctions of k literals they are the k-decision lists that [GKM21] Corollary 33 mentions (footnote 6).
+"""
 
 from __future__ import annotations
 
@@ -8,44 +11,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import between, integer
-from croupier.learning.cube import binary
+from croupier.checks import InvalidParameter, between, integer
 from croupier.learning.queries import Bits, QueryBallot, steps
 from croupier.learning.samples import Bools, Floats, Integers
 from croupier.learning.seeds import Seed
+from croupier.learning.terms import holds, named, term_count, terms
+
+MOST_TERMS = 2**12
 
 Rules = tuple[tuple[int, bool], ...]
-"""Literals with the label they decide. Literal 0 is "always" and ends a list; 2j+1 is column j, 2j+2 its opposite."""
+"""Numbers of terms with the label they decide. Term 0 is "always" and ends a list; 2j+1 is column j, 2j+2 its opposite;
+longer conjunctions follow in the order of `terms`."""
 
 
 @dataclass(frozen=True)
 class DecisionListQueries:
     """The class of decision lists over {0, 1}^columns of at most `length` rules, and how exactly to ask.
 
+    A rule asks for a conjunction of at most `conjunction` literals: 1 makes decision lists, k makes k-decision lists,
+    whose cost is that of decision lists over all conjunctions, d^k instead of d.
+
     The target should be such a list. If every answer is within `tolerance` τ of the truth, a list of K rules is learnt
-    with error at most 2·columns·(K·4τ/3 + 2τ) + 16τ/3 (`error_bound`): a worst case. What happens in practice is far
+    with error at most terms·(K·4τ/3 + 2τ) + 16τ/3 (`error_bound`): a worst case. What happens in practice is far
     better, since a pure rule has impurity zero in every sample, and zero is rounded to zero by everyone.
     """
 
     tolerance: float = 0.1
     length: int = 8
+    conjunction: int = 1
 
     def __post_init__(self) -> None:
         between("tolerance", self.tolerance, 0, 1)
         integer("length", self.length, 1)
+        integer("conjunction", self.conjunction, 1)
 
     def error_bound(self, columns: int, rules: int) -> float:
         """The worst error when the target has so many rules and `length` is no obstacle.
 
-        A literal is passed over while it has right mass below 4τ/3; so the first rule of the target that is not has
+        A term is passed over while it has right mass below 4τ/3; so the first rule of the target that is not has
         impurity at most K·4τ/3, and the one taken at most 2τ more. At the end no literal of a column has more.
         """
         passed = 4.0 * self.tolerance / 3.0
-        return 2 * columns * (rules * passed + 2.0 * self.tolerance) + 4.0 * passed
+        return (term_count(columns, self.conjunction) - 1) * (rules * passed + 2.0 * self.tolerance) + 4.0 * passed
 
     def ballot(self, *, columns: int, seed: Seed, alpha: float, beta: float) -> QueryBallot:
         """What is voted on; how accurate it is follows from the tolerance, not from α and β."""
-        return QueryBallot(ListProgram(integer("columns", columns, 1), self.tolerance, self.length), seed)
+        count = term_count(integer("columns", columns, 1), self.conjunction)
+        if count > MOST_TERMS:
+            allowed = f"smaller: {columns} columns have {count:,} such terms, and {MOST_TERMS:,} are the most"
+            raise InvalidParameter("conjunction", self.conjunction, allowed)
+        return QueryBallot(ListProgram(columns, self.tolerance, self.length, self.conjunction), seed)
 
 
 @dataclass(frozen=True)
@@ -55,10 +70,12 @@ class ListProgram:
     columns: int
     tolerance: float
     length: int
+    conjunction: int = 1
 
     @property
     def literals(self) -> int:
-        return 2 * self.columns + 1
+        """How many terms a rule can ask for."""
+        return term_count(self.columns, self.conjunction)
 
     @property
     def width(self) -> int:
@@ -77,9 +94,9 @@ class ListProgram:
 
     def query(self, state: Rules, features: NDArray[Any], labels: Bools) -> Floats:
         """For every literal the mass of no, then for every literal the mass of yes, where no rule has decided."""
-        holds = _holds(features)
-        left = ~np.asarray(holds[:, [literal for literal, _ in state]].any(axis=1))
-        decides = holds & left[:, None]
+        held = holds(features, self.conjunction)
+        left = ~np.asarray(held[:, [literal for literal, _ in state]].any(axis=1))
+        decides = held & left[:, None]
         return np.concatenate((decides & ~labels[:, None], decides & labels[:, None]), axis=1).astype(np.float64)
 
     def step(self, state: Rules, answers: Integers) -> Rules:
@@ -113,38 +130,34 @@ class ListProgram:
             rules.append((literal if literal < self.literals else 0, bool(label)))
             if rules[-1][0] == 0:
                 break
-        return DecisionList(tuple(rules))
+        return DecisionList(tuple(rules), self.columns if self.conjunction > 1 else None, self.conjunction)
 
 
 @dataclass(frozen=True)
 class DecisionList:
-    """A list as a rule; a row that no literal holds for gets a no.
+    """A list as a rule; a row that no term holds for gets a no. Conjunctions are numbered for so many `columns`.
 
     >>> DecisionList(((1, True), (4, False), (0, True)))
     if column 0 then 1 else if not column 1 then 0 else 1
+    >>> DecisionList(((6, True), (0, False)), columns=2, conjunction=2)
+    if column 0 and not column 1 then 1 else 0
     """
 
     rules: Rules
+    columns: int | None = None
+    conjunction: int = 1
 
     def predict(self, features: NDArray[Any]) -> Bools:
-        holds = _holds(np.asarray(features))
-        answer = np.zeros(len(holds), dtype=bool)
-        for literal, label in reversed(self.rules):
-            answer[holds[:, literal]] = label
+        held = holds(np.asarray(features), self.conjunction)
+        answer = np.zeros(len(held), dtype=bool)
+        for term, label in reversed(self.rules):
+            answer[held[:, term]] = label
         return answer
 
     def __repr__(self) -> str:
-        words = []
-        for literal, label in self.rules:
-            column, opposite = divmod(literal - 1, 2)
-            condition = f"if {'not ' if opposite else ''}column {column} then " if literal else ""
-            words.append(f"{condition}{int(label)}")
-        return " else ".join(words)
-
-
-def _holds(features: NDArray[Any]) -> Bools:
-    """Rows by literals: whether each holds."""
-    ones = binary(features)
-    table = np.ones((len(features), 2 * features.shape[1] + 1), dtype=bool)
-    table[:, 1::2], table[:, 2::2] = ones, ~ones
-    return table
+        every = None if self.columns is None else terms(self.columns, self.conjunction)
+        conditions = (((term,) if term else ()) if every is None else every[term] for term, _ in self.rules)
+        return " else ".join(
+            f"if {named(condition)} then {int(label)}" if condition else str(int(label))
+            for condition, (_, label) in zip(conditions, self.rules, strict=True)
+        )

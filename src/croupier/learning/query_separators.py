@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.checks import between, integer, positive
-from croupier.learning.cube import binary
 from croupier.learning.queries import Bits, QueryBallot, steps
 from croupier.learning.samples import Bools, Floats, Integers
 from croupier.learning.seeds import Seed
+from croupier.learning.terms import binary
 
 Weights = tuple[int, ...]
 """Whole weights of the columns, then of the constant."""

@@ -82,6 +82,13 @@ class Samples:
         low, high = int(self.starts[first]), int(self.starts[stop])
         return Samples(self.features[low:high], self.labels[low:high], self.starts[first : stop + 1] - low)
 
+    def chosen(self, users: Integers) -> Samples:
+        """The rows of these users, in this order."""
+        rows = [np.arange(self.starts[user], self.starts[user + 1]) for user in users]
+        sizes = self.sizes[users]
+        where = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+        return Samples(self.features[where], self.labels[where], np.concatenate(([0], np.cumsum(sizes))))
+
     def parts(self, users: int) -> Iterator[tuple[int, Samples]]:
         """The samples in pieces of at most so many users, each with the number of its first."""
         for first in range(0, self.users, max(users, 1)):

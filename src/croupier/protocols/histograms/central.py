@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ import numpy as np
 from croupier.checks import InvalidParameter, integer
 from croupier.noise import BoundedLaplace, DiscreteLaplace, Noise, Source
 from croupier.noise.ratio import RatioNoise
-from croupier.privacy import Loss, move_loss, privacy_loss
+from croupier.privacy import Loss, move_loss, privacy_loss, told_loss
 from croupier.protocols.histograms.oracles import (
     Floats,
     FrequencyOracle,
@@ -178,13 +177,13 @@ class ThresholdStable(Stable):
 
     @cached_property
     def loss(self) -> Loss:
-        """Two counts of discrete Laplace noise, at a distance: a count that goes from 0 to 1 may be shown.
+        """Two counts of discrete Laplace noise, but for a count that goes from 0 to 1 and is shown.
 
-        Where neither count is empty before or after, the release is a function of the two noisy counts. Where one is,
-        hiding it both times changes each view with the probability that a count of one is shown.
+        Only one of the two inputs can lead to that view. Every other one is a function of the two noisy counts. So the
+        chance that a count of one is shown is the exact δ at ε = 2/scale.
         """
-        shown = float(self.noise.tail(self.threshold - 2)) * (1.0 + 1e-9)
-        return Loss((2 * privacy_loss(self.noise, 1)).releases, Fraction(shown))
+        shown = min(1.0, float(self.noise.tail(self.threshold - 2)) * (1.0 + 1e-9))
+        return told_loss(move_loss(self.noise), shown)
 
     def _reach(self, failure: float) -> float:
         if not failure:

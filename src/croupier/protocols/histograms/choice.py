@@ -21,7 +21,7 @@ from croupier.noise import DiscreteLaplace, Polya, Source
 from croupier.noise.base import to_arb
 from croupier.noise.precision import precise
 from croupier.noise.source import below, residues
-from croupier.privacy import Loss, privacy_loss
+from croupier.privacy import Loss, privacy_loss, told_loss
 from croupier.protocols.histograms.central import Trusted
 from croupier.protocols.histograms.oracles import Integers, check_batch, check_failure, least_error
 
@@ -85,14 +85,13 @@ class StableChoice(_Choice):
 
     @cached_property
     def loss(self) -> Loss:
-        """Permute-and-flip, at a distance: an item that goes from no holder to one may be accepted.
+        """Permute-and-flip, but for an item that goes from no holder to one: the result may then be that item.
 
-        Leaving it out both times changes each view with no more than the probability that its coin is accepted; what
-        is left is permute-and-flip on one list, where every count moves by one at most.
+        Every other result is as private as in permute-and-flip, whose list the item only makes longer. The new item
+        wins if its coin is accepted and it is drawn before the blank, which is accepted too: see `_seen_alone`. One
+        user alone does reach that, so this is the exact δ at ε = 2/scale.
         """
-        with precise(128):
-            rare = float((-to_arb(Fraction(self.threshold - 1) / Fraction(self.scale))).exp()) * (1.0 + 1e-12)
-        return Loss(super().loss.releases, Fraction(rare))
+        return told_loss(super().loss, _seen_alone(self.threshold, self.scale))
 
     def choose(self, view: Integers, source: Source | None) -> int:
         counts, source = self.trusted_counts(view, source)
@@ -124,9 +123,18 @@ def _outvoted(a: float, others: int) -> float:
     return bound if bound < 1e-6 else 1.0 + math.expm1((others + 1) * math.log1p(-a)) / ((others + 1) * a)
 
 
+def _seen_alone(threshold: int, scale: Number) -> float:
+    """e^{-(t-1)/scale}/2, rounded up: how likely an item with one holder wins, at most.
+
+    Somebody at the top is always accepted beside it, so that it is drawn first half of the time.
+    """
+    with precise(128):
+        return float((-to_arb(Fraction(threshold - 1) / Fraction(scale))).exp()) / 2.0 * (1.0 + 1e-12)
+
+
 def stable_threshold(epsilon: float, delta: float) -> int:
-    """The least blank count at which the statistical distance costs no more than δ: e^{-(t-1)ε/2}(1 + e^ε) <= δ."""
-    return 1 + math.ceil(2.0 / epsilon * (math.log((1.0 + math.exp(epsilon)) / delta) + 1e-9))
+    """The least blank count at which an item with one holder wins with probability δ at most: e^{-(t-1)ε/2}/2 <= δ."""
+    return 1 + max(1, math.ceil(2.0 / epsilon * (math.log(0.5 / delta) + 1e-11)))
 
 
 @dataclass(frozen=True)

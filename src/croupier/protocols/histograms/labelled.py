@@ -25,6 +25,7 @@ from croupier.protocols.histograms.oracles import (
     Integers,
     Progress,
     Reports,
+    beaten,
     check_batch,
     check_failure,
     least_error,
@@ -199,6 +200,15 @@ class LabelledMessages(FrequencyOracle):
         mean = self.noise.mean
         reach = max(self.noise.tail_quantile(half / long) - mean, mean - self.noise.quantile(half / short))
         return min(reach, float(self.users))
+
+    @cached_property
+    def unanimous_failure(self) -> float:
+        """Exact for an item in the last place, where ties are lost: the others have noise alone, independently."""
+        window = self.noise.window()
+        x = np.arange(window.start, window.stop)
+        ahead = self.noise.tail(x + self.users - 1) if self.side == "over" else self.noise.cdf(x - self.users)
+        lost = float(np.dot(window.pmf, beaten(ahead, self.size - 1)))
+        return min(1.0, lost + window.below + window.above)
 
     def winner_error(self, failure: float) -> float:
         """Sum over the noise of the best item: any of the others may have more noise (over), or less (under)."""

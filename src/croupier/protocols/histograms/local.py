@@ -28,6 +28,7 @@ from croupier.protocols.histograms.oracles import (
     FrequencyOracle,
     Integers,
     Reports,
+    beaten,
     check_batch,
     check_failure,
     least_error,
@@ -36,6 +37,8 @@ from croupier.protocols.histograms.projective import Space
 from croupier.protocols.mechanism import Residual
 
 LARGEST_TRANSFORM = 2**24
+MOST_SUMMED = 512
+"""Users up to whom the chance of a unanimous vote is added up."""
 FIELDS = tuple(q for q in range(2, 1000) if all(q % d for d in range(2, math.isqrt(q) + 1)))
 
 
@@ -187,6 +190,28 @@ class ProjectiveResponse(FrequencyOracle):
             return (self.size - 1) * math.exp(max(float(exponent.min()) for exponent in exponents))
 
         return least_error(exceeds, failure, self.users)
+
+    @cached_property
+    def unanimous_failure(self) -> float:
+        """Exact for two items, the second of which all hold; with more, their responses are taken as independent.
+
+        Given the responses on the item's hyperplane, those on another's are a sum of two binomials. Large batches get
+        the general bound.
+        """
+        from scipy.stats import binom
+
+        if self.users > MOST_SUMMED:
+            return super().unanimous_failure
+        n, space = self.users, self.space
+        within = space.common / space.hyperplane
+        without = (space.hyperplane - space.common) / (space.size - space.hyperplane)
+        lost = 0.0
+        for own, chance_of in enumerate(binom.pmf(np.arange(n + 1), n, float(self.keep))):
+            if chance_of > 0.0:
+                inside = binom.pmf(np.arange(own + 1), own, within)
+                rival = np.convolve(inside, binom.pmf(np.arange(n - own + 1), n - own, without))
+                lost += chance_of * float(beaten(rival[own:].sum(), self.size - 1))
+        return min(1.0, lost)
 
     def _log_moments(self, tilt: Floats) -> tuple[Floats, Floats, Floats]:
         """log E e^{tilt·(on a worse item's hyperplane - on the best one's)} for a holder of either, or of none.

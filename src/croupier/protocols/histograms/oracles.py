@@ -22,7 +22,7 @@ from croupier.noise.serial import noise_to_dict
 from croupier.privacy import Guarantee, Loss
 from croupier.protocols.mechanism import Residual
 from croupier.protocols.padding import Shape, TamperedMessage
-from croupier.search import least_passing_between
+from croupier.search import least_passing_between, least_passing_ratio
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -111,6 +111,14 @@ class Selector(ABC):
     @abstractmethod
     def winner_error(self, failure: float) -> float:
         """How far the true count of the chosen index can be below the largest, except with this probability."""
+
+    @property
+    def unanimous_failure(self) -> float:
+        """The chance that an item which all users hold does not win. Here a bound; an oracle may know it better."""
+        most = 1.0 - 2.0**-20
+        if self.winner_error(most) >= self.users:
+            return 1.0
+        return least_passing_ratio(lambda p: self.winner_error(p) < self.users, 1e-15, most, resolution=1e-3)
 
     def gather(self, indices: Integers, source: Source, progress: Progress = lambda part: None) -> Integers:
         """The view of a whole batch: every device reports, a few at a time, and the labels are counted.
@@ -278,6 +286,12 @@ def check_failure(failure: float, *, certain: bool = True) -> float:
 def least_error(exceeds: Callable[[int], float], failure: float, most: int) -> float:
     """The least whole error with exceeds(error) <= failure, which falls with the error; `most` is certain."""
     return float(least_passing_between(lambda error: exceeds(error) <= failure, -1, most))
+
+
+def beaten(rival: Floats, rivals: int) -> Floats:
+    """1 - (1 - p)^rivals: the chance that any of so many independent rivals does what each does with probability p."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(rivals * np.log1p(-np.clip(rival, 0.0, 1.0))))
 
 
 def seat_of(oracle: Selector, seat: int | None) -> Integers:

@@ -118,6 +118,11 @@ class SelectionMechanism(Planned):
         """How far the winner's true count can be below the largest, except with this probability."""
         return self.oracle.winner_error(failure)
 
+    @property
+    def unanimous_failure(self) -> float:
+        """The chance that an item which all users hold does not win: exact, or as near as the oracle knows it."""
+        return self.oracle.unanimous_failure
+
     def randomize(self, vote: int, source: Source, *, seat: int | None = None) -> Integers:
         """A user's vote as labelled messages, on their device."""
         return self._report(Numbers(self.size).indices([vote]), source, seat)

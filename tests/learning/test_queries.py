@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from croupier.learning import DecisionListQueries, QueryBallot, Samples, Seed, S
 from croupier.learning.cube import decision_tables
 from croupier.learning.queries import RandomizedQueries, rounded, steps
 from croupier.learning.query_lists import DecisionList, ListProgram
-from croupier.learning.query_separators import Separator, SeparatorProgram
+from croupier.learning.query_separators import Separator, SeparatorProgram, whole_margin
 
 MEANS = np.asarray([-1.0, -0.999, -0.5, -0.03, 0.0, 0.01, 0.2, 1 / 3, 0.77, 1.0])
 OFFSETS = (np.arange(10_000) + 0.5) / 10_000
@@ -206,6 +207,31 @@ def test_the_worst_case_of_a_list_is_stated_and_held() -> None:
         ballot = queries.ballot(columns=5, seed=Seed.of(seed), alpha=0.1, beta=0.1)
         rule = ballot.read(ballot.marks(Samples.equal(rows, labels, 1))[0])
         assert np.mean(rule.predict(rows) != labels) <= queries.error_bound(5, 5)
+
+
+def test_whole_weights_always_have_a_margin() -> None:
+    corners = 2 * ((np.arange(16)[:, None] >> np.arange(4)) & 1) - 1
+    corners[:, 3] = 1  # the constant
+    for weights in itertools.product(range(-2, 3), repeat=4):
+        total = sum(map(abs, weights))
+        if total:
+            values, moved = corners @ np.asarray(weights), corners @ (2 * np.asarray(weights) + [0, 0, 0, 1])
+            assert ((values >= 0) == (moved > 0)).all()
+            size = 2 * sum(map(abs, weights[:3])) + abs(2 * weights[3] + 1)
+            assert np.abs(moved).min() / size >= whole_margin(total)
+
+
+def test_separators_are_learnt_with_no_margin_assumed() -> None:
+    rows = (np.arange(8)[:, None] >> np.arange(3)) & 1
+    queries = SeparatorQueries(tolerance=0.003, edge=0.004, scale=0.1, rounds=2_000, largest=255)
+    for weights in itertools.product((-2, -1, 1, 2), repeat=3):
+        labels = (2 * rows - 1) @ np.asarray(weights) >= 0
+        ballot = queries.ballot(columns=3, seed=Seed.of(1), alpha=0.1, beta=0.1)
+        rule = ballot.read(ballot.marks(Samples.equal(rows, labels, 1))[0])
+        error = np.mean(rule.predict(rows) != labels)
+        assert error <= queries.error_bound(whole_margin(sum(map(abs, weights))))
+        assert error == 0.0, "a bound below one corner in eight leaves no mistake"
+        assert queries.error_bound(whole_margin(3)) < 1 / 8
 
 
 SIGNS = 2.0 * ((np.arange(32)[:, None] >> np.arange(5)) & 1) - 1.0

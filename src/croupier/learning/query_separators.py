@@ -35,7 +35,8 @@ class SeparatorQueries:
     largest by one; it ends when no edge reaches `edge`, or after `rounds`. If the target separates with margin ρ (for
     weights of total size one) and answers are within τ of the truth, a run that ends by itself has error at most
     2(edge + τ)/ρ (`error_bound`): some edge is at least ρ·E[σ] and σ is at least ½ on a mistake. A move by `scale`
-    lowers the loss, log 2 at first, by at least scale·|edge| - scale²/8. Margin is assumed; nothing checks it.
+    lowers the loss, log 2 at first, by at least scale·|edge| - scale²/8. Whole weights always have some margin
+    (`whole_margin`); a larger one is assumed, and nothing checks it.
     """
 
     tolerance: float = 0.2
@@ -58,6 +59,17 @@ class SeparatorQueries:
     def ballot(self, *, columns: int, seed: Seed, alpha: float, beta: float) -> QueryBallot:
         """What is voted on; how accurate it is follows from tolerance and edge, not from α and β."""
         return QueryBallot(SeparatorProgram(integer("columns", columns, 1), self), seed)
+
+
+def whole_margin(total: int) -> float:
+    """The margin that every separator with whole weights of this total size has on the cube: 1/(2·total + 1).
+
+    Twice the weights and one more for the constant separate the same way, and 2·value + 1 is never 0.
+
+    >>> SeparatorQueries(tolerance=0.01, edge=0.01).error_bound(whole_margin(9))
+    0.76
+    """
+    return 1.0 / (2 * integer("total", total, 1) + 1)
 
 
 @dataclass(frozen=True)

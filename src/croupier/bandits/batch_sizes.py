@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from croupier.bandits.chernoff import TILTS, Numbers, Tails, tails
-from croupier.checks import InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.privacy import any_of
 from croupier.protocols import Protocol, SumMechanism
 
 SMALLEST = 32
@@ -57,6 +58,24 @@ class Ladder:
     def mechanism(self, size: int) -> SumMechanism | None:
         """How a batch of this size is made private; None without privacy."""
         return None if self.protocol is None else self.protocol.plan(size)
+
+    def check_promise(self, horizon: int | None) -> None:
+        """Refuse batches of which a returning user's, whatever their sizes, do not keep the promise together.
+
+        Pure ε, Rényi divergence and ρ add up, and advanced composition asks for one (ε, δ) alone. Numerical composition
+        of one size's noise says nothing of another's, so there all sizes are composed as one that covers them all.
+        """
+        asked = self.protocol
+        if asked is None or asked.participations == 1 or asked.published or asked.row.notion != "approximate":
+            return
+        if horizon is None:
+            raise InvalidParameter("participations", asked.participations, "1 where the horizon is not known")
+        sizes = sorted({size for step in range(LARGEST.bit_length()) if (size := self.size(step)) <= horizon})
+        covering = any_of(asked.plan(size).loss.dominating for size in sizes or [self.first])
+        found = (asked.participations * covering).delta(asked.epsilon)
+        if found > asked.delta:
+            promise = f"δ = {found:.3g} at ε = {asked.epsilon:g}, and {asked.delta:.3g} is promised"
+            raise CroupierError(f"{asked.name} over batches of {len(sizes)} sizes costs a returning user {promise}")
 
     def noise(self, size: int) -> Tails:
         """The tails of the noise in a batch of this size, in units of a reward."""

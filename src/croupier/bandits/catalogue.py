@@ -96,7 +96,7 @@ def policy(
 
     `constants` sets the noise of the protocol and the radii of the policy; `protocol_name` runs it over another
     protocol than its own, with `options` passed on; `binary` says that rewards are zero or one; `failure` is the chance
-    of losing the best arm (elimination); `exploration` scales the index policies' level; `seed` is all the chance that
+    of losing the best arm (elimination); with `participations` users may return to so many batches; `exploration` scales the index policies' level; `seed` is all the chance that
     a policy has (Thompson sampling).
 
     >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
@@ -127,6 +127,7 @@ def policy(
     chosen = (constants, runs, smallest, growth, failure, exploration, seed)
     made = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
     _check_first_batch(made.ladder)
+    made.ladder.check_promise(horizon)
     return made
 
 
@@ -168,8 +169,9 @@ def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, g
 def _sigma(request: Request) -> float:
     """[TKMS21]'s σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
     assert request.protocol is not None
-    tau = 96.0 * math.log(2.0 / request.protocol.delta) / request.protocol.epsilon**2
-    return _noises(request.protocol) * math.sqrt(1.5 * tau)
+    batch = request.protocol.one_batch
+    tau = 96.0 * math.log(2.0 / batch.delta) / batch.epsilon**2
+    return _noises(batch) * math.sqrt(1.5 * tau)
 
 
 def _noises(protocol: Protocol) -> float:
@@ -203,8 +205,11 @@ def _batched(sigma: Callable[[Protocol], tuple[float, float, float]]) -> Callabl
 
     def build(request: Request) -> Policy:
         assert request.protocol is not None
-        spread, h, local = sigma(request.protocol)
-        radius = SubExponentialRadius(_noises(request.protocol) * spread, h, local)
+        radius = None
+        if request.constants == "published":
+            batch = request.protocol.one_batch
+            spread, h, local = sigma(batch)
+            radius = SubExponentialRadius(_noises(batch) * spread, h, local)
         return _elimination(request, radius, accumulate=False, growth=2.0)
 
     return build

@@ -23,12 +23,15 @@ class Guarantee:
 
     `epsilon` and `delta` mean (ε, δ)-DP, exact or rounded up, whatever the notion; `rho` is set for concentrated
     privacy, and `order`, `divergence` for one point of a Rényi curve. Two inputs are neighbours when one unit has
-    another value ("replace"; how many there are is public): one "report", or all that one "user" gave.
+    another value ("replace"; how many there are is public): one "report", or all that one "user" gave. With
+    `participations` it is for all reports of a user in at most so many batches, one in each.
 
     >>> print(Guarantee("pure", 0.5))
     0.5-DP when one report is replaced
     >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user"))
     (0.5, 1e-06)-DP when one user is replaced
+    >>> print(Guarantee("pure", 0.5, unit="user", participations=20))
+    0.5-DP for a user in at most 20 batches, when all their reports are replaced
     """
 
     notion: str
@@ -39,15 +42,21 @@ class Guarantee:
     divergence: float | None = None
     neighbours: str = "replace"
     unit: str = "report"
+    participations: int = 1
 
     def __post_init__(self) -> None:
         one_of("notion", self.notion, NOTIONS)
         one_of("neighbours", self.neighbours, NEIGHBOURS)
         one_of("unit", self.unit, UNITS)
+        if integer("participations", self.participations, 1) > 1 and self.unit != "user":
+            raise InvalidParameter("unit", self.unit, "user: it is a user who takes part in several batches")
 
     def to_dict(self) -> dict[str, Any]:
-        """The guarantee as plain data, without what its notion does not have."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """The guarantee as plain data, without what its notion does not have, nor participations where there is one."""
+        said = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.participations == 1:
+            del said["participations"]
+        return said
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Guarantee:
@@ -58,6 +67,8 @@ class Guarantee:
         return cls(**data)
 
     def __str__(self) -> str:
+        if self.participations > 1:
+            return f"{self._amount} for a user in at most {self.participations} batches, when all their reports are replaced"
         return f"{self._amount} when one {self.unit} is replaced"
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -55,6 +56,11 @@ class Ladder:
         reached = math.log(self.first) + step * math.log(self.growth) > math.log(LARGEST) + 1.0
         return LARGEST if reached else min(math.ceil(self.first * self.growth**step - 1e-9), LARGEST)
 
+    def _up_to(self, most: int) -> list[int]:
+        """All sizes of at most so many users; the first in any case."""
+        steps = itertools.count() if self.growth > 1 else range(1)
+        return sorted({self.first, *itertools.takewhile(lambda size: size <= most, map(self._exact, steps))})
+
     def mechanism(self, size: int) -> SumMechanism | None:
         """How a batch of this size is made private; None without privacy."""
         return None if self.protocol is None else self.protocol.plan(size)
@@ -70,8 +76,8 @@ class Ladder:
             return
         if horizon is None:
             raise InvalidParameter("participations", asked.participations, "1 where the horizon is not known")
-        sizes = sorted({size for step in range(LARGEST.bit_length()) if (size := self.size(step)) <= horizon})
-        covering = any_of(asked.plan(size).loss.dominating for size in sizes or [self.first])
+        sizes = self._up_to(horizon)
+        covering = any_of(asked.plan(size).loss.dominating for size in sizes)
         found = (asked.participations * covering).delta(asked.epsilon)
         if found > asked.delta:
             promise = f"δ = {found:.3g} at ε = {asked.epsilon:g}, and {asked.delta:.3g} is promised"

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from croupier.checks import InvalidParameter
-from croupier.cli.options import OUTSIDE, add_world, print_json
+from croupier.cli.options import OUTSIDE, add_protocol_options, add_world, print_json, protocol_options, said
 from croupier.cli.progress import progress
 from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import STANDARD_ERROR, number, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES, WORLDS, Run, World, ratings, simulate, simulated_policy, world
+from croupier.simulation.baselines import check_read, read_options
 from croupier.simulation.sweep import drawn_means
 
 NAME = "simulate"
@@ -32,6 +33,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="privacy parameter (default: 1)")
     command.add_argument("--delta", type=float, metavar="D", help="where a policy's protocol needs one (default: 1e-6)")
     command.add_argument("--constants", choices=CONSTANTS, default="tight", help="noise and radii (default: tight)")
+    add_protocol_options(command)
     command.add_argument("--runs", type=int, default=100, metavar="R", help="runs (default: 100)")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="repeats a simulation (default: 0)")
     command.add_argument("--plot", metavar="FILE", help="write regret over time as a picture")
@@ -42,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     where = world_from(options)
     names = [ALL_POLICIES.admit(name) for name in options.policy or ["dp-klucb"]]
     ROWS.admit(options.protocol)
+    given = protocol_options(options)
+    check_read(names, options.protocol, given)
     policies = [
         simulated_policy(
             name,
@@ -50,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             runs=options.runs,
             binary=where.binary,
             constants=options.constants,
-            **privacy_of(name, options.epsilon, options.delta, options.protocol),
+            **privacy_of(name, options.epsilon, options.delta, options.protocol, given),
         )
         for name in names
     ]
@@ -67,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
         return 0
-    show(rows, f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}", _notes(where))
+    show(rows, f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}", _notes(where, given))
     if options.plot:
         print(f"figure: {path}")
     return 0
@@ -95,8 +99,10 @@ def world_from(options: argparse.Namespace) -> World:
     return world(WORLDS.admit(options.world or "bernoulli"), means)
 
 
-def privacy_of(name: str, epsilon: float, delta: float | None, over: str | None = None) -> dict[str, Any]:
-    """What of privacy a policy takes: nothing without privacy, no δ where privacy is pure."""
+def privacy_of(
+    name: str, epsilon: float, delta: float | None, over: str | None, given: dict[str, Any]
+) -> dict[str, Any]:
+    """What of privacy a policy takes: nothing without privacy, no δ where it is pure, and the options that it reads."""
     entry = ALL_POLICIES.find(name)
     if entry.notion == "none":
         return {}
@@ -104,6 +110,7 @@ def privacy_of(name: str, epsilon: float, delta: float | None, over: str | None 
         raise InvalidParameter("protocol", over, f"left out: {name} has noise of its own")
     notion = entry.notion if over is None else ROWS.find(over).notion
     found: dict[str, Any] = {"epsilon": epsilon} if notion == "pure" else {"epsilon": epsilon, "delta": delta}
+    found |= read_options(name, over, given)
     return found if over is None else found | {"protocol_name": over}
 
 
@@ -118,7 +125,8 @@ def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         "delta": 0.0 if protocol is None else protocol.delta,
         "notion": notion,
     }
-    return private | run.summary() | {"constants": options.constants, "seed": options.seed}
+    read = {} if protocol is None else {key: getattr(protocol, key) for key in protocol_options(options)}
+    return private | read | run.summary() | {"constants": options.constants, "seed": options.seed}
 
 
 def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
@@ -146,6 +154,6 @@ def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
     )
 
 
-def _notes(where: World) -> list[str]:
+def _notes(where: World, given: dict[str, Any]) -> list[str]:
     changing = "Regret is against the arm that is best at each time; the best arm is that at the end."
-    return [STANDARD_ERROR, *([changing] if where.changes else [])]
+    return [STANDARD_ERROR, *([changing] if where.changes else []), *said(given)]

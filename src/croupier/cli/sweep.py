@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
-from croupier.cli.options import OUTSIDE, add_world, print_json
+from croupier.cli.options import OUTSIDE, add_protocol_options, add_world, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import STANDARD_ERROR, number, table
 from croupier.protocols import ROWS
@@ -66,6 +66,7 @@ def add(command: argparse.ArgumentParser) -> None:
     sweep.add_argument("--delta", type=float, metavar="D", help="δ where a policy needs one (default: its protocol's)")
     sweep.add_argument("--constants", **several, choices=CONSTANTS, help="exact calibration, or a paper's own")
     sweep.add_argument("--horizon", **several, type=int, metavar="T", help="users in a run (default: 100000)")
+    add_protocol_options(sweep)
     where = command.add_argument_group("the worlds")
     add_world(where)
     where.add_argument("--instances", type=int, metavar="I", help="worlds drawn, the same for all (default: 20)")

@@ -5,6 +5,7 @@ They draw their noise inside the simulation, from doubles, so they would leak on
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from croupier.bandits.chernoff import TILTS, Floats, Tails
 from croupier.bandits.elimination import EVERYONE
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import InvalidParameter, positive
+from croupier.protocols import ROWS
 from croupier.registry import Registry
 
 
@@ -80,6 +82,36 @@ REFERENCES: dict[str, Entry] = {"dp-se": Reference("dp-se", "DP-SE", "analyzer",
 
 ALL_POLICIES: Registry[Entry] = POLICIES.extended(REFERENCES)
 """Everything that can be simulated."""
+
+
+OPTIONS = ("scaling", "participations")
+"""Options of protocols that commands hand through to a policy's own."""
+
+
+def read_options(name: str, over: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a protocol's options that a policy reads, over its own protocol or another; None is not given.
+
+    A private policy that does not read `participations` is refused: it would promise less than it seems to.
+
+    >>> read_options("dist-rdp-se", None, {"scaling": 100.0}), read_options("dist-dp-se", None, {"scaling": 100.0})
+    ({'scaling': 100.0}, {})
+    """
+    entry = ALL_POLICIES.find(name)
+    kind = over or entry.protocol
+    given = {key: value for key, value in given.items() if value is not None}
+    if entry.notion == "none":
+        return {}
+    if kind is None and given.get("participations", 1) != 1:
+        raise InvalidParameter("participations", given["participations"], f"1: {name} has noise of its own, for one batch")
+    return {key: value for key, value in given.items() if kind is not None and key in ROWS.find(kind).options}
+
+
+def check_read(names: Iterable[str], over: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse an option that none of these policies reads."""
+    chosen = list(names)
+    for key, value in given.items():
+        if value is not None and not any(key in read_options(name, over, given) for name in chosen):
+            raise InvalidParameter(key, value, f"left out: {', '.join(chosen)} does not read it")
 
 
 def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: Any) -> Policy:

@@ -54,6 +54,7 @@ class SumMechanism(Mechanism):
     """
 
     kind: ClassVar[str] = "SumMechanism"
+    lets_users_return: ClassVar[bool] = True
     protocol: str
     constants: str
     users: int

@@ -107,7 +107,8 @@ def compute(setting: Setting, task: Task) -> Body:
         if setting.means is None:
             lean = DPSE(world.arms, setting.horizon, epsilon, part=LEAN, failure=CONFIDENCE, runs=setting.instances)
             run = simulate(lean, world, seed=task.seed_of(row), progress=task.share(1.0 / parts))
-            panels[-1]["lean_dp_se"] = {"part": LEAN, "regret_per_round": plain([run.regret.mean() / setting.horizon])[0]}
+            (end,) = plain([run.regret.mean() / setting.horizon])
+            panels[-1]["lean_dp_se"] = {"part": LEAN, "regret_per_round": end}
     configuration = {
         "policies": {line.label: {"policy": line.policy, "scaling": line.scaling} for line in setting.lines},
         "constants": constants,
@@ -253,9 +254,9 @@ def _why(panels: list[Body]) -> str:
     own, other = (last["lines"][name]["regret_per_round"][-1] for name in ("DP-SE", "Dist-DP-SE"))
     lean = last["lean_dp_se"]
     return (
-        f"At ε = {last['epsilon']:g} DP-SE removes its first arm after {late:,} users, Dist-DP-SE after {early:,}: DP-SE's "
-        f"first batches follow from a gap of 1/2, not from ε. It ends at {own:.4f} against {other:.4f}; with batches "
-        f"{lean['part']:g} times as large it would end at {lean['regret_per_round']:.4f}."
+        f"At ε = {last['epsilon']:g} DP-SE removes its first arm after {late:,} users, Dist-DP-SE after {early:,}: "
+        f"DP-SE's first batches follow from a gap of 1/2, not from ε. It ends at {own:.4f} against {other:.4f}; "
+        f"with batches {lean['part']:g} times as large it would end at {lean['regret_per_round']:.4f}."
     )
 
 

@@ -32,7 +32,7 @@ def both(name: str, epsilon: float, users: int, **options: object) -> tuple[SumM
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if not row.vectors])
 def test_tight_is_never_worse_than_published(name: str, binary: bool) -> None:
-    """By variance, rounding at its worst included, and by radius; binary sums are whole numbers, and so is their radius."""
+    """By variance, rounding at its worst included, and by radius; that of binary sums is a whole number."""
     if ROWS[name].binary_only and not binary:
         pytest.skip("sums one of two values only")
     compared = 0

@@ -96,8 +96,8 @@ def policy(
 
     `constants` sets the noise of the protocol and the radii of the policy; `protocol_name` runs it over another
     protocol than its own, with `options` passed on; `binary` says that rewards are zero or one; `failure` is the chance
-    of losing the best arm (elimination); with `participations` users may return to so many batches; `exploration` scales the index policies' level; `seed` is all the chance that
-    a policy has (Thompson sampling).
+    of losing the best arm (elimination); `exploration` scales the index policies' level; `seed` is all the chance that
+    a policy has (Thompson sampling). Among the options, `participations` lets users return to so many batches.
 
     >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
     >>> flagship.wanted().tolist()

@@ -91,7 +91,10 @@ def run(options: argparse.Namespace) -> int:
         ],
         right={2, 3, 4},
         title=f"Users until the best arm is recommended in 95 % of runs: {_words(means)}",
-        notes=[f"Needs are told to two per cent, from {options.runs:,} simulated experiments, seed {options.seed}.", *said(given)],
+        notes=[
+            f"Needs are told to two per cent, from {options.runs:,} simulated experiments, seed {options.seed}.",
+            *said(given),
+        ],
     )
     if path is not None:
         print(f"figure: {path}")

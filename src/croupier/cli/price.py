@@ -62,7 +62,8 @@ def _describe(mechanism: SumMechanism, epsilon: float, common: float) -> None:
     ]
     if row["delta"] != common:
         relation = "=" if row["exact_at_common_delta"] else "≤"
-        rows[2:2] = [("for comparison", f"ε {relation} {number(row['epsilon_at_common_delta'])} at δ = {number(common)}")]
+        found = number(row["epsilon_at_common_delta"])
+        rows[2:2] = [("for comparison", f"ε {relation} {found} at δ = {number(common)}")]
     if mechanism.honest < mechanism.users:
         rows.append(("honest users counted on", f"{mechanism.honest:,} of {mechanism.users:,}"))
         rows.append(("bias if others add no noise", f"at most {number(row['omission_bias'])}"))

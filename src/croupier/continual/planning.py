@@ -58,7 +58,8 @@ def counter(
     if shufflers is not None:
         integer("shufflers", shufflers, 1)
     if "participations" in options:
-        raise InvalidParameter("participations", options["participations"], "left out: a counter composes its levels itself")
+        given = options["participations"]
+        raise InvalidParameter("participations", given, "left out: a counter composes its levels itself")
     over = over or ("shuffled-vectors" if "dimension" in options else "shuffled-bits")
     # A purely private level needs no δ; the composition of several may still use the one that is asked for.
     pure = over in ROWS and ROWS[over].notion == "pure"

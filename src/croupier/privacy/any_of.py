@@ -18,8 +18,8 @@ from croupier.privacy.loss import Loss, Released
 class AnyOf(Released):
     """One of these releases, whichever is chosen, and by whatever was seen before.
 
-    Its profile δ(ε) is the largest of theirs, so it is at least as revealing as each: to compose it covers every sequence
-    of them, one that is chosen on the way included.
+    Its profile δ(ε) is the largest of theirs, so it is at least as revealing as each. Composed, it covers every
+    sequence of them, one that is chosen on the way included.
     """
 
     releases: tuple[Released, ...]

@@ -68,7 +68,8 @@ class Guarantee:
 
     def __str__(self) -> str:
         if self.participations > 1:
-            return f"{self._amount} for a user in at most {self.participations} batches, when all their reports are replaced"
+            whose = f"for a user in at most {self.participations} batches, when all their reports are replaced"
+            return f"{self._amount} {whose}"
         return f"{self._amount} when one {self.unit} is replaced"
 
     @property

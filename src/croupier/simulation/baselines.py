@@ -104,7 +104,8 @@ def read_options(name: str, over: str | None, given: Mapping[str, Any]) -> dict[
     if entry.notion == "none":
         return {}
     if kind is None and given.get("participations", 1) != 1:
-        raise InvalidParameter("participations", given["participations"], f"1: {name} has noise of its own, for one batch")
+        own = f"1: {name} has noise of its own, for one batch"
+        raise InvalidParameter("participations", given["participations"], own)
     return {key: value for key, value in given.items() if kind is not None and key in ROWS.find(kind).options}
 
 

@@ -20,9 +20,7 @@ EXACT = 1e-6
 """A bound on ε that comes as close as this to one from below, relatively, is called exact."""
 
 
-def price(
-    mechanism: SumMechanism, epsilon: float | None = None, common_delta: float = DEFAULT_DELTA
-) -> dict[str, Any]:
+def price(mechanism: SumMechanism, epsilon: float | None = None, common_delta: float = DEFAULT_DELTA) -> dict[str, Any]:
     """A mechanism's price as plain data; variance and radius are of the sum, in the values' own units.
 
     `epsilon` is what was asked for, where that is not what is promised (Rényi and concentrated privacy). Promises of

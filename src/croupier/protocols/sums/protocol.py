@@ -105,7 +105,7 @@ class Protocol:
 
     `delta` is 0 for pure privacy, and for Rényi and concentrated privacy the δ at which (ε, δ)-DP is reported.
     `honest_fraction` of each batch is assumed to add its noise: the guarantee rests on those users alone.
-    A user may take part in `participations` batches, once in each: all of them together keep the promise ([CZ23] App. I).
+    A user may take part in `participations` batches, once in each: together they keep the promise ([CZ23] App. I).
     With `front_noise` the front of a service adds a whole noise of its own to every batch, for a user among strangers.
     `wrap_failure` is the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
     """

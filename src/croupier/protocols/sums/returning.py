@@ -3,7 +3,7 @@
 A user takes part in at most B batches, once in each. What each batch is asked for, by what is promised:
 
 * pure ε: ε/B, by simple composition; without δ nothing better is possible ([CZ23] Remark 9);
-* Rényi and concentrated privacy: the papers' parameter ε/√B, since ½ε²-zCDP adds up; the (ε', δ) of B batches is stated;
+* Rényi and concentrated privacy: the papers' parameter ε/√B, since ½ε²-zCDP adds up; B batches' (ε', δ) is stated;
 * (ε, δ), published: advanced composition, (ε/2√(2B log 2/δ), δ/2B) ([CZ23] Theorem 7);
 * (ε, δ), tight: the least noise of which B batches, composed numerically, meet (ε, δ).
 """

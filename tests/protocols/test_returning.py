@@ -3,12 +3,15 @@
 import itertools
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cases import SENDABLE, make
 
 from croupier.checks import CroupierError, InvalidParameter
+from croupier.cli import parser
 from croupier.continual import counter
 from croupier.noise import Skellam, seeded
 from croupier.privacy import advanced_composition, calibrate, privacy_loss, renyi_to_approximate, skellam_divergence
@@ -139,3 +142,32 @@ def test_who_composes_otherwise_refuses_it_by_name() -> None:
     body["guarantee"] |= {"participations": 2, "unit": "user"}
     with pytest.raises(InvalidParameter, match="^participations = 2 "):
         Mechanism.from_json(json.dumps(body))
+
+
+TEXT = (Path(__file__).parents[2] / "docs" / "returning.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["shuffled-bits", "counted-messages", "laplace"])
+def test_the_documents_table_is_what_is_planned(name: str) -> None:
+    (row,) = re.findall(rf"^\| {name}.*\|$", TEXT, re.MULTILINE)
+    written = [float(cell.replace(",", "")) for cell in row.strip("| ").split(" | ")[1:]]
+    asked = {"epsilon": EPSILON} | ({} if name == "laplace" else {"delta": DELTA})
+    planned = [
+        protocol(name, **asked, constants="published", participations=COUNT),
+        protocol(name, **asked, participations=COUNT),
+        protocol(name, **asked),
+    ]
+    for number, each in zip(written, planned, strict=True):
+        assert each.plan(1000).variance == pytest.approx(number, rel=2e-3)
+
+
+def test_the_documents_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
+        exec(block, {})
+    guarantee, holds, variance = capsys.readouterr().out.splitlines()
+    assert guarantee.endswith("for a user in at most 20 batches, when all their reports are replaced")
+    assert holds == "True"
+    assert float(variance) == pytest.approx(433.9, abs=0.05)
+    for command in re.findall(r"^croupier (.*)$", TEXT, re.MULTILINE):
+        parser().parse_args(command.split())

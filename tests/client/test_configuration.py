@@ -50,6 +50,13 @@ def test_what_is_no_configuration_is_refused(text):
         Offer.from_text(text)
 
 
+def test_an_offer_whose_promise_is_for_several_batches_is_refused_by_name():
+    """An experiment promises by the turn: a device counts its turns, and knows nothing of batches under one promise."""
+    asked = replace(MECHANISM.guarantee, unit="user", participations=2)
+    with pytest.raises(NotCovered, match="^participations: an experiment promises by the turn"):
+        FOUND.check(offer(SIGNED, replace(MECHANISM, guarantee=asked)))
+
+
 def test_an_offer_is_read_back_with_its_mechanisms():
     found = offer(SIGNED)
     again = Offer.from_text(found.statement().text)

@@ -13,6 +13,7 @@ from croupier.noise import Binomial, DiscreteGaussian, DiscreteLaplace, Skellam
 from croupier.privacy import (
     BudgetExceeded,
     Charge,
+    Guarantee,
     Ledger,
     concentrated_to_approximate,
     privacy_loss,
@@ -166,3 +167,25 @@ def test_a_charge_at_an_impossible_delta_is_refused():
     with pytest.raises(InvalidParameter, match="delta"):
         ledger.charge(TENTH, "batch", delta=-1e-9)
     assert ledger.charges == []
+
+
+def test_a_promise_for_several_batches_is_charged_once_and_its_batches_are_counted():
+    """What was charged pays for all of them; a restart in between forgets nothing, and one more is refused."""
+    ledger = Ledger(1.0, 1e-6)
+    promise = Guarantee("approximate", 0.6, 5e-7, unit="user", participations=3)
+    for left in (2, 1, 0):
+        ledger.take_part(promise, "ads")
+        assert ledger.charges == [Charge("ads", 0.6, 5e-7, left)]
+        ledger = Ledger.from_json(ledger.to_json())
+    with pytest.raises(BudgetExceeded, match="^ads promises for 3 batches, and this user took part in all of them"):
+        ledger.take_part(promise, "ads")
+    with pytest.raises(BudgetExceeded, match="^others costs ε = 0.6, and only 0.4 of 1 is left"):
+        ledger.take_part(promise, "others")
+    assert ledger.spent == 0.6
+
+
+def test_only_sums_of_epsilon_take_a_promise():
+    with pytest.raises(InvalidParameter, match="^method = 'concentrated' .* basic"):
+        Ledger(1.0, 1e-6, "concentrated").take_part(Guarantee("pure", 0.5), "ads")
+    with pytest.raises(InvalidParameter, match="^unit = 'report' "):
+        Guarantee("pure", 0.5, participations=2)

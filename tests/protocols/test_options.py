@@ -23,6 +23,7 @@ VALUES = {
     "wrap_failure": 1e-9,
     "front_noise": True,
     "honest_fraction": 0.9,
+    "participations": 2,
     "constants": "published",
 }
 """For every option a value that is not the default."""

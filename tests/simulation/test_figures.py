@@ -294,3 +294,26 @@ def test_no_term_of_the_capped_floor_exceeds_what_an_arm_can_cost() -> None:
     assert np.all(floor["capped"] <= floor["uncapped"])
     assert np.all(floor["capped"] <= np.array([10, 1000, 10**9]) * 0.2001)
     assert floor["capped"][-1] == pytest.approx(floor["uncapped"][-1], rel=0.7)
+
+
+@pytest.mark.slow
+def test_dp_se_comes_late_because_of_its_batches_not_of_its_privacy() -> None:
+    """50 arms: its first phase has 32 log(8·50/0.1)/(1/2)² users an arm at any ε ≥ 1/2, and only then it removes."""
+    panels = compute("cz23-fig-5", Task(seed=1), quick=True)["results"]["panels"]
+    first = 50 * math.ceil(32.0 * math.log(8 * 50 / 0.1) / 0.25 + 1.0)
+    for panel in panels:
+        removal = {name: line["users_before_the_first_removal"] for name, line in panel["lines"].items()}
+        assert removal["DP-SE"] == first == 53_150
+    late, early = (panels[-1]["lines"][name] for name in ("DP-SE", "Dist-DP-SE"))
+    assert early["users_before_the_first_removal"] < first / 2
+    assert early["regret_per_round"][-1] < late["regret_per_round"][-1]
+    assert panels[-1]["lean_dp_se"]["regret_per_round"] < 0.7 * late["regret_per_round"][-1]
+
+
+def test_figures_of_ratings_state_all_that_they_assume() -> None:
+    body = compute("cz23-fig-1d", Task(), quick=True)
+    caption = distributed_bandits._caption(body["configuration"], body["results"]["panels"])
+    for assumed in body["configuration"]["world"]["assumptions"]:
+        assert assumed in caption
+    for word in ("synthetic", "divided by the largest", "k-means", "with replacement", "horizon", "[SS19]"):
+        assert word in caption

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from croupier.bandits.chernoff import TILTS, Numbers, Tails, tails
-from croupier.checks import InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.privacy import any_of
 from croupier.protocols import Protocol, SumMechanism
 
 SMALLEST = 32
@@ -62,9 +64,32 @@ class Ladder:
         reached = math.log(self.first) + step * math.log(self.growth) > math.log(LARGEST) + 1.0
         return LARGEST if reached else min(math.ceil(self.first * self.growth**step - 1e-9), LARGEST)
 
+    def _up_to(self, most: int) -> list[int]:
+        """All sizes of at most so many users; the first in any case."""
+        steps = itertools.count() if self.growth > 1 else range(1)
+        return sorted({self.first, *itertools.takewhile(lambda size: size <= most, map(self._exact, steps))})
+
     def mechanism(self, size: int) -> SumMechanism | None:
         """How a batch of this size is made private; None without privacy."""
         return None if self.protocol is None else self.protocol.plan(size)
+
+    def check_promise(self, horizon: int | None) -> None:
+        """Refuse batches of which a returning user's, whatever their sizes, do not keep the promise together.
+
+        Pure ε, Rényi divergence and ρ add up, and advanced composition asks for one (ε, δ) alone. Numerical composition
+        of one size's noise says nothing of another's, so there all sizes are composed as one that covers them all.
+        """
+        asked = self.protocol
+        if asked is None or asked.participations == 1 or asked.published or asked.row.notion != "approximate":
+            return
+        if horizon is None:
+            raise InvalidParameter("participations", asked.participations, "1 where the horizon is not known")
+        sizes = self._up_to(horizon)
+        covering = any_of(asked.plan(size).loss.dominating for size in sizes)
+        found = (asked.participations * covering).delta(asked.epsilon)
+        if found > asked.delta:
+            promise = f"δ = {found:.3g} at ε = {asked.epsilon:g}, and {asked.delta:.3g} is promised"
+            raise CroupierError(f"{asked.name} over batches of {len(sizes)} sizes costs a returning user {promise}")
 
     def noise(self, size: int) -> Tails:
         """The tails of the noise in a batch of this size, in units of a reward."""

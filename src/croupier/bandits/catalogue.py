@@ -128,7 +128,7 @@ def policy(
     exploration : scales the index policies' level.
     seed : all the chance that a policy has (Thompson sampling).
     options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
-        `front_noise`, as `croupier.protocols.protocol` takes them.
+        `front_noise`, `participations` (users may return to so many batches), as `croupier.protocols.protocol` has them.
 
     Examples
     --------
@@ -160,6 +160,7 @@ def policy(
     chosen = (constants, runs, smallest, growth, failure, exploration, seed)
     built = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
     _check_first_batch(built.ladder)
+    built.ladder.check_promise(horizon)
     return built
 
 
@@ -204,8 +205,9 @@ def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, g
 def _sigma(request: Request) -> float:
     """[TKMS21]'s σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
     assert request.protocol is not None
-    tau = 96.0 * math.log(2.0 / request.protocol.delta) / request.protocol.epsilon**2
-    return _noises(request.protocol) * math.sqrt(1.5 * tau)
+    batch = request.protocol.one_batch
+    tau = 96.0 * math.log(2.0 / batch.delta) / batch.epsilon**2
+    return _noises(batch) * math.sqrt(1.5 * tau)
 
 
 def _noises(protocol: Protocol) -> float:
@@ -239,8 +241,11 @@ def _batched(sigma: Callable[[Protocol], tuple[float, float, float]]) -> Callabl
 
     def build(request: Request) -> Policy:
         assert request.protocol is not None
-        spread, h, local = sigma(request.protocol)
-        radius = SubExponentialRadius(_noises(request.protocol) * spread, h, local)
+        radius = None
+        if request.constants == "published":
+            batch = request.protocol.one_batch
+            spread, h, local = sigma(batch)
+            radius = SubExponentialRadius(_noises(batch) * spread, h, local)
         return _elimination(request, radius, accumulate=False, growth=2.0)
 
     return build

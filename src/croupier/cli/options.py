@@ -11,6 +11,7 @@ from croupier.checks import InvalidParameter
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.references import cited
+from croupier.simulation.baselines import OPTIONS
 from croupier.simulation.prices import DIMENSION
 
 OUTSIDE = "or module:name"
@@ -46,6 +47,7 @@ def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> 
         default=None,
         help="add the noise of a service's front, which is a whole noise too",
     )
+    add_protocol_options(command)
     command.add_argument("--low", type=float, help="least value a user can report (default: 0)")
     command.add_argument("--high", type=float, help="largest value a user can report (default: 1)")
     command.add_argument(
@@ -57,7 +59,38 @@ def add_target(command: argparse.ArgumentParser, *, protocol_required: bool) -> 
     command.add_argument("--dimension", type=int, metavar="D", help="how many numbers a vector has (default: 10)")
 
 
-GIVEN = ("low", "high", "binary", "dimension", "front_noise")
+def add_protocol_options(command: Any) -> None:
+    """What a protocol reads and a policy hands through to it."""
+    command.add_argument(
+        "--participations",
+        type=int,
+        metavar="B",
+        help="batches that one user may take part in, under one promise (default: 1)",
+    )
+    command.add_argument(
+        "--scaling",
+        type=float,
+        metavar="S",
+        help="s of Skellam and discrete Gaussian noise: how finely values are encoded (default: 10)",
+    )
+
+
+def protocol_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Those that were given."""
+    return {key: value for key in OPTIONS if (value := getattr(options, key)) is not None}
+
+
+def said(given: dict[str, Any]) -> list[str]:
+    """What a table's notes say of them."""
+    words = []
+    if given.get("participations", 1) > 1:
+        words.append(f"Privacy is for a user in at most {given['participations']} batches, all their reports together.")
+    if "scaling" in given:
+        words.append(f"Scaling s = {given['scaling']:g}, where the noise is Skellam or discrete Gaussian.")
+    return words
+
+
+GIVEN = ("low", "high", "binary", "dimension", "front_noise", *OPTIONS)
 """Flags that some protocols read."""
 
 

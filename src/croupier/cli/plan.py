@@ -7,12 +7,21 @@ import math
 from typing import Any
 
 from croupier.checks import InvalidParameter
-from croupier.cli.options import POLICY, PROTOCOL, numbers, print_json
+from croupier.cli.options import (
+    POLICY,
+    PROTOCOL,
+    add_protocol_options,
+    numbers,
+    print_json,
+    protocol_options,
+    said,
+)
 from croupier.cli.progress import progress
 from croupier.cli.simulate import privacy_of
 from croupier.cli.tables import number, table
 from croupier.protocols import ROWS
 from croupier.simulation import ALL_POLICIES
+from croupier.simulation.baselines import check_read, read_options
 from croupier.simulation.planning import Plan, lifted, users_needed
 
 NAME = "plan"
@@ -41,6 +50,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--policy", default="dp-klucb", metavar="NAME", help=f"{POLICY} (default: dp-klucb)")
     command.add_argument("--protocol", metavar="NAME", help=f"{PROTOCOL} (default: the policy's own)")
+    add_protocol_options(command)
     command.add_argument(
         "--runs", type=int, default=1000, metavar="R", help="how many simulated experiments (default: 1000)"
     )
@@ -54,10 +64,13 @@ def run(options: argparse.Namespace) -> int:
     """Plan for this policy, for none, and for the local model."""
     means = means_from(options)
     name, over = ALL_POLICIES.admit(options.policy), ROWS.admit(options.protocol)
+    given = protocol_options(options)
+    check_read([name], over, given)
+    local = {"epsilon": options.epsilon, "protocol_name": "local-laplace"}
     models: list[tuple[str, str, dict[str, Any]]] = [
         ("no privacy", "kl-ucb", {}),
-        (name, name, privacy_of(name, options.epsilon, options.delta, over)),
-        ("the same in the local model", "dp-klucb", {"epsilon": options.epsilon, "protocol_name": "local-laplace"}),
+        (name, name, privacy_of(name, options.epsilon, options.delta, over, given)),
+        ("the same in the local model", "dp-klucb", local | read_options("dp-klucb", "local-laplace", given)),
     ]
     epsilons = SWEEP if options.plot else ()
     plans: list[tuple[str, Plan]] = []
@@ -100,7 +113,10 @@ def run(options: argparse.Namespace) -> int:
         ],
         right={2, 3, 4},
         title=f"Users until the best arm is recommended in 95 % of runs: {_words(means)}",
-        notes=[f"Needs are told to two per cent, from {options.runs:,} simulated experiments, seed {options.seed}."],
+        notes=[
+            f"Needs are told to two per cent, from {options.runs:,} simulated experiments, seed {options.seed}.",
+            *said(given),
+        ],
     )
     if path is not None:
         print(f"figure: {path}")

@@ -7,11 +7,13 @@ import math
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.cli.options import GIVEN, add_target, positive_epsilon, print_json, protocol_from
+from croupier.cli.options import GIVEN, add_target, positive_epsilon, print_json, protocol_from, said
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
 from croupier.protocols.histograms.target import PURE
+from croupier.protocols.sums.protocol import DEFAULT_DELTA
+from croupier.simulation.baselines import OPTIONS
 from croupier.simulation.prices import price, prices
 
 NAME = "price"
@@ -40,21 +42,22 @@ def run(options: argparse.Namespace) -> int:
     if options.protocol is None:
         return _compare(options)
     mechanism = protocol_from(options, options.protocol, options.constants or "tight").plan(options.users)
+    common = options.delta or DEFAULT_DELTA
     if options.json:
-        print_json([price(mechanism, options.epsilon)])
+        print_json([price(mechanism, options.epsilon, common)])
         return 0
-    _describe(mechanism, options.epsilon)
+    _describe(mechanism, options.epsilon, common)
     return 0
 
 
-def _describe(mechanism: SumMechanism, epsilon: float) -> None:
-    row = price(mechanism, epsilon)
+def _describe(mechanism: SumMechanism, epsilon: float, common: float) -> None:
+    row = price(mechanism, epsilon, common)
     radius = row["radius_95"]
     spread = f"{mechanism.values.low:g} to {mechanism.values.high:g}"
     side = {"unbiased": "unbiased", "over": "never below the truth", "under": "never above the truth"}
     rows = [
         ("guarantee", str(mechanism.guarantee)),
-        ("exact privacy", _exact(row)),
+        ("exact privacy" if row["exact"] else "privacy, at most", _exact(row)),
         ("noise in the sum", repr(mechanism.noise)),
         ("noise of one party", repr(mechanism.share)),
         ("encoding", f"steps of 1/{mechanism.precision} of the range {spread}"),
@@ -66,6 +69,10 @@ def _describe(mechanism: SumMechanism, epsilon: float) -> None:
         ("messages per user", number(row["messages_per_user"])),
         ("bits per user", number(row["bits_per_user"])),
     ]
+    if row["delta"] != common:
+        relation = "=" if row["exact_at_common_delta"] else "≤"
+        found = number(row["epsilon_at_common_delta"])
+        rows[2:2] = [("for comparison", f"ε {relation} {found} at δ = {number(common)}")]
     if mechanism.honest < mechanism.users:
         rows.append(("honest users counted on", f"{mechanism.honest:,} of {mechanism.users:,}"))
         rows.append(("bias if others add no noise", f"at most {number(row['omission_bias'])}"))
@@ -77,10 +84,24 @@ def _describe(mechanism: SumMechanism, epsilon: float) -> None:
 def _exact(row: dict[str, Any]) -> str:
     if row["notion"] == "pure":
         return f"ε = {number(row['exact_epsilon'])} with δ = 0"
+    relation = "=" if row["exact"] else "≤"
     return (
-        f"δ = {number(row['exact_delta'])} at ε = {number(row['claimed_epsilon'])}, "
-        f"ε = {number(row['exact_epsilon'])} at δ = {number(row['delta'])}"
+        f"δ {relation} {number(row['exact_delta'])} at ε = {number(row['claimed_epsilon'])}, "
+        f"ε {relation} {number(row['exact_epsilon'])} at δ = {number(row['delta'])}"
     )
+
+
+PROMISES = {
+    "pure": "pure {epsilon}",
+    "approximate": "({epsilon}, {delta})",
+    "renyi": "Rényi {epsilon}",
+    "concentrated": "zCDP {epsilon}",
+}
+"""A promise in short, by its notion; ε of Rényi and concentrated privacy is the one at δ."""
+
+
+def _promise(row: dict[str, Any]) -> str:
+    return PROMISES[row["notion"]].format(epsilon=number(row["claimed_epsilon"], 3), delta=number(row["delta"], 2))
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -106,25 +127,30 @@ def _compare(options: argparse.Namespace) -> int:
         [
             row["protocol"],
             row["constants"],
-            number(row["claimed_epsilon"], 3),
-            number(row["delta"], 2),
-            number(row["exact_epsilon"], 3),
-            number(row["standard_deviation"], 3),
+            _promise(row),
+            ("" if row["exact_at_common_delta"] else "≤ ") + number(row["epsilon_at_common_delta"], 3),
+            number(row["total_standard_deviation"], 3),
             number(row["radius_95"], 3),
             number(row["messages_per_user"], 3),
         ]
         for row in priced
     ]
+    delta = number(options.delta or DEFAULT_DELTA)
     table(
-        ["protocol", "constants", "ε", "δ", "exact ε", "std of sum", "95 % radius", "messages"],
+        ["protocol", "constants", "promise", f"ε at δ = {delta}", "std", "radius", "messages"],
         rows,
-        right={2, 3, 4, 5, 6, 7},
+        right={3, 4, 5, 6},
         title=f"The price of privacy: the sum of {options.users:,} values in "
         f"[{options.low or 0:g}, {1 if options.high is None else options.high:g}], asked for ε = {options.epsilon:g}",
         notes=[
-            "ε and δ are the promise. Exact ε is recomputed from the noise itself, at the promised δ. Where it lies "
-            "below the promise, noise was paid for and not needed; tight constants spend what was promised.",
-            "Standard deviation and radius: of the whole sum (vectors: per coordinate). Messages: per user.",
+            f"Promises of different kinds are compared by their ε at one δ, here {delta}: recomputed from the noise "
+            "itself, exact, or a bound where it says ≤. Where it lies below the promise, noise was paid for and not "
+            "needed; tight constants spend what was promised.",
+            "Of Rényi and zCDP rows ε is a parameter of the noise; the ε of their promise is that at "
+            f"{delta}. (ε, δ) and pure rows promise the ε asked for.",
+            *said({flag: value for flag in OPTIONS if (value := getattr(options, flag)) is not None}),
+            "Standard deviation and 95 % radius: of the whole sum (vectors: per coordinate), with rounding at its "
+            "worst. Messages: per user.",
             "croupier protocols says whom each one trusts; croupier price --items K prices histograms.",
             *(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}" for refusal in refused),
             *ROWS.refused(),
@@ -175,14 +201,15 @@ def _histograms(options: argparse.Namespace) -> int:
     if options.json:
         print_json(priced + refused)
         return 0
+    delta = number(options.delta or DEFAULT_DELTA)
     table(
-        ["model", "counts", "constants", "exact ε", "std", "95 % error", "of the winner", "messages", "bits"],
+        ["model", "counts", "constants", f"ε at δ = {delta}", "std", "95 % error", "of the winner", "messages", "bits"],
         [
             [
                 row["model"],
                 ERRS[row["side"]],
                 row["constants"] + (", few messages" if row["minimise"] == "messages" else ""),
-                number(row["exact_epsilon"], 3),
+                number(row["epsilon_at_common_delta"], 3),
                 number(row["standard_deviation"], 3),
                 number(row["radius_95"]),
                 number(row["winner_error_95"]),
@@ -203,6 +230,7 @@ def _histogram_notes(priced: list[dict[str, Any]], refused: list[dict[str, Any]]
     limited = "* More than a device would send: simulation only. To count under, a user sends every item not held."
     return [
         "Whom a model trusts: " + ", ".join(f"{model}: {whom}" for model, whom in trusted.items()) + ".",
+        "ε is recomputed from the noise at one δ for all, and rounded up.",
         "95 % error: of the worst count of all items, negative ones taken as 0. Of the winner: how far a selection's "
         "winner may be below the best item. Messages and bits: per user; in the shuffle model they grow with the "
         "universe, since noise is sent for every item.",
@@ -226,7 +254,7 @@ def _priced_histogram(
     front = bool(options.front_noise) and model == "shuffle" and side != "both"
     mechanism = histogram(universe=Numbers(options.items), **target, front_noise=front).plan(options.users)
     winner = selection(size=options.items, **target).plan(options.users)
-    certificate = mechanism.certificate()
+    certificate, common = mechanism.certificate(), options.delta or DEFAULT_DELTA
     return {
         "protocol": HISTOGRAM,
         "model": model,
@@ -240,6 +268,8 @@ def _priced_histogram(
         "delta": mechanism.guarantee.delta,
         "exact_epsilon": certificate.epsilon,
         "exact_delta": certificate.delta,
+        "common_delta": common,
+        "epsilon_at_common_delta": mechanism.loss.epsilon(common),
         "standard_deviation": mechanism.oracle.std,
         "radius_95": mechanism.radius(0.05),
         "winner_error_95": winner.error(0.05),

@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 
 from croupier.checks import InvalidParameter
-from croupier.cli.options import POLICY, PROTOCOL, add_world, print_json
+from croupier.cli.options import (
+    POLICY,
+    PROTOCOL,
+    add_protocol_options,
+    add_world,
+    print_json,
+    protocol_options,
+    said,
+)
 from croupier.cli.progress import progress
 from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import STANDARD_ERROR, number, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES, WORLDS, Run, World, ratings, simulate, simulated_policy, world
+from croupier.simulation.baselines import check_read, read_options
 from croupier.simulation.sweep import drawn_means
 
 NAME = "simulate"
@@ -48,6 +57,7 @@ def add(command: argparse.ArgumentParser) -> None:
         default="tight",
         help="noise and radii: calculated exactly, or a paper's (default: tight)",
     )
+    add_protocol_options(command)
     command.add_argument("--runs", type=int, default=100, metavar="R", help="how many runs (default: 100)")
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
@@ -60,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
     where = world_from(options)
     names = [ALL_POLICIES.admit(name) for name in options.policy or ["dp-klucb"]]
     ROWS.admit(options.protocol)
+    given = protocol_options(options)
+    check_read(names, options.protocol, given)
     policies = [
         simulated_policy(
             name,
@@ -68,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             runs=options.runs,
             binary=where.binary,
             constants=options.constants,
-            **privacy_of(name, options.epsilon, options.delta, options.protocol),
+            **privacy_of(name, options.epsilon, options.delta, options.protocol, given),
         )
         for name in names
     ]
@@ -85,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
         return 0
-    show(rows, f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}", _notes(where))
+    show(rows, f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}", _notes(where, given))
     if options.plot:
         print(f"figure: {path}")
     return 0
@@ -113,8 +125,10 @@ def world_from(options: argparse.Namespace) -> World:
     return world(WORLDS.admit(options.world or "bernoulli"), means)
 
 
-def privacy_of(name: str, epsilon: float, delta: float | None, over: str | None = None) -> dict[str, Any]:
-    """What of privacy a policy takes: nothing without privacy, no δ where privacy is pure."""
+def privacy_of(
+    name: str, epsilon: float, delta: float | None, over: str | None, given: dict[str, Any]
+) -> dict[str, Any]:
+    """What of privacy a policy takes: nothing without privacy, no δ where it is pure, and the options that it reads."""
     entry = ALL_POLICIES.find(name)
     if entry.notion == "none":
         return {}
@@ -122,6 +136,7 @@ def privacy_of(name: str, epsilon: float, delta: float | None, over: str | None 
         raise InvalidParameter("protocol", over, f"left out: {name} has noise of its own")
     notion = entry.notion if over is None else ROWS.find(over).notion
     budget: dict[str, Any] = {"epsilon": epsilon} if notion == "pure" else {"epsilon": epsilon, "delta": delta}
+    budget |= read_options(name, over, given)
     return budget if over is None else budget | {"protocol_name": over}
 
 
@@ -136,7 +151,8 @@ def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         "delta": 0.0 if protocol is None else protocol.delta,
         "notion": notion,
     }
-    return private | run.summary() | {"constants": options.constants, "seed": options.seed}
+    read = {} if protocol is None else {key: getattr(protocol, key) for key in protocol_options(options)}
+    return private | read | run.summary() | {"constants": options.constants, "seed": options.seed}
 
 
 def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
@@ -164,6 +180,6 @@ def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
     )
 
 
-def _notes(where: World) -> list[str]:
+def _notes(where: World, given: dict[str, Any]) -> list[str]:
     changing = "Regret is against the arm that is best at each time; the best arm is that at the end."
-    return [STANDARD_ERROR, *([changing] if where.changes else [])]
+    return [STANDARD_ERROR, *([changing] if where.changes else []), *said(given)]

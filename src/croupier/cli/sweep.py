@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
-from croupier.cli.options import POLICY, PROTOCOL, add_world, print_json
+from croupier.cli.options import POLICY, PROTOCOL, add_protocol_options, add_world, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import STANDARD_ERROR, number, table
 from croupier.protocols import ROWS
@@ -76,6 +76,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--constants", **several, choices=CONSTANTS, help="noise and radii: calculated exactly, or a paper's"
     )
     sweep.add_argument("--horizon", **several, type=int, metavar="T", help="users in a run (default: 100000)")
+    add_protocol_options(sweep)
     where = command.add_argument_group("the worlds")
     add_world(where)
     where.add_argument(

@@ -70,6 +70,9 @@ def counter(
     integer("users", users, 2)
     if shufflers is not None:
         integer("shufflers", shufflers, 1)
+    if "participations" in options:
+        given = options["participations"]
+        raise InvalidParameter("participations", given, "left out: a counter composes its levels itself")
     over = over or ("shuffled-vectors" if "dimension" in options else "shuffled-bits")
     # A purely private level needs no δ; the composition of several may still use the one that is asked for.
     pure = over in ROWS and ROWS[over].notion == "pure"

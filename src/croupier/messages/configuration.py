@@ -203,6 +203,8 @@ class Configuration:
     def _check_mechanism(self, mechanism: Mechanism) -> None:
         if not mechanism.checkable:
             raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
+        if mechanism.guarantee.participations > 1:
+            raise NotCovered("participations: an experiment promises by the turn, and the device counts its turns")
         for key, value in mechanism.recipe.items():
             if value != self.recipe.get(key):
                 raise NotCovered(f"{key} of the batch is {value}, and {self.recipe.get(key)} was signed")

@@ -2,6 +2,7 @@
 
 from croupier.noise.gaussian import gaussian_sum_concentrated
 from croupier.noise.poisson import skellam_divergence
+from croupier.privacy.any_of import any_of
 from croupier.privacy.audit import Finding, epsilon_lower_bound
 from croupier.privacy.calibration import calibrate, gaussian_scale
 from croupier.privacy.group import group_loss, group_privacy
@@ -30,6 +31,7 @@ __all__ = [
     "NoisyVector",
     "Told",
     "advanced_composition",
+    "any_of",
     "calibrate",
     "concentrated_to_approximate",
     "epsilon_lower_bound",

@@ -29,6 +29,7 @@ class Guarantee:
     order, divergence : one point of a Rényi curve.
     neighbours : "replace": two inputs are neighbours when one unit has another value. How many there are is public.
     unit : what is replaced: one "report", or all that one "user" gave.
+    participations : in how many batches at most a user has one such report; the promise is for all of them together.
 
     Examples
     --------
@@ -36,6 +37,8 @@ class Guarantee:
     0.5-DP when one report is replaced
     >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user"))
     (0.5, 1e-06)-DP when one user is replaced
+    >>> print(Guarantee("pure", 0.5, unit="user", participations=20))
+    0.5-DP for a user in at most 20 batches, when all their reports are replaced
     """
 
     notion: str
@@ -46,15 +49,21 @@ class Guarantee:
     divergence: float | None = None
     neighbours: str = "replace"
     unit: str = "report"
+    participations: int = 1
 
     def __post_init__(self) -> None:
         one_of("notion", self.notion, NOTIONS)
         one_of("neighbours", self.neighbours, NEIGHBOURS)
         one_of("unit", self.unit, UNITS)
+        if integer("participations", self.participations, 1) > 1 and self.unit != "user":
+            raise InvalidParameter("unit", self.unit, "user: it is a user who takes part in several batches")
 
     def to_dict(self) -> dict[str, Any]:
-        """The guarantee as plain data, without what its notion does not have."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """The guarantee as plain data, without what its notion does not have, nor participations where there is one."""
+        said = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.participations == 1:
+            del said["participations"]
+        return said
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Guarantee:
@@ -65,6 +74,9 @@ class Guarantee:
         return cls(**data)
 
     def __str__(self) -> str:
+        if self.participations > 1:
+            whose = f"for a user in at most {self.participations} batches, when all their reports are replaced"
+            return f"{self._amount} {whose}"
         return f"{self._amount} when one {self.unit} is replaced"
 
     @property

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from croupier.checks import CroupierError, InvalidParameter, between, finite, one_of, positive
-from croupier.privacy.guarantee import concentrated_to_approximate
+from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
+from croupier.privacy.guarantee import Guarantee, concentrated_to_approximate
 from croupier.privacy.loss import Loss
 from croupier.search import bracket
 
@@ -32,11 +32,14 @@ class Charge:
     what: str
     cost: float
     delta: float = 0.0
+    batches_left: int = 0
+    """How many more batches it pays for, where a promise is for several."""
 
     def __post_init__(self) -> None:
         for name in ("cost", "delta"):
             if not getattr(self, name) >= 0:
                 raise InvalidParameter(name, getattr(self, name), "a number >= 0")
+        integer("batches_left", self.batches_left, 0)
 
 
 @dataclass
@@ -115,6 +118,30 @@ class Ledger:
         Charge before the report is sent: a crash in between then errs to the safe side.
         """
         self.take(Charge(what, self.cost(loss, delta), delta if self.method == "basic" else 0.0))
+
+    def take_part(self, promise: Guarantee, what: str) -> None:
+        """Take part in one more batch of an experiment whose promise is for at most so many; refuse one too many.
+
+        The first batch is charged for all of them: their noise was made so that together they cost no more.
+
+        >>> ledger, promise = Ledger(epsilon=1.0), Guarantee("pure", 0.5, unit="user", participations=2)
+        >>> for batch in range(3):
+        ...     ledger.take_part(promise, "ads")
+        Traceback (most recent call last):
+        croupier.privacy.ledger.BudgetExceeded: ads promises for 2 batches, and this user took part in all of them
+        >>> ledger.spent
+        0.5
+        """
+        if self.method != "basic":
+            raise InvalidParameter("method", self.method, "basic, to take part in batches under one promise")
+        for place, charge in enumerate(self.charges):
+            if charge.what == what:
+                if not charge.batches_left:
+                    batches = f"{promise.participations} batches" if promise.participations > 1 else "one batch"
+                    raise BudgetExceeded(f"{what} promises for {batches}, and this user took part in all of them")
+                self.charges[place] = replace(charge, batches_left=charge.batches_left - 1)
+                return
+        self.take(Charge(what, promise.epsilon, promise.delta, promise.participations - 1))
 
     def take(self, charge: Charge) -> None:
         """Charge what a signed promise says that it costs, or refuse and charge nothing."""

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache, reduce
 from typing import ClassVar
 
 from croupier.checks import InvalidParameter, Number, between, finite, integer, one_of, positive
-from croupier.noise import Noise
+from croupier.noise import DiscreteLaplace, Noise
 from croupier.noise.base import rounded_up
 from croupier.noise.likelihoods import Pair, directed_pair, upper_envelope, worst_pair
 from croupier.noise.window import DEEP, SHALLOW
@@ -178,6 +178,19 @@ class Loss:
     @property
     def _tabulated(self) -> bool:
         return all(release.tabulated for release, _ in self.releases)
+
+    @cached_property
+    def dominating(self) -> Loss:
+        """A loss at least as large whose composition does not depend on what exactly was released.
+
+        Where one release is purely private that is randomized response with its ε, of which everything as private is a
+        function; elsewhere the loss itself.
+        """
+        release = self.single
+        if release is None or release.pure == math.inf or not release.pure:
+            return self
+        response = NoisyNumber(DiscreteLaplace(1 / Fraction(release.pure)), 1)
+        return replace(self, releases=((response, 1),))
 
     @property
     def pure(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from croupier.checks import integer
+from croupier.checks import InvalidParameter, integer
 from croupier.noise import Source
 from croupier.privacy import epsilon_lower_bound
 from croupier.protocols.mechanism import Mechanism
@@ -58,6 +58,9 @@ def audit(
     True
     """
     trials = integer("trials", trials, 4)
+    if mechanism.guarantee.participations > 1:
+        given = mechanism.guarantee.participations
+        raise InvalidParameter("participations", given, "1: an audit samples one batch, and not all of a user's")
     samples = [mechanism.exposed(end, trials, source, progress) for end in (0, 1)]
     claim = mechanism.guarantee
     bound = epsilon_lower_bound(samples[0], samples[1], delta=claim.delta, failure=failure)

@@ -108,6 +108,8 @@ class Mechanism(ABC):
     """
 
     kind: ClassVar[str]
+    lets_users_return: ClassVar[bool] = False
+    """Whether its guarantee may be for a user in several batches."""
     constants: str
     guarantee: Guarantee
     users: int
@@ -287,7 +289,10 @@ class Mechanism(ABC):
             if kind is None or not issubclass(kind, cls):
                 known = ", ".join(name for name, kind in KINDS.items() if issubclass(kind, cls))
                 raise InvalidParameter("kind", name, f"one of {known}")
-            return kind._read(body, affordable)
+            made = kind._read(body, affordable)
+            if made.guarantee.participations > 1 and not kind.lets_users_return:
+                raise InvalidParameter("participations", made.guarantee.participations, f"1 for {name}")
+            return made
         except CroupierError:
             raise
         except (KeyError, TypeError, AttributeError, AssertionError, ValueError, ZeroDivisionError) as error:

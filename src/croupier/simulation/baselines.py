@@ -6,6 +6,7 @@ They draw their noise inside the simulation, from doubles, so they would leak on
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,8 @@ from croupier.bandits.catalogue import Request
 from croupier.bandits.chernoff import TILTS, Floats, Tails
 from croupier.bandits.elimination import EVERYONE, Radius
 from croupier.bandits.policy import Bools, Integers
-from croupier.checks import CroupierError, InvalidParameter, positive
-from croupier.protocols import Protocol
+from croupier.checks import CroupierError, InvalidParameter, between, positive
+from croupier.protocols import ROWS, Protocol
 from croupier.registry import Registry
 
 
@@ -25,11 +26,13 @@ class DPSE(Elimination):
     """DP-SE in the central model (Sajed and Sheffet 2019): batches sized by the gap that phase e looks for.
 
     R_e = max{32 log(8|V|e²/p)/Δ_e², 8 log(4|V|e²/p)/(εΔ_e)} + 1 with Δ_e = 2^-e; Laplace noise of scale 1/ε on every
-    arm's sum, independently; an arm is removed when another is better by more than twice the radius.
+    arm's sum, independently; an arm is removed when another is better by more than twice the radius. `part` of R_e is
+    what a batch has: 1 as printed, less to ask what its constants cost.
     """
 
-    def __init__(self, arms: int, horizon: int | None, epsilon: float, **common: Any) -> None:
+    def __init__(self, arms: int, horizon: int | None, epsilon: float, *, part: float = 1.0, **common: Any) -> None:
         self.epsilon = float(positive("epsilon", epsilon))
+        self.part = float(between("part", part, 0, 1, "(]"))
         super().__init__(
             arms, horizon, Ladder(None, 1, 1.0), accumulate=False, radius=DPSERadius(self.epsilon), **common
         )
@@ -38,7 +41,7 @@ class DPSE(Elimination):
         """R_e, and everyone for the last arm in play."""
         gap = np.exp2(-(self.phase[:, None] + 1.0))
         log8, log4 = _logs(self, self.phase[:, None] + 1.0)
-        size = np.ceil(np.maximum(32.0 * log8 / gap**2, 8.0 * log4 / (self.epsilon * gap)) + 1.0)
+        size = np.ceil(self.part * (np.maximum(32.0 * log8 / gap**2, 8.0 * log4 / (self.epsilon * gap)) + 1.0))
         size = np.where(self.settled[:, None], EVERYONE, np.minimum(size, EVERYONE))
         return np.asarray(size[runs, 0], dtype=np.int64)
 
@@ -96,6 +99,37 @@ REFERENCES: dict[str, Entry] = {"dp-se": Reference("dp-se", "DP-SE", "analyzer",
 
 ALL_POLICIES: Registry[Entry] = POLICIES.extended(REFERENCES)
 """Everything that can be simulated."""
+
+
+OPTIONS = ("scaling", "participations")
+"""Options of protocols that commands hand through to a policy's own."""
+
+
+def read_options(name: str, over: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a protocol's options that a policy reads, over its own protocol or another; None is not given.
+
+    A private policy that does not read `participations` is refused: it would promise less than it seems to.
+
+    >>> read_options("dist-rdp-se", None, {"scaling": 100.0}), read_options("dist-dp-se", None, {"scaling": 100.0})
+    ({'scaling': 100.0}, {})
+    """
+    entry = ALL_POLICIES.find(name)
+    kind = over or entry.protocol
+    given = {key: value for key, value in given.items() if value is not None}
+    if entry.notion == "none":
+        return {}
+    if kind is None and given.get("participations", 1) != 1:
+        own = f"1: {name} has noise of its own, for one batch"
+        raise InvalidParameter("participations", given["participations"], own)
+    return {key: value for key, value in given.items() if kind is not None and key in ROWS.find(kind).options}
+
+
+def check_read(names: Iterable[str], over: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse an option that none of these policies reads."""
+    chosen = list(names)
+    for key, value in given.items():
+        if value is not None and not any(key in read_options(name, over, given) for name in chosen):
+            raise InvalidParameter(key, value, f"left out: {', '.join(chosen)} does not read it")
 
 
 def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: Any) -> Policy:

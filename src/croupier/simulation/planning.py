@@ -13,7 +13,7 @@ from croupier.bandits.catalogue import LEAST_EPSILON
 from croupier.bandits.policy import Policy
 from croupier.checks import InvalidParameter, between, integer
 from croupier.protocols import ROWS
-from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
+from croupier.simulation.baselines import ALL_POLICIES, check_read, simulated_policy
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli, checked_means
 
@@ -42,8 +42,11 @@ def users_needed(
     confidence: float = 0.95,
     runs: int = 1000,
     seed: int = 0,
+    **protocol_options: Any,
 ) -> Plan:
     """The least number of users from which on the policy recommends the best arm in 95 % of runs.
+
+    `protocol_options` (`participations`, `scaling`) go to the protocol that sums the batches.
 
     >>> users_needed("kl-ucb", means=lifted(arms=2, lift=0.3), runs=200).users < 1000
     True
@@ -53,11 +56,13 @@ def users_needed(
     arms, lift = len(order), round(float(order[-1] - order[-2]), 12)
     if lift <= 0:
         raise InvalidParameter("means", list(means), "numbers of which one is the largest")
-    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "protocol_name": protocol_name}
+    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "protocol_name": protocol_name} | protocol_options
     entry = ALL_POLICIES.find(name)
     if entry.protocol is None:
         options = {} if entry.notion == "none" else {"epsilon": epsilon}
-    horizon = _horizon(arms, lift, epsilon, local=_trusts_nobody(name, protocol_name))
+        check_read([name], None, protocol_options)
+    one_batch = None if epsilon is None else epsilon / protocol_options.get("participations", 1)
+    horizon = _horizon(arms, lift, one_batch, local=_trusts_nobody(name, protocol_name))
     policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)
     watch = _Recommended(policy, best=arms - 1, horizon=horizon)
     simulate(policy, Bernoulli(order), seed=seed, checkpoints=1, watch=watch)

@@ -10,18 +10,25 @@ from croupier.checks import CroupierError
 from croupier.frames import Rows
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, SumMechanism, protocol
+from croupier.protocols.sums.protocol import DEFAULT_DELTA
 
 DIMENSION = 10
 """Of vectors, where nobody says."""
 
 
-def price(mechanism: SumMechanism, epsilon: float | None = None) -> dict[str, Any]:
+EXACT = 1e-6
+"""A bound on ε that comes as close as this to one from below, relatively, is called exact."""
+
+
+def price(mechanism: SumMechanism, epsilon: float | None = None, common_delta: float = DEFAULT_DELTA) -> dict[str, Any]:
     """A mechanism's price as plain data; variance and radius are of the sum, in the values' own units.
 
     Parameters
     ----------
     mechanism : a planned sum.
     epsilon : what was asked for, where that is not what is promised (Rényi and concentrated privacy).
+    common_delta : the δ at which promises of different kinds are compared, by their ε. In the row,
+        `total_standard_deviation` is that of noise and of rounding at its worst.
 
     Examples
     --------
@@ -31,6 +38,7 @@ def price(mechanism: SumMechanism, epsilon: float | None = None) -> dict[str, An
     (1.0, 1.41)
     """
     certificate = mechanism.certificate()
+    rounding = mechanism.rounding_variance
     return {
         "protocol": mechanism.protocol,
         "users": mechanism.users,
@@ -45,15 +53,35 @@ def price(mechanism: SumMechanism, epsilon: float | None = None) -> dict[str, An
         "claimed_epsilon": mechanism.guarantee.epsilon,
         "exact_epsilon": certificate.epsilon,
         "exact_delta": certificate.delta,
+        "exact": is_exact(mechanism, mechanism.guarantee.delta),
+        "common_delta": common_delta,
+        "epsilon_at_common_delta": mechanism.promised.epsilon(common_delta),
+        "exact_at_common_delta": is_exact(mechanism, common_delta),
+        "participations": mechanism.guarantee.participations,
         "rho": mechanism.guarantee.rho,
         "variance": mechanism.variance,
-        "rounding_variance": mechanism.rounding_variance,
+        "rounding_variance": rounding,
+        "total_standard_deviation": math.sqrt(mechanism.variance + rounding),
         "standard_deviation": math.sqrt(mechanism.variance),
         "radius_95": mechanism.radius(0.05),
         "omission_bias": mechanism.omission_bias,
         "messages_per_user": mechanism.messages_per_user,
         "bits_per_user": mechanism.bits_per_user,
     } | ({"front_messages": mechanism.shape.front} if mechanism.front_shares else {})
+
+
+def is_exact(mechanism: SumMechanism, delta: float) -> bool:
+    """Whether the ε that was recomputed at this δ is the least one that holds, and not a bound on it.
+
+    Several batches are composed numerically, over a carrier's distance or a Rényi curve only a bound is known; pure ε
+    adds up exactly.
+    """
+    if delta == 0.0:
+        return math.isfinite(mechanism.promised.pure)
+    if mechanism.guarantee.participations > 1:
+        return False
+    lower, upper = mechanism.loss.bounds(delta)
+    return upper - lower <= EXACT * upper
 
 
 def prices(
@@ -81,7 +109,7 @@ def prices(
         for kind in constants:
             try:
                 planned = protocol(name, epsilon=epsilon, delta=own, constants=kind, **read).plan(users)
-                priced.append(price(planned, epsilon))
+                priced.append(price(planned, epsilon, DEFAULT_DELTA if delta is None else delta))
             except CroupierError as error:
                 refused.append({"protocol": name, "constants": kind, "refused": str(error)})
             if progress is not None:

@@ -25,9 +25,9 @@ from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter, between, did_you_mean, integer, one_of, positive
 from croupier.frames import Rows
 from croupier.protocols import ROWS, protocol
-from croupier.protocols.sums.protocol import CONSTANTS
+from croupier.protocols.sums.protocol import CONSTANTS, MOST_PARTICIPATIONS
 from croupier.registry import Registry
-from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
+from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, check_read, read_options, simulated_policy
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.engines import ENGINES, Store
 from croupier.simulation.runner import simulate
@@ -35,7 +35,7 @@ from croupier.simulation.worlds import WORLDS, World, checked_means, uniform_mea
 
 Row = dict[str, Any]
 
-LATER = ("protocol", "data", "data_hash")
+LATER = ("protocol", "data", "data_hash", *OPTIONS)
 """Fields of a cell that are None unless they are used."""
 
 
@@ -62,6 +62,8 @@ class Cell:
     protocol: str | None = None
     data: str | None = None
     data_hash: str | None = None
+    scaling: float | None = None
+    participations: int | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Cell:
@@ -122,6 +124,7 @@ class Cell:
             runs=runs,
             binary=self.make_world().binary,
             **({} if self.protocol is None else {"protocol_name": self.protocol}),
+            **{key: value for key in OPTIONS if (value := getattr(self, key)) is not None},
         )
 
     def __str__(self) -> str:
@@ -226,6 +229,8 @@ KEYS: dict[str, Callable[[str, Any], Any]] = {
     "constants": _several(lambda name, value: one_of(name, value, CONSTANTS)),
     "horizon": _several(lambda name, value: integer(name, value, 1, 10**15)),
     "delta": lambda name, value: float(between(name, value, 0, 1)),
+    "scaling": lambda name, value: float(between(name, value, 1, 10**6, "[]")),
+    "participations": lambda name, value: integer(name, value, 1, MOST_PARTICIPATIONS),
     "world": lambda name, value: _known(WORLDS, name, value),
     "data": lambda name, value: _text(name, value, "the name of a file"),
     "data_hash": lambda name, value: _text(name, value, "a SHA-256"),
@@ -273,6 +278,8 @@ class Sweep:
     protocol: str | None = None
     data: str | None = None
     data_hash: str | None = None
+    scaling: float | None = None
+    participations: int | None = None
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
@@ -285,9 +292,15 @@ class Sweep:
         if "means" in given:
             given |= _implied(given, "the means are given", arms=len(given["means"]), instances=1, low=None, high=None)
         sweep = cls(**given)
+        check_read(sweep.policy, sweep.protocol, sweep.options)
         if sweep.low is not None and sweep.high is not None and not sweep.low < sweep.high:
             raise InvalidParameter("low", sweep.low, f"below high = {sweep.high:g}")
         return sweep
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of the protocols, for those that read them."""
+        return {key: getattr(self, key) for key in OPTIONS}
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -311,7 +324,8 @@ class Sweep:
             delta = protocol(carried, epsilon=epsilon, delta=own).delta
         place = (self.world, self.arms, self.low, self.high, self.means)
         often = (self.instances, self.runs, self.seed)
-        return Cell(policy, epsilon, delta, constants, horizon, *place, *often, over, self.data, self.data_hash)
+        read = read_options(policy, over, self.options)
+        return Cell(policy, epsilon, delta, constants, horizon, *place, *often, over, self.data, self.data_hash, **read)
 
     def unfinished(self, store: Store) -> list[Cell]:
         """The cells that the store does not have yet."""
@@ -358,7 +372,7 @@ def columns(arrow: Any) -> Any:
     kinds = {"policy": text, "epsilon": real, "delta": real, "notion": text, "constants": text, "horizon": whole}
     kinds |= {"world": text, "arms": whole, "low": real, "high": real, "means": arrow.list_(real)}
     kinds |= dict.fromkeys(("instances", "runs", "seed", "instance", "run"), whole)
-    kinds |= dict.fromkeys(LATER, text)
+    kinds |= dict.fromkeys(LATER, text) | {"scaling": real, "participations": whole}
     return arrow.schema(list((kinds | {"regret": real, "best_arm_found": flag}).items()))
 
 

@@ -54,6 +54,7 @@ class SumMechanism(Mechanism):
     """
 
     kind: ClassVar[str] = "SumMechanism"
+    lets_users_return: ClassVar[bool] = True
     protocol: str
     constants: str
     users: int
@@ -145,6 +146,12 @@ class SumMechanism(Mechanism):
     def loss(self) -> Loss:
         """The exact privacy loss of one user's change, against whoever sees the view."""
         return Loss(self.carrier.loss(self).releases, self.carrier.distance)
+
+    @cached_property
+    def promised(self) -> Loss:
+        """The loss of all that the guarantee covers: of one batch, or of as many as a user may take part in."""
+        count = self.guarantee.participations
+        return self.loss if count == 1 else count * self.loss.dominating
 
     def randomize(self, value: ArrayLike, source: Source) -> Integers:
         """Turn a user's value into their report, on their device; arrays of users (and batches) work too."""
@@ -370,9 +377,10 @@ class SumMechanism(Mechanism):
     @cached_property
     def _certificate(self) -> Certificate:
         claim = self.guarantee
-        divergence = None if claim.order is None else self.loss.rdp(claim.order)
-        rho = None if claim.rho is None else self.loss.zcdp
-        return Certificate(claim, self.loss.epsilon(claim.delta), self.loss.delta(claim.epsilon), rho, divergence)
+        loss = self.promised
+        divergence = None if claim.order is None else loss.rdp(claim.order)
+        rho = None if claim.rho is None else loss.zcdp
+        return Certificate(claim, loss.epsilon(claim.delta), loss.delta(claim.epsilon), rho, divergence)
 
     @cached_property
     def recipe(self) -> dict[str, Any]:

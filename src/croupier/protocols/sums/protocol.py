@@ -13,6 +13,7 @@ from croupier.noise import Noise
 from croupier.noise.window import TooWide
 from croupier.privacy import Guarantee
 from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.protocols.sums.returning import one_of_several, returning
 from croupier.protocols.sums.values import Ball, Values
 
 CONSTANTS = ("tight", "published")
@@ -20,11 +21,12 @@ CONSTANTS = ("tight", "published")
 DEFAULT_DELTA = 1e-6
 LARGEST_EPSILON = 500.0
 """e^ε of a larger ε is no double, and no privacy."""
+MOST_PARTICIPATIONS = 100_000
 PUBLISHED_WRAP, TIGHT_WRAP = 1e-6, 2.0**-40
 """How often a modular sum may wrap around, unless told otherwise; for tight settings it costs a few bits."""
 
 
-EVERY = ("constants", "honest_fraction")
+EVERY = ("constants", "honest_fraction", "participations")
 """Options that every row reads."""
 NUMBERS = (*EVERY, "low", "high", "binary", "clip")
 VECTORS = (*EVERY, "dimension", "diameter", "clip")
@@ -112,6 +114,7 @@ class Protocol:
     precision, scaling : into how many steps a value is divided.
     side, failure : where counts may err, and how often by more than is minimised.
     wrap_failure : the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
+    participations : in how many batches a user may be, once in each: together they keep the promise ([CZ23] App. I).
     front_noise : whether the front of a service adds a whole noise of its own, for a user among strangers.
 
     Examples
@@ -133,6 +136,7 @@ class Protocol:
     failure: float = 0.05
     wrap_failure: float | None = None
     front_noise: bool = False
+    participations: int = 1
 
     def __post_init__(self) -> None:
         self.row.check_options({name: getattr(self, name) for name in OWN if getattr(self, name) != _default(name)})
@@ -146,6 +150,7 @@ class Protocol:
         if self.wrap_failure is not None:
             between("wrap_failure", self.wrap_failure, 0, 1)
         one_of("side", self.side, ("over", "under"))
+        integer("participations", self.participations, 1, MOST_PARTICIPATIONS)
         if self.precision is not None:
             integer("precision", self.precision, 1)
         if not 1 <= self.scaling <= 10**6:
@@ -176,6 +181,11 @@ class Protocol:
     @property
     def published(self) -> bool:
         return self.constants != "tight"
+
+    @property
+    def one_batch(self) -> Protocol:
+        """What one of a user's batches is asked for by [CZ23] App. I; the same where it is the only one."""
+        return self if self.participations == 1 else one_of_several(self)
 
     @property
     def wrap(self) -> float:
@@ -242,7 +252,7 @@ class Protocol:
         )
 
 
-OWN = ("precision", "scaling", "side", "failure", "wrap_failure", "front_noise")
+OWN = ("precision", "scaling", "side", "failure", "wrap_failure", "front_noise", "participations")
 """The options that a protocol keeps; those of its values are in `values`."""
 
 
@@ -252,11 +262,11 @@ def _default(name: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _plan(protocol: Protocol, users: int) -> SumMechanism:
-    mechanism = protocol.row.plan(protocol, users)
+    mechanism = protocol.row.plan(protocol, users) if protocol.participations == 1 else returning(protocol, users)
     claim = mechanism.guarantee
     if mechanism.trust != protocol.row.trust:
         raise CroupierError(f"{protocol.name} says that {protocol.row.trust} is trusted, and it is {mechanism.trust}")
-    if claim.notion in ("pure", "approximate") and mechanism.loss.delta(claim.epsilon) <= claim.delta:
+    if claim.notion in ("pure", "approximate") and mechanism.promised.delta(claim.epsilon) <= claim.delta:
         return mechanism  # sooner than a whole certificate, which also searches for the least ε
     certificate = mechanism.certificate()
     if not certificate.holds:

@@ -52,6 +52,7 @@ PARAMETERS = {
     "side": '"over": a count is never below the truth. "under": never above it.',
     "failure": "how often the error may exceed the one that is minimised.",
     "wrap_failure": "how often a modular sum may wrap around. None: 2^-40 (tight) or 1e-6 (published).",
+    "participations": "in how many batches a user may be, once in each: all together keep the promise.",
     "front_noise": "whether the front of a service adds a whole noise of its own, for a user among strangers.",
 }
 """What every parameter of a recipe means."""
@@ -66,6 +67,7 @@ class Shared(TypedDict, total=False):
     high: float
     clip: bool
     honest_fraction: float
+    participations: int
     precision: int | None
     scaling: float
     side: Literal["over", "under"]
@@ -127,7 +129,7 @@ def protocol(
     name : one of `croupier protocols`, or an installed one.
     epsilon, delta, constants : as in `laplace` and `shuffled_bits`.
     options : `low`, `high`, `binary`, `clip` (what users may report); `dimension`, `diameter` (of vectors);
-        `honest_fraction`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`.
+        `honest_fraction`, `participations`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`.
 
     Examples
     --------
@@ -151,6 +153,7 @@ def shuffled_bits(
     delta: float | None = None,
     constants: str = "tight",
     honest_fraction: float = 1.0,
+    participations: int = 1,
     front_noise: bool = False,
     low: float = 0.0,
     high: float = 1.0,
@@ -172,6 +175,7 @@ def shuffled_levels(
     delta: float | None = None,
     constants: str = "tight",
     honest_fraction: float = 1.0,
+    participations: int = 1,
     front_noise: bool = False,
     precision: int | None = None,
     low: float = 0.0,
@@ -193,6 +197,7 @@ def laplace(
     epsilon: float,
     constants: str = "tight",
     honest_fraction: float = 1.0,
+    participations: int = 1,
     low: float = 0.0,
     high: float = 1.0,
     binary: bool = False,
@@ -216,6 +221,7 @@ def skellam(
     constants: str = "tight",
     scaling: float = 10.0,
     honest_fraction: float = 1.0,
+    participations: int = 1,
     low: float = 0.0,
     high: float = 1.0,
     binary: bool = False,
@@ -240,6 +246,7 @@ def shuffled_laplace(
     precision: int | None = None,
     constants: str = "tight",
     honest_fraction: float = 1.0,
+    participations: int = 1,
     front_noise: bool = False,
     low: float = 0.0,
     high: float = 1.0,
@@ -265,6 +272,7 @@ def counted_messages(
     side: Literal["over", "under"] = "over",
     failure: float = 0.05,
     honest_fraction: float = 1.0,
+    participations: int = 1,
     front_noise: bool = False,
     low: float = 0.0,
     high: float = 1.0,
@@ -287,6 +295,7 @@ def shuffled_vectors(
     delta: float | None = None,
     constants: str = "tight",
     honest_fraction: float = 1.0,
+    participations: int = 1,
     front_noise: bool = False,
     diameter: float = 2.0,
     clip: bool = False,

@@ -53,14 +53,9 @@ def _plan_laplace(noise_from: str) -> Callable[[Protocol, int], SumMechanism]:
     def plan(protocol: Protocol, users: int) -> SumMechanism:
         epsilon, p = protocol.epsilon, protocol.wrap
         precision = laplace_precision(protocol, users, epsilon)
-        if (
-            noise_from == "user"
-            and not protocol.published
-            and protocol.precision is None
-            and not protocol.values.binary
-        ):
-            # Each user's own noise dwarfs their rounding: a fixed number of levels will do.
-            precision = max(1, math.ceil(TIGHT_SCALING * epsilon))
+        if noise_from == "user" and not (protocol.published or protocol.precision or protocol.values.binary):
+            # Each user's own noise dwarfs their rounding: the paper's levels will do, and fewer would widen the radius.
+            precision = max(math.ceil(TIGHT_SCALING * epsilon), math.ceil(epsilon * math.sqrt(users)))
         noise = laplace_noise(precision, epsilon)
         share: Noise = noise.share(protocol.honest(users)) if noise_from == "batch" else noise
         total = share if noise_from == "analyzer" else share.times(users)

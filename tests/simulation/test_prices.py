@@ -1,0 +1,112 @@
+"""Prices: promises are compared at one δ, a bound is called a bound, and tight constants are never the worse ones."""
+
+import math
+
+import pytest
+
+from croupier.checks import CroupierError
+from croupier.privacy import gaussian_scale
+from croupier.protocols import ROWS, SumMechanism, protocol
+from croupier.simulation.prices import is_exact, price, prices
+
+GRID = [(epsilon, users) for epsilon in (0.1, 0.5, 0.9, 3.0) for users in (32, 1000, 30_000)]
+LATTICE = 2e-4
+"""How far, relatively, a radius with rounding may be from the least: its search ends there."""
+
+
+def both(name: str, epsilon: float, users: int, **options: object) -> tuple[SumMechanism, SumMechanism] | None:
+    """Published and tight, where the paper's theorem has this ε and size."""
+    if ROWS[name].vectors:
+        options["dimension"] = 3
+    try:
+        published, tight = (
+            protocol(name, epsilon=epsilon, constants=kind, **options).plan(users)  # type: ignore[arg-type]
+            for kind in ("published", "tight")
+        )
+    except CroupierError:
+        return None
+    return published, tight
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if not row.vectors])
+def test_tight_is_never_worse_than_published(name: str, binary: bool) -> None:
+    """By variance, rounding at its worst included, and by radius; that of binary sums is a whole number."""
+    if ROWS[name].binary_only and not binary:
+        pytest.skip("sums one of two values only")
+    compared = 0
+    for epsilon, users in GRID:
+        found = both(name, epsilon, users, binary=binary)
+        if found is None:
+            continue
+        published, tight = found
+        variances = [mechanism.variance + mechanism.rounding_variance for mechanism in found]
+        assert variances[1] <= variances[0] * (1 + 1e-9), (epsilon, users)
+        allowed = published.radius(0.05) * (1 + LATTICE)
+        if binary:
+            allowed = tight.unit * math.ceil(allowed / tight.unit)
+        assert tight.radius(0.05) <= allowed, (epsilon, users)
+        compared += 1
+    assert compared >= 6
+
+
+@pytest.mark.slow
+def test_tight_vectors_are_not_worse_either() -> None:
+    found = both("shuffled-vectors", 0.5, 1000)
+    assert found is not None
+    assert found[1].variance < found[0].variance
+    assert found[1].radius(0.05) < found[0].radius(0.05)
+
+
+def test_local_noise_is_as_fine_as_the_papers() -> None:
+    """With fewer levels than ε√n the bound on rounding cost 5 % of the radius: 185 against 177 at 1,000 users."""
+    published, tight = both("local-laplace", 0.5, 1000)  # type: ignore[misc]
+    assert tight.radius(0.05) <= published.radius(0.05) < 177
+    coarse = protocol("local-laplace", epsilon=0.5, precision=2).plan(1000)
+    assert coarse.radius(0.05) > 184
+
+
+def test_promises_of_all_kinds_stand_beside_their_epsilon_at_one_delta() -> None:
+    found = {row["protocol"]: row for row in prices(200, epsilon=0.5, delta=1e-5, constants=["tight"])}
+    assert set(found) == set(ROWS)
+    for name, row in found.items():
+        options = {"dimension": 10} if ROWS[name].vectors else {}
+        delta = None if ROWS[name].notion == "pure" else 1e-5
+        mechanism = protocol(name, epsilon=0.5, delta=delta, **options).plan(200)
+        assert row["common_delta"] == 1e-5
+        assert row["epsilon_at_common_delta"] == mechanism.loss.epsilon(1e-5)
+    # Skellam noise of standard deviation 1/ε is nearly Gaussian.
+    assert gaussian_scale(found["skellam"]["epsilon_at_common_delta"], 1e-5) == pytest.approx(1 / 0.5, rel=0.01)
+    assert found["laplace"]["epsilon_at_common_delta"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "exact"),
+    [
+        ("laplace", {}, True),
+        ("skellam", {}, True),
+        ("shuffled-bits", {}, True),
+        ("counted-messages", {}, True),
+        ("shuffled-vectors", {"dimension": 3}, False),
+        ("shuffled-levels", {"constants": "published"}, False),
+        ("skellam", {"participations": 3}, False),
+        ("shuffled-bits", {"participations": 3}, False),
+    ],
+)
+def test_exact_is_said_only_where_both_sides_agree(name: str, options: dict[str, object], exact: bool) -> None:
+    mechanism = protocol(name, epsilon=0.5, **options).plan(200)  # type: ignore[arg-type]
+    assert is_exact(mechanism, 1e-6) is exact
+    assert price(mechanism)["exact_at_common_delta"] is exact
+    if exact:
+        lower, upper = mechanism.loss.bounds(1e-6)
+        assert lower <= upper <= lower * (1 + 1e-6)
+
+
+def test_pure_epsilon_of_several_batches_is_exact() -> None:
+    mechanism = protocol("laplace", epsilon=0.5, participations=4).plan(100)
+    row = price(mechanism)
+    assert row["exact"]
+    assert row["participations"] == 4
+    assert row["exact_epsilon"] == pytest.approx(0.5)
+    assert not row["exact_at_common_delta"]

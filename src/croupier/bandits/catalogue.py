@@ -128,7 +128,7 @@ def policy(
     exploration : scales the index policies' level.
     seed : all the chance that a policy has (Thompson sampling).
     options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
-        `front_noise`, `participations` (users may return to so many batches), as `croupier.protocols.protocol` has them.
+        `front_noise`, `participations` (users may return so often), as `croupier.protocols.protocol` has them.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from croupier.bandits.thompson import Thompson
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.protocols.sums.recipes import Shared
+from croupier.protocols.sums.recipes import Returning
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 from croupier.registry import Registry, instances
 
@@ -108,7 +108,7 @@ def policy(
     failure: float | None = None,
     exploration: float | None = None,
     seed: int = 0,
-    **options: Unpack[Shared],
+    **options: Unpack[Returning],
 ) -> Policy:
     """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
 

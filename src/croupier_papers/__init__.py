@@ -16,6 +16,7 @@ from croupier_papers import (
     concurrent_linear,
     concurrent_shufflers,
     distributed_bandits,
+    fixed_or_doubling,
     flagship,
     shuffle_bandits,
     user_level_histograms,
@@ -28,6 +29,7 @@ FIGURES: dict[str, Figure] = {
     for module in (
         distributed_bandits,
         shuffle_bandits,
+        fixed_or_doubling,
         concurrent_counters,
         concurrent_shufflers,
         concurrent_linear,

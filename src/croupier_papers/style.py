@@ -30,6 +30,7 @@ STYLES: dict[str, Style] = {
     "Dist-RDP-SE (s = 100)": (GREEN, (0, (1.5, 1.5)), "D"),
     "Dist-CDP-SE (s = 10)": (PURPLE, (0, (3, 1.5)), "v"),
     "LDP-SE": (ORANGE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "<"),
+    "SDP-AE": (BLUE, "-", "s"),
     "VB-SDP-AE": (PURPLE, (0, (3, 1.5)), "v"),
     "DP-KLUCB": (VERMILION, "-", "^"),
     "DP-IMED": (GREEN, (0, (6, 1.5, 1.5, 1.5)), "D"),
@@ -59,6 +60,18 @@ def power_of_ten(value: float) -> str:
     '$10^{-6}$'
     """
     return f"$10^{{{round(math.log10(value))}}}$"
+
+
+def scientific(value: float, digits: int = 1) -> str:
+    """2·10¹² as a caption writes it; numbers near one as they are.
+
+    >>> scientific(2e12), scientific(1e-6), scientific(0.0123, 2)
+    ('$2\\cdot10^{12}$', '$10^{-6}$', '0.012')
+    """
+    if 1e-3 <= abs(value) < 1e4:
+        return f"{value:.{max(digits, 2)}g}"
+    mantissa, power = f"{value:.{digits - 1}e}".split("e")
+    return f"$10^{{{int(power)}}}$" if float(mantissa) == 1.0 else f"${mantissa}\\cdot10^{{{int(power)}}}$"
 
 
 def sheet(columns: int, *, title: str, width: float, height: float, strip: float, share_y: bool = True) -> Any:

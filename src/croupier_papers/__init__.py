@@ -12,9 +12,12 @@ from croupier import __version__
 from croupier.checks import CroupierError, InvalidParameter, one_of
 from croupier.simulation.plots import save
 from croupier_papers import (
+    concurrent_adversary,
     concurrent_counters,
+    concurrent_floor,
     concurrent_linear,
     concurrent_shufflers,
+    concurrent_tree,
     distributed_bandits,
     fixed_or_doubling,
     flagship,
@@ -32,7 +35,10 @@ FIGURES: dict[str, Figure] = {
         fixed_or_doubling,
         concurrent_counters,
         concurrent_shufflers,
+        concurrent_floor,
+        concurrent_tree,
         concurrent_linear,
+        concurrent_adversary,
         flagship,
         user_level_histograms,
         user_level_learners,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import textwrap
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,6 +46,8 @@ STYLES: dict[str, Style] = {
     "concurrent, binary tree": (BLUE, "-", "s"),
     "concurrent, k = 2": (GREEN, (0, (3, 1.5)), "D"),
     "sequential": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
+    "growing by 2": (PURPLE, (0, (1.5, 1)), "v"),
+    "growing by 1.3": (ORANGE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "<"),
     "published, shuffled bits": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
     "tight, shuffled bits": (BLUE, "-", "s"),
     "tight, shuffled Laplace": (GREEN, (0, (3, 1.5)), "D"),
@@ -65,8 +67,8 @@ def power_of_ten(value: float) -> str:
 def scientific(value: float, digits: int = 1) -> str:
     """2·10¹² as a caption writes it; numbers near one as they are.
 
-    >>> scientific(2e12), scientific(1e-6), scientific(0.0123, 2)
-    ('$2\\cdot10^{12}$', '$10^{-6}$', '0.012')
+    >>> print(scientific(2e12), scientific(1e-6), scientific(0.0123, 2))
+    $2\\cdot10^{12}$ $10^{-6}$ 0.012
     """
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.{max(digits, 2)}g}"
@@ -74,8 +76,20 @@ def scientific(value: float, digits: int = 1) -> str:
     return f"$10^{{{int(power)}}}$" if float(mantissa) == 1.0 else f"${mantissa}\\cdot10^{{{int(power)}}}$"
 
 
-def sheet(columns: int, *, title: str, width: float, height: float, strip: float, share_y: bool = True) -> Any:
-    """A figure of panels side by side above a strip, `strip` inches high, for the legend and the caption."""
+def sheet(
+    columns: int,
+    *,
+    title: str,
+    width: float,
+    height: float,
+    strip: float,
+    share_y: bool = True,
+    rows: Sequence[float] = (1.0,),
+) -> Any:
+    """A figure of panels side by side above a strip, `strip` inches high, for the legend and the caption.
+
+    `rows` are the relative heights of rows of panels, where there is more than one.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -83,7 +97,7 @@ def sheet(columns: int, *, title: str, width: float, height: float, strip: float
     figure = Figure(figsize=(width, height + strip), dpi=200, layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=(height, strip))
     upper, lower = parts
-    axes = upper.subplots(1, columns, sharey=share_y, squeeze=False)[0]
+    axes = upper.subplots(len(rows), columns, sharey=share_y, squeeze=False, height_ratios=rows).ravel()
     upper.suptitle(title, fontsize=9.5, fontweight="bold")
     for panel in axes:
         panel.spines[["top", "right"]].set_visible(False)
@@ -91,6 +105,24 @@ def sheet(columns: int, *, title: str, width: float, height: float, strip: float
         panel.set_axisbelow(True)
         panel.tick_params(labelsize=8)
     return figure, list(axes), lower
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Lines of at most so many characters that are seen: what only mathematics is written with takes no room.
+
+    >>> folded("it begins at $2\\cdot10^{12}$ users", 20)
+    ['it begins at $2\\\\cdot10^{12}$', 'users']
+    """
+    lines: list[list[str]] = [[]]
+    room = width
+    for word in text.split(" "):
+        seen = len(re.sub(r"\\[a-z]+|[$^_{}]", "", word))
+        if lines[-1] and seen > room:
+            lines.append([])
+            room = width
+        lines[-1].append(word)
+        room -= seen + 1
+    return [" ".join(line) for line in lines]
 
 
 def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -> None:
@@ -111,7 +143,7 @@ def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -
             borderpad=0.2,
         )
     top = 1.0 - (0.19 * rows + 0.07) / height
-    text = "\n".join(textwrap.wrap(caption, int(width * 17)))
+    text = "\n".join(folded(caption, int(width * 17)))
     strip.text(0.5, top, text, ha="center", va="top", fontsize=7, color=GREY, linespacing=1.3)
 
 

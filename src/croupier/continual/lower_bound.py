@@ -21,7 +21,8 @@ def secrecy(epsilon: float) -> float:
     >>> secrecy(1e-9)
     0.5
     """
-    return 0.5 / math.cosh(positive("epsilon", epsilon))
+    small = math.exp(-positive("epsilon", epsilon))
+    return small / (1.0 + small**2)
 
 
 def repetition_length(users: int, shufflers: int, epsilon: float) -> float:
@@ -56,4 +57,5 @@ def lower_bound_users(shufflers: int, epsilon: float) -> float:
 
 def lower_bound_delta(users: int, shufflers: int, epsilon: float) -> float:
     """The δ below which Theorem 4.1 holds: min(ε, 1)/(40 n (k + 1))."""
-    return min(positive("epsilon", epsilon), 1.0) / (40.0 * integer("users", users, 1) * (integer("shufflers", shufflers, 0) + 1))
+    pieces = 40.0 * integer("users", users, 1) * (integer("shufflers", shufflers, 0) + 1)
+    return min(positive("epsilon", epsilon), 1.0) / pieces

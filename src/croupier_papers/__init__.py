@@ -26,6 +26,7 @@ from croupier_papers import (
     user_level_learners,
 )
 from croupier_papers.experiment import Body, Figure, Task
+from croupier_papers.style import finish
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -63,7 +64,7 @@ def write(body: Body, out: Path) -> tuple[Path, Path]:
     """Write NAME.png and NAME.json into a folder and return both paths."""
     figure = FIGURES[body["figure"]]
     picture, numbers = out / f"{figure.name}.png", out / f"{figure.name}.json"
-    save(figure.draw(body), picture)
+    save(finish(figure.draw(body), figure.source), picture)
     try:
         numbers.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:

@@ -225,12 +225,12 @@ def draw(body: Body) -> Any:
 
 def _caption(setup: Body, models: Body) -> str:
     late = {label: model["late_regret_a_user"][-1] for label, model in models.items()}
-    words = ", ".join(f"{label} {late[label]:.3f}" for label in late)
+    words = "; ".join(f"{label}: {late[label]:.3f}".replace(" ", "\u00a0") for label in late)
     return (
         f"d = {setup['world']['dimension']}, {setup['world']['actions']} actions, δ\u00a0=\u00a0"
         f"{power_of_ten(setup['delta'])}, {setup['runs']} runs. After half of the users (n/1.3 for the last curve) all "
         "actions lie in directions that nobody has tried. A server whose batches grow by that ratio opens its last batch "
-        "just then, and reads nothing of it before the end: a share 1 - 1/ratio of all users. Regret of each late user "
+        "just then, and reads nothing of it before the end: a share 1\u00a0−\u00a01/ratio of all users. Regret of each late user "
         f"at the largest n: {words}."
     )
 
@@ -255,7 +255,7 @@ FIGURES = (
         "linear bandits when contexts turn late: concurrent and sequential sums, and batches that grow by a ratio",
         12,
         FULL,
-        replace(FULL, horizons=(5_000, 10_000, 20_000, 40_000), runs=2),
+        replace(FULL, horizons=(4_000, 8_000, 16_000, 32_000), runs=5),
         compute,
         draw,
         table,

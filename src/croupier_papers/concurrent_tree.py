@@ -151,7 +151,7 @@ def table(body: Body) -> tuple[list[str], list[list[str]]]:
 FIGURES = (
     Figure(
         "tkms23-tree",
-        "[TKMS23] Fig. 1 and 2",
+        "after [TKMS23] Fig. 2",
         "the trees of 1, 2, 3 shufflers and the binary tree: who is in which batch when",
         1,
         Setting(),

@@ -35,6 +35,7 @@ STYLES: dict[str, Style] = {
     "DP-KLUCB": (VERMILION, "-", "^"),
     "DP-IMED": (GREEN, (0, (6, 1.5, 1.5, 1.5)), "D"),
     "KL-UCB": (BLACK, (0, (1.5, 1.5)), "o"),
+    "KL-UCB, less": (SKY, (0, (5, 1, 1, 1, 1, 1)), "P"),
     "k = 1": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
     "k = 2": (GREEN, (0, (3, 1.5)), "D"),
     "k = 3": (PURPLE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "v"),
@@ -105,6 +106,30 @@ def sheet(
         panel.set_axisbelow(True)
         panel.tick_params(labelsize=8)
     return figure, list(axes), lower
+
+
+def finish(figure: Any, source: str) -> Any:
+    """What every figure gets at last: whose it is, above its title, and ticks that do not collide."""
+    for title in [part._suptitle for part in (figure, *figure.subfigs) if part._suptitle is not None][:1]:
+        title.set_text(f"{source}\n{title.get_text()}")
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() == "log":
+                _calm(axis)
+    return figure
+
+
+def _calm(axis: Any) -> None:
+    """Label major ticks only; where fewer than two of them are in view, take 1, 2 and 5 of every power."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_minor_formatter(NullFormatter())
+    low, high = sorted(axis.get_view_interval())
+    base = axis.get_transform().base
+    majors = math.floor(math.log(high, base) + 1e-9) - math.ceil(math.log(low, base) - 1e-9) + 1
+    if majors < 2 and not isinstance(axis.get_major_locator(), FixedLocator):
+        axis.set_major_locator(LogLocator(base, subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value >= 1e-4 else f"{value:.0e}"))
 
 
 def folded(text: str, width: int) -> list[str]:

@@ -75,7 +75,7 @@ class Figure:
         """
         if "Fig." in self.paper or "Table" in self.paper:
             return self.paper
-        return "croupier's own figure" + ("" if self.paper == "croupier" else f", of {self.paper}")
+        return "croupier's own figure" + ("" if self.paper == "croupier" else f", for {self.paper}")
 
 
 def over_instances(values: Floats, instances: int) -> tuple[Floats, Floats]:

@@ -122,7 +122,7 @@ def draw_constants(body: Body) -> Any:
     yardsticks = {name: found.pop(name)["tight"]["regret"] for name in YARDSTICKS}
     order = sorted(found, key=lambda name: max(case["regret"] for case in found[name].values()), reverse=True)
     title = f"What exact calibration is worth, ε = {setup['epsilons'][0]:g}, {setup['horizon']:,} users"
-    figure, (axes,), strip = sheet(1, title=title, width=7.2, height=4.6, strip=0.75)
+    figure, (axes,), strip = sheet(1, title=title, width=7.2, height=5.2, strip=0.75)
     looks = {"published": (VERMILION, "s", "white"), "tight": (BLUE, "o", BLUE)}
     for place, name in enumerate(order):
         cases = found[name]
@@ -269,7 +269,7 @@ def draw_flagship(body: Body) -> Any:
     """Regret over users on two log scales, one panel for each ε."""
     setup, panels = body["configuration"], body["results"]["panels"]
     figure, axes, strip = sheet(
-        len(panels), title="Regret over time: private policies, and the rate they tend to", width=7.6, height=3.5, strip=1.55
+        len(panels), title="Regret over time: private policies, and the rate they tend to", width=8.6, height=3.5, strip=1.4
     )
     for panel, shown in zip(axes, panels, strict=True):
         users, handles = np.asarray(shown["users"]), []

@@ -148,7 +148,7 @@ def draw_errors(body: Body) -> Any:
 
     setup, found = body["configuration"], body["results"]
     title = f"Histograms in three models: the largest error of any count, ε = {setup['epsilon']:g}"
-    figure, panels, strip = sheet(2, title=title, width=8.4, height=3.5, strip=1.15)
+    figure, panels, strip = sheet(2, title=title, width=8.8, height=3.5, strip=1.15)
     fixed = {
         "users": f"{setup['usual_items']:,} items",
         "items": f"{setup['usual_users']:,} users",
@@ -179,7 +179,7 @@ def draw_errors(body: Body) -> Any:
         Line2D([], [], color=c, linestyle=d, marker=m, markerfacecolor="white", label=name)
         for name, (c, d, m) in ((name, line.style) for name, line in LINES.items())
     ]
-    crossed = "saturated: no better than zero for all"
+    crossed = "saturated: as bad as zeros"
     handles.append(Line2D([], [], color=BLACK, linestyle="none", marker="x", markersize=8, label=crossed))
     caption = (
         f"δ = {power_of_ten(setup['delta'])} for shuffle and central stable, 0 for local and central pure. Items by "

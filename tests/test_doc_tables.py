@@ -55,7 +55,7 @@ def promises() -> list[Any]:
                 tuple(columns.split("; ")),
                 tuple(cells(line) for line in table.strip().splitlines()[2:]),
             )
-            name = f"{path.name}-{shlex.split(commands)[2]}"
+            name = "-".join((path.name, *shlex.split(commands)[1:3])).replace("--", "")
             marks = [pytest.mark.evidence] if long else [pytest.mark.slow]
             found.append(pytest.param(promise, id=name, marks=marks))
     return found

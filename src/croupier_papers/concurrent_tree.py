@@ -141,11 +141,11 @@ def draw(body: Body) -> Any:
 def table(body: Body) -> tuple[list[str], list[list[str]]]:
     """The trees in numbers."""
     rows = [
-        [label, ", ".join(map(str, tree["sizes"])), "", str(len(tree["batches"])), str(len(tree["summed"]))]
+        [label, ", ".join(map(str, tree["sizes"])), str(len(tree["batches"])), str(len(tree["summed"]))]
         + [str(tree["waiting"])]
         for label, tree in body["results"].items()
     ]
-    return ["tree", "batch sizes", "", "batches", "in the sum", "users waiting"], rows
+    return ["tree", "batch sizes", "batches", "in the sum", "users waiting"], rows
 
 
 FIGURES = (

@@ -81,7 +81,7 @@ def compute_constants(setting: Setting, task: Task) -> Body:
             "paper_name": ALL_POLICIES[name].paper_name,
             "source": ALL_POLICIES[name].paper,
             "notion": ALL_POLICIES[name].notion,
-            "epsilon_at_delta": _common_epsilon(name, epsilon),
+            "epsilon_at_delta": private_epsilon(name, epsilon),
         }
         for name in found
     }
@@ -96,7 +96,7 @@ NOTIONS = {"renyi": "Rényi", "concentrated": "concentrated"}
 """Notions whose ε is another than that of (ε, δ)."""
 
 
-def _common_epsilon(name: str, epsilon: float) -> float | None:
+def private_epsilon(name: str, epsilon: float) -> float | None:
     """What ε means as (ε', 10⁻⁶), for policies whose ε is that of Rényi or concentrated privacy: much more."""
     kind = ALL_POLICIES[name].protocol
     if kind is None or kind not in ROWS:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from croupier.cli.options import print_json
@@ -49,10 +51,24 @@ def _make(name: str, options: argparse.Namespace) -> dict[str, str]:
         figure = FIGURES[name]
         if figure.table is not None:
             headings, rows = figure.table(body)
-            table(headings, rows, right=set(range(3, len(headings))), title=f"{figure.paper}: {figure.shows}")
+            table(headings, rows, right=_numbers(rows), title=f"{figure.paper}: {figure.shows}")
         print(f"figure:  {picture}")
         print(f"numbers: {numbers}")
     return {"figure": name, "picture": str(picture), "numbers": str(numbers)}
+
+
+def _numbers(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Columns that hold mostly numbers.
+
+    >>> sorted(_numbers([["k = 1", "2,111.5", "1/3", "100 %"], ["tree", "-", "polylog", "0.5 %"]]))
+    [1, 3]
+    """
+    numeric = re.compile(r"[-−\d.,e+/ %]*$")
+    return {
+        place
+        for place, column in enumerate(zip(*rows, strict=True))
+        if 2 * sum(bool(numeric.match(cell)) for cell in column) > len(column) and any(column)
+    }
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from croupier.continual import Tree, gaussian_deviation
 from croupier.linear import Confidence, with_constant
 from croupier.noise import SeededSource
-from croupier.simulation.linear_runner import BlockSums, LinearRun, Model, Setting as Needs, simulate_linear
+from croupier.simulation.linear_runner import BlockSums, LinearRun, Model, simulate_linear
+from croupier.simulation.linear_runner import Setting as Needs
 from croupier.simulation.linear_worlds import LinearWorld, Offers
 from croupier_papers.experiment import Body, Figure, Task, plain
 from croupier_papers.shuffle_bandits import power_law
@@ -187,7 +188,7 @@ def compute(setting: Setting, task: Task) -> Body:
         },
         "horizons": list(setting.horizons),
         "runs": setting.runs,
-        "growing": "ends n/ratio^j, one noise a batch at the full budget, sums accumulate; a sketch with Gaussian noise",
+        "growing": "ends n/ratio^j, one noise a batch at the full budget, sums accumulate; a sketch, Gaussian noise",
         "late_regret_a_user": "of those who came after the turn",
         "band": "mean ± 1.96 standard errors over runs",
     }
@@ -229,20 +230,20 @@ def _caption(setup: Body, models: Body) -> str:
     return (
         f"d = {setup['world']['dimension']}, {setup['world']['actions']} actions, δ\u00a0=\u00a0"
         f"{power_of_ten(setup['delta'])}, {setup['runs']} runs. After half of the users (n/1.3 for the last curve) all "
-        "actions lie in directions that nobody has tried. A server whose batches grow by that ratio opens its last batch "
-        "just then, and reads nothing of it before the end: a share 1\u00a0−\u00a01/ratio of all users. Regret of each late user "
-        f"at the largest n: {words}."
+        "actions lie in directions that nobody has tried. A server whose batches grow by that ratio opens its last "
+        "batch just then, and reads nothing of it before the end: a share 1\u00a0−\u00a01/ratio of all users. Regret of each "
+        f"late user at the largest n: {words}."
     )
 
 
 def table(body: Body) -> tuple[list[str], list[list[str]]]:
     """Final regret at each horizon, its exponent, and what a late user paid."""
     horizons = body["configuration"]["horizons"]
-    rows = [
-        [label, *(f"{value:,.0f}" for value in model["regret"])]
-        + [f"{model['exponent']:.2f}", f"{model['late_regret_a_user'][-1]:.3f}", f"{100 * min(model['held']):.0f} %"]
-        for label, model in body["results"]["models"].items()
-    ]
+    rows = []
+    for label, model in body["results"]["models"].items():
+        regrets = [f"{value:,.0f}" for value in model["regret"]]
+        late, held = f"{model['late_regret_a_user'][-1]:.3f}", f"{100 * min(model['held']):.0f} %"
+        rows.append([label, *regrets, f"{model['exponent']:.2f}", late, held])
     return ["model", *(f"n = {n:,}" for n in horizons), "exponent", "a late user's regret", "θ* held"], rows
 
 

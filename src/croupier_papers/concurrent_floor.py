@@ -18,7 +18,7 @@ from croupier.simulation.counting import TreeSum
 from croupier.simulation.streams import hard_stream
 from croupier_papers.experiment import Body, Figure, Task, plain
 from croupier_papers.shuffle_bandits import power_law
-from croupier_papers.style import GREY, STYLES, explain, scientific, sheet
+from croupier_papers.style import STYLES, explain, scientific, sheet
 
 FAMILIES = {
     "published, shuffled bits": ("published", "shuffled-bits"),
@@ -128,7 +128,9 @@ def draw(body: Body) -> Any:
         panel.set_xlabel("users n", fontsize=9)
     axes[0].set_ylabel("largest error over time (ones)", fontsize=9)
     handles = [
-        Line2D([], [], color=STYLES[f][0], linestyle=STYLES[f][1], marker=STYLES[f][2], markerfacecolor="white", label=f)
+        Line2D(
+            [], [], color=STYLES[f][0], linestyle=STYLES[f][1], marker=STYLES[f][2], markerfacecolor="white", label=f
+        )
         for f in setup["families"]
     ]
     handles.append(Line2D([], [], color="black", label="$rep_{n,k}$, the floor up to a constant"))
@@ -140,7 +142,7 @@ def _caption(setup: Body, found: Body) -> str:
     begins = ", ".join(f"{scientific(shown['proof_begins_at'])} ({label})" for label, shown in found.items())
     return (
         f"ε = {setup['epsilon']:g}, δ half of what Theorem 4.1 asks for at each n; means of {setup['runs']} streams. "
-        "$rep_{n,k}$ has the constants of section 4, but the theorem proves only some unnamed part of it, and its proof "
+        "$rep_{n,k}$ has the constants of section 4, but the theorem proves only some unnamed part of it; its proof "
         f"begins at n = {begins}. Errors outgrow the floor by logarithms: exponents are of the error divided by "
         "√(log n · log(k/δ)), for the largest of n errors and for a δ that falls with n."
     )

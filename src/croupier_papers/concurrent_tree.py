@@ -7,7 +7,7 @@ from typing import Any
 
 from croupier.continual import Counter, CounterPlan, counter
 from croupier_papers.experiment import Body, Figure, Task
-from croupier_papers.style import GREY, explain, sheet
+from croupier_papers.style import explain, sheet
 
 SUMMED, OPEN, OTHER = "#1F5A8A", "#F2C48D", "#DCE6EE"
 """Dark, middle and light: told apart in grey too."""
@@ -131,7 +131,7 @@ def draw(body: Body) -> Any:
         Patch(facecolor=OTHER, edgecolor="white", label="another: replaced by a larger one, or still to come"),
     ]
     caption = (
-        "Every user is in one batch of each shuffler, unless it could not fill before the end, and pays for all of them. "
+        "Every user is in one batch of each shuffler, unless it could not fill before the end, and pays for all. "
         "More shufflers: fewer noises in the sum, fewer users waiting, but less budget for each batch."
     )
     explain(strip, handles, caption, columns=3)
@@ -140,11 +140,10 @@ def draw(body: Body) -> Any:
 
 def table(body: Body) -> tuple[list[str], list[list[str]]]:
     """The trees in numbers."""
-    rows = [
-        [label, ", ".join(map(str, tree["sizes"])), str(len(tree["batches"])), str(len(tree["summed"]))]
-        + [str(tree["waiting"])]
-        for label, tree in body["results"].items()
-    ]
+    rows = []
+    for label, tree in body["results"].items():
+        counts = (len(tree["batches"]), len(tree["summed"]), tree["waiting"])
+        rows.append([label, ", ".join(map(str, tree["sizes"])), *map(str, counts)])
     return ["tree", "batch sizes", "batches", "in the sum", "users waiting"], rows
 
 

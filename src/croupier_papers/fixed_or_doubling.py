@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,7 @@ def _changes(signs: list[tuple[float, Any]]) -> list[Body]:
     """Neighbours on the grid with different winners."""
     return [
         {"from": before[0], "to": after[0], "first": FIXED if before[1] else DOUBLING}
-        for before, after in zip(signs, signs[1:], strict=False)
+        for before, after in pairwise(signs)
         if bool(before[1]) != bool(after[1])
     ]
 
@@ -202,7 +203,7 @@ def _roots(function: Callable[[float], float], low: float, high: float, cells: i
     """
     grid = np.geomspace(low, high, cells).tolist()
     roots = []
-    for start, end in zip(grid, grid[1:], strict=False):
+    for start, end in pairwise(grid):
         if (function(start) > 0) == (function(end) > 0):
             continue
         left, right, rising = start, end, function(end) > 0
@@ -258,7 +259,9 @@ def draw(body: Body) -> Any:
         Line2D([], [], color=GREY, linewidth=1.0, marker=".", markersize=3, label="small marks: exactly calibrated"),
         Line2D([], [], color=GREY, linestyle=lines["bound"], label="proven, from the gaps"),
         Line2D([], [], color=GREY, linestyle=lines["minimax_bound"], label="proven, whatever the gaps"),
-        Line2D([], [], color=GREY, linestyle="-.", linewidth=0.9, label="where the bounds cross (grey: where regrets do)"),
+        Line2D(
+            [], [], color=GREY, linestyle="-.", linewidth=0.9, label="where the bounds cross (grey: where regrets do)"
+        ),
     ]
     explain(strip, handles, _caption(body), columns=3)
     return figure
@@ -305,7 +308,9 @@ def _turn_words(what: str, found: Body) -> str:
     bounds = " and ".join(f"at {what}\u00a0=\u00a0{scientific(at)}" for at in turns["bounds"]) or "nowhere shown"
     ends = [sorted((turn["from"], turn["to"])) for turn in turns["measured"]]
     spans = " and ".join(f"between {scientific(low)} and {scientific(high)}" for low, high in ends)
-    return f"Along {what} the bounds cross {bounds}, the measured regrets {spans or 'nowhere shown'}."
+    tight = " and ".join(f"{scientific(t['from'])} and {scientific(t['to'])}" for t in turns["tight"])
+    exact = f", exactly calibrated ones between {tight}" if tight else ""
+    return f"Along {what} the bounds cross {bounds}, the measured regrets {spans or 'nowhere shown'}{exact}."
 
 
 def table(body: Body) -> tuple[list[str], list[list[str]]]:

@@ -85,7 +85,9 @@ def compute_constants(setting: Setting, task: Task) -> Body:
         }
         for name in found
     }
-    common = f"the exact ε of a batch of {COMMON_BATCH:,} users at δ = 1e-6, in whatever notion ε is meant; null: no privacy"
+    common = (
+        f"the exact ε of a batch of {COMMON_BATCH:,} users at δ = 1e-6, in whatever notion ε is meant; null: no privacy"
+    )
     configuration = {"policies": policies, "constants": words, "epsilon_at_delta": common} | setting.described()
     return {"configuration": configuration, "results": {"policies": found}}
 
@@ -104,7 +106,7 @@ def private_epsilon(name: str, epsilon: float) -> float | None:
     made = protocol(kind, epsilon=epsilon)
     if made.row.notion not in NOTIONS:
         return epsilon
-    return plain([made.plan(COMMON_BATCH).loss.epsilon(1e-6)])[0]
+    return round(made.plan(COMMON_BATCH).loss.epsilon(1e-6), 5)
 
 
 def _variants(name: str) -> tuple[str, ...]:
@@ -173,7 +175,9 @@ def draw_constants(body: Body) -> Any:
     others = sorted({f"{p['epsilon_at_delta']:.2f}" for p in setup["policies"].values() if _other(p, setup)})
     meaning = (
         f" ε = {setup['epsilons'][0]:g} of a Rényi or concentrated row is ({', '.join(others)}, $10^{{-6}}$) in the "
-        "others' terms: those rows promise less." if others else ""
+        "others' terms: those rows promise less."
+        if others
+        else ""
     )
     explain(strip, handles, _caption(setup) + meaning, columns=2)
     return figure
@@ -269,7 +273,11 @@ def draw_flagship(body: Body) -> Any:
     """Regret over users on two log scales, one panel for each ε."""
     setup, panels = body["configuration"], body["results"]["panels"]
     figure, axes, strip = sheet(
-        len(panels), title="Regret over time: private policies, and the rate they tend to", width=8.6, height=3.5, strip=1.4
+        len(panels),
+        title="Regret over time: private policies, and the rate they tend to",
+        width=8.6,
+        height=3.5,
+        strip=1.4,
     )
     for panel, shown in zip(axes, panels, strict=True):
         users, handles = np.asarray(shown["users"]), []
@@ -292,8 +300,8 @@ def draw_flagship(body: Body) -> Any:
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
     formula = "Σ Δ/$d_\\varepsilon$ · log t".replace(" ", "\u00a0")
     rate = (
-        f" Thin grey line: {formula}, no term above Δt: what no private policy can beat as t → ∞. It bounds nothing at a "
-        "finite t, so good curves may run below it: arms that nearly tie have cost less until then, and DP-KLUCB and "
+        f" Thin grey line: {formula}, no term above Δt: what no private policy can beat as t → ∞. It bounds nothing at "
+        "a finite t, so good curves may run below it: arms that nearly tie have cost less until then, and DP-KLUCB and "
         "DP-IMED explore at a level of 0.6 log T, tuned and not proven. KL-UCB is drawn at that level too."
     )
     explain(strip, [*handles, floor], _caption(setup) + rate, columns=3)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from croupier.checks import InvalidParameter
 from croupier.bandits import Elimination, Ladder, Policy, SubExponentialRadius, SubGaussianRadius
+from croupier.checks import InvalidParameter
 from croupier.simulation.baselines import simulated_policy
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli, Floats

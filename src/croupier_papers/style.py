@@ -66,10 +66,10 @@ def power_of_ten(value: float) -> str:
 
 
 def scientific(value: float, digits: int = 1) -> str:
-    """2·10¹² as a caption writes it; numbers near one as they are.
+    r"""2·10¹² as a caption writes it; numbers near one as they are.
 
     >>> print(scientific(2e12), scientific(1e-6), scientific(0.0123, 2))
-    $2\\cdot10^{12}$ $10^{-6}$ 0.012
+    $2\cdot10^{12}$ $10^{-6}$ 0.012
     """
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.{max(digits, 2)}g}"
@@ -133,10 +133,10 @@ def _calm(axis: Any) -> None:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """Lines of at most so many characters that are seen: what only mathematics is written with takes no room.
+    r"""Lines of at most so many characters that are seen: what only mathematics is written with takes no room.
 
-    >>> folded("it begins at $2\\cdot10^{12}$ users", 20)
-    ['it begins at $2\\\\cdot10^{12}$', 'users']
+    >>> folded(r"it begins at $2\cdot10^{12}$ users", 20)
+    ['it begins at $2\\cdot10^{12}$', 'users']
     """
     lines: list[list[str]] = [[]]
     room = width

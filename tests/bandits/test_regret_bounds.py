@@ -67,7 +67,9 @@ def test_the_constants_of_doubling_hold_although_log_means_log2_there() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDS)
-@pytest.mark.parametrize(("epsilon", "horizon"), [(0.9, 10**6), (0.5, 10**6), (0.5, 10**9), (0.1, 10**8), (0.01, 10**10)])
+@pytest.mark.parametrize(
+    ("epsilon", "horizon"), [(0.9, 10**6), (0.5, 10**6), (0.5, 10**9), (0.1, 10**8), (0.01, 10**10)]
+)
 def test_measured_regret_lies_below_both_bounds(name: str, epsilon: float, horizon: int) -> None:
     sigma = shuffled_bits_sigma(epsilon, 1e-6)
     by_gaps, whatever = BOUNDS[name]

@@ -223,7 +223,9 @@ def test_measured_errors_lie_above_the_lower_bound(bodies: dict[str, Any]) -> No
     body = bodies["tkms23-lower-bound"]
     for label, shown in body["results"].items():
         for curve in shown["families"].values():
-            assert all(error > floor for error, floor in zip(curve["largest_error"], shown["floor"], strict=True)), label
+            assert all(error > floor for error, floor in zip(curve["largest_error"], shown["floor"], strict=True)), (
+                label
+            )
         for users, delta in zip(body["configuration"]["users"], body["configuration"]["deltas"][label], strict=True):
             assert delta < 0.9 / (40 * users * (shown["shufflers"] + 1))
 

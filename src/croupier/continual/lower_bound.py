@@ -32,7 +32,7 @@ def repetition_length(users: int, shufflers: int, epsilon: float) -> float:
     23.6
     """
     power = 1.0 / (2 * integer("shufflers", shufflers, 0) + 1)
-    return 0.5 * float(integer("users", users, 1)) ** power * secrecy(epsilon) ** (2 * shufflers * power)
+    return 0.5 * math.pow(integer("users", users, 1), power) * math.pow(secrecy(epsilon), 2 * shufflers * power)
 
 
 def large_batch(users: float, shufflers: int, epsilon: float) -> float:
@@ -42,7 +42,7 @@ def large_batch(users: float, shufflers: int, epsilon: float) -> float:
     c_ε√(n/Big) = 2 rep_{n,k}, and only 2/(2k+1) gives both.
     """
     power = 1.0 / (2 * integer("shufflers", shufflers, 1) + 1)
-    return float(positive("users", users)) ** ((2 * shufflers - 1) * power) * secrecy(epsilon) ** (2.0 * power)
+    return math.pow(positive("users", users), (2 * shufflers - 1) * power) * math.pow(secrecy(epsilon), 2.0 * power)
 
 
 def lower_bound_users(shufflers: int, epsilon: float) -> float:

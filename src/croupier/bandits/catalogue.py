@@ -12,6 +12,7 @@ from croupier.bandits.batch_sizes import SMALLEST, Ladder
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB
 from croupier.bandits.policy import Policy
+from croupier.bandits.regret_bounds import sdp_ae_batch, shuffled_bits_sigma
 from croupier.bandits.thompson import Thompson
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import ROWS, Protocol, protocol
@@ -203,11 +204,10 @@ def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, g
 
 
 def _sigma(request: Request) -> float:
-    """[TKMS21]'s σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
+    """[TKMS21]'s σ, for the noise that this protocol really has."""
     assert request.protocol is not None
     batch = request.protocol.one_batch
-    tau = 96.0 * math.log(2.0 / batch.delta) / batch.epsilon**2
-    return _noises(batch) * math.sqrt(1.5 * tau)
+    return _noises(batch) * shuffled_bits_sigma(batch.epsilon, batch.delta)
 
 
 def _noises(protocol: Protocol) -> float:
@@ -219,7 +219,7 @@ def _sdp_ae(request: Request) -> Policy:
     """Fixed batches, all phases: ⌈σ²⌉ users ([TKMS21] Cor. 3.2, which prints σ), or fewer where the noise is less."""
     assert request.protocol is not None
     if request.constants == "published":
-        size = math.ceil(_sigma(request) ** 2)
+        size = sdp_ae_batch(_sigma(request))
     else:
         # Sixteen times the noise's variance: rewards, at a quarter each, then vary four times as much as the noise.
         size = max(SMALLEST, math.ceil(16.0 * request.protocol.plan(10_000).variance))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("test_browser", "test_figures", "test_paper002", "test_learner_figure")
+TOGETHER = ("test_browser", "test_figures", "test_concurrent_figures", "test_learner_figure")
 """Files whose tests share what takes long to make, a pair of servers or the numbers of figures: one worker has it."""
 
-QUICK = 20
+QUICK = 2
 """Of the cases of one test, so many are enough for --quick."""
 
 

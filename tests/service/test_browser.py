@@ -15,6 +15,8 @@ from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.processes import Child, both
 
+pytestmark = pytest.mark.slow
+
 BANDIT = """
 name = "{name}"
 title = "Which <i>colour</i> do people press?"
@@ -95,7 +97,6 @@ def watched(world, browser):
     assert found == []
 
 
-@pytest.mark.slow
 def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     page = watched.show("/#waiting")
     page.evaluate("window.loadedOnce = true")
@@ -122,7 +123,6 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     assert page.evaluate("window.loadedOnce")
 
 
-@pytest.mark.slow
 def test_an_arm_that_is_out_says_since_when_and_text_stays_text(world, watched):
     state = world.state("colours")
     gone = [arm for arm in state["program"]["arms"] if not arm["active"]]
@@ -144,7 +144,6 @@ def test_an_arm_that_is_out_says_since_when_and_text_stays_text(world, watched):
     assert page.locator("main i").count() == 0
 
 
-@pytest.mark.slow
 def test_a_long_log_is_cut_until_one_asks_for_all(world, watched):
     page = watched.show("/#steps")
     assert page.locator("#part-log li").count() == 12
@@ -155,7 +154,6 @@ def test_a_long_log_is_cut_until_one_asks_for_all(world, watched):
     assert watched.text("#more") == "Show fewer"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, world, browser, tmp_path):
     """Contrast of at least 4.5, nothing wider than the window, every mark inside it, and dark paper in the dark."""
@@ -182,7 +180,6 @@ def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, wo
     assert watched.wrong == []
 
 
-@pytest.mark.slow
 def test_intervals_sums_and_counts_are_drawn_where_the_numbers_say(world, watched):
     page = watched.show("/#colours")
     ranges, intervals = page.evaluate(BOXES, [".range", ".interval"])
@@ -211,7 +208,6 @@ def test_intervals_sums_and_counts_are_drawn_where_the_numbers_say(world, watche
     assert f"off by at most {program['bound']:.3g}" in watched.text("#part-program")
 
 
-@pytest.mark.slow
 def test_the_transcript_downloaded_from_the_page_verifies(world, watched, tmp_path, capsys):
     page = watched.show("/#colours")
     with page.expect_download() as waited:
@@ -223,7 +219,6 @@ def test_the_transcript_downloaded_from_the_page_verifies(world, watched, tmp_pa
     assert "every line follows; the run is finished" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_what_was_promised_and_what_was_spent_is_said(world, watched):
     privacy = world.state("steps")["privacy"]
     assert 0 < privacy["worst_delta"] <= privacy["delta"] * (1 + 1e-8)
@@ -239,7 +234,6 @@ def test_what_was_promised_and_what_was_spent_is_said(world, watched):
     page.wait_for_selector(".curve")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["colours", "fruit"])
 def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched):
     page = watched.page
@@ -268,14 +262,12 @@ def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched
     assert "The front: that you reported" in servers
 
 
-@pytest.mark.slow
 def test_a_participant_of_nothing_is_told_so(world, watched):
     page = watched.page
     page.goto(world.url + "/participate/nothing", wait_until="commit")
     page.wait_for_selector("main:has-text('There is no experiment called “nothing”.')")
 
 
-@pytest.mark.slow
 def test_a_mean_that_noise_carries_beyond_the_scale_is_explained(world, watched):
     """The page is given a state in which it happened, and one in which it did not."""
     state = world.state("colours")
@@ -291,7 +283,6 @@ def test_a_mean_that_noise_carries_beyond_the_scale_is_explained(world, watched)
         assert ("noise can carry it beyond the scale" in watched.text("#part-program")) is explained
 
 
-@pytest.mark.slow
 def test_all_experiments_are_a_click_away(world, watched):
     page = watched.show("/")
     links = page.locator("#experiments a")
@@ -304,7 +295,6 @@ def test_all_experiments_are_a_click_away(world, watched):
     page.wait_for_selector("main:has-text('There is no experiment called “nothing”.')")
 
 
-@pytest.mark.slow
 def test_a_lost_connection_is_said_and_found_again_with_the_same_history(world, browser):
     context = browser.new_context(**VIEWS["light"])
     watched = Watched(context, world.url)

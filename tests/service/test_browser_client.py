@@ -33,6 +33,8 @@ from croupier.service.crowd import wait_finished
 from croupier.service.processes import both
 from croupier.service.verifying import verify
 
+pytestmark = pytest.mark.slow
+
 VECTORS = json.loads((Path(__file__).parents[1] / "client" / "wire_vectors.json").read_text(encoding="utf-8"))
 SUITE = "x25519-aes128gcm"
 REPORTS = [name for name in VECTORS if " " in name or name == "two-batches"]
@@ -147,12 +149,10 @@ def ask(browser, world):
     context.close()
 
 
-@pytest.mark.slow
 def test_no_group_of_vectors_is_left_out():
     assert sorted(VECTORS) == sorted([*REPORTS, *GROUPS])
 
 
-@pytest.mark.slow
 def test_the_limits_are_those_of_the_other_client_but_for_what_a_browser_cannot_seal(ask):
     own = {
         "".join(part.title() if i else part for i, part in enumerate(name.split("_"))): value
@@ -161,7 +161,6 @@ def test_the_limits_are_those_of_the_other_client_but_for_what_a_browser_cannot_
     assert ask("limits") == own | {"admission": [*own["admission"]], "suites": [SUITE]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", REPORTS)
 def test_every_stage_of_a_report_is_that_of_its_vector(name, ask):
     vector = VECTORS[name]
@@ -180,7 +179,6 @@ def test_every_stage_of_a_report_is_that_of_its_vector(name, ask):
         assert batch == {key: expected[key] for key in batch}
 
 
-@pytest.mark.slow
 def test_seals_tickets_and_receipts_are_those_of_the_vectors(ask):
     seals = [vector for vector in VECTORS["seals"] if vector["suite"] == SUITE]
     assert seals
@@ -189,7 +187,6 @@ def test_seals_tickets_and_receipts_are_those_of_the_vectors(ask):
     assert ask("receipt", VECTORS["receipt"]) == [None, "bad-signature", "bad-signature"]
 
 
-@pytest.mark.slow
 def test_laws_limits_and_losses_are_those_of_the_vectors(ask):
     for vector in VECTORS["laws"]:
         for first, table in ask("laws", vector | {"terms": 4000}):
@@ -210,7 +207,6 @@ def test_laws_limits_and_losses_are_those_of_the_vectors(ask):
         assert found <= max(vector["delta"], charged) * (1.0 + 1e-8)
 
 
-@pytest.mark.slow
 def test_three_batches_together_cost_what_adding_over_all_outcomes_says(ask):
     counted = making.MECHANISMS["counted-messages"][0]
     law = counted.guard.window(1e-20).pmf
@@ -222,7 +218,6 @@ def test_three_batches_together_cost_what_adding_over_all_outcomes_says(ask):
     assert exact * (1.0 - 1e-9) <= ideal <= exact * (1.0 + 1e-4)
 
 
-@pytest.mark.slow
 def test_noise_that_would_keep_a_page_busy_is_refused_before_a_table_is_made(ask):
     """Each is signed by both servers, and would take hours or all of the memory."""
     counted, bits = (json.loads(making.MECHANISMS[name][0].to_json()) for name in ("counted-messages", "shuffled-bits"))
@@ -243,7 +238,6 @@ def test_noise_that_would_keep_a_page_busy_is_refused_before_a_table_is_made(ask
     assert refused == {"unsupported", "malformed", "too-many-messages"}
 
 
-@pytest.mark.slow
 def test_noise_beyond_its_limit_is_drawn_again_whatever_the_value(ask):
     labelled = making.MECHANISMS["histogram"][0].to_json()
     assert set(ask("limited", {"mechanism": labelled, "value": "red", "times": 50})) == {1, 2}
@@ -265,7 +259,6 @@ def _whole(family, first, table):
     return first, table
 
 
-@pytest.mark.slow
 def test_encodings_honest_users_pieces_and_the_ledger_are_those_of_the_vectors(ask):
     for vector in VECTORS["encodings"]:
         found, expected = ask("encoding", vector), vector["encoded"]
@@ -308,7 +301,6 @@ NAMED = {
 REASONS = {*NAMED.values(), "malformed", "too-few-users", "too-many-messages"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", VECTORS["refusals"]["cases"], ids=lambda case: case["why"])
 def test_a_turn_is_taken_or_refused_by_name_as_its_vector_says_and_nothing_is_sent(case, ask):
     configurations = VECTORS["refusals"]["configurations"]
@@ -325,7 +317,6 @@ def test_a_turn_is_taken_or_refused_by_name_as_its_vector_says_and_nothing_is_se
         assert found["why"] == NAMED.get(case["why"], found["why"])
 
 
-@pytest.mark.slow
 def test_a_report_goes_where_the_front_is_under_the_newest_configuration(ask):
     mechanism = making.MECHANISMS["shuffled-laplace"][0]
     old = making.configuration_of(mechanism)
@@ -344,7 +335,6 @@ def test_a_report_goes_where_the_front_is_under_the_newest_configuration(ask):
     assert asked[0][3:] == ["POST moved.example reports"]
 
 
-@pytest.mark.slow
 def test_messages_are_sealed_to_the_key_that_their_batch_was_opened_under(ask):
     """An analyzer that takes a new key in the middle of a batch must not learn which messages came after."""
     mechanism = making.MECHANISMS["shuffled-laplace"][0]
@@ -366,7 +356,6 @@ def test_messages_are_sealed_to_the_key_that_their_batch_was_opened_under(ask):
     assert all(len(unseal(SUITE, seals["analyzer"], one, info)) == 9 for one in part.messages)
 
 
-@pytest.mark.slow
 def test_what_an_experiment_may_not_ask_of_a_device_is_refused_unless_the_app_allows_it(ask):
     mechanism = making.MECHANISMS["shuffled-laplace"][0]
     plain = making.configuration_of(mechanism)
@@ -393,7 +382,6 @@ def test_what_an_experiment_may_not_ask_of_a_device_is_refused_unless_the_app_al
     assert ask("joins", {"statements": [issuing.to_dict()]}) == ["malformed"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -415,7 +403,6 @@ def test_no_later_revision_changes_what_was_promised(change, ask):
 DAY = 86_400
 
 
-@pytest.mark.slow
 def test_every_window_of_a_period_holds_the_budget_once_and_a_longer_one_counts_what_was_before(ask):
     spend = [{"at": at, "epsilon": 1.0} for at in (0, 10, DAY - 10, DAY - 5)]
     # A ledger that renewed a day after its first turn would pay for four more at once.
@@ -429,7 +416,6 @@ def test_every_window_of_a_period_holds_the_budget_once_and_a_longer_one_counts_
     assert ask("history", {"events": [*back, {"at": 2 * DAY, "epsilon": 1.0}]}) == [None, None, "budget-spent", None]
 
 
-@pytest.mark.slow
 def test_a_batch_that_was_reported_to_does_not_come_back_as_another(ask):
     first = {"at": 0, "epsilon": 1.0, "batches": {"3": "hash"}}
     events = [first, first | {"batches": {"3": "hash", "4": "h"}}, first | {"batches": {"3": "other"}}]
@@ -447,7 +433,6 @@ DRAWS = [
 ]
 
 
-@pytest.mark.slow
 def test_noise_has_its_law(browser, world):
     """Chi-square over 3,000 draws from a source that is always the same, so that this never fails by chance."""
     context = browser.new_context()
@@ -485,7 +470,6 @@ def _check_law(drawn, pmf):
     assert stats.chi2(held.sum() - 1).sf(statistic) > 1e-6, (drawn[:20], observed, due)
 
 
-@pytest.mark.slow
 def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
     home, _ = world
     outcomes = ask("crowds", {"analyzer": home.analyzer_url, "values": VALUES, "devices": 400})
@@ -525,7 +509,6 @@ def _released(transcript):
             yield *batches[record["batch"]], record["decoded"]
 
 
-@pytest.mark.slow
 def test_what_a_device_refuses_is_refused_before_anything_is_sent(ask, world):
     given = {"analyzer": world[0].analyzer_url, "name": "open"}
     forged = ask("meet", given | {"forged": "front"})
@@ -537,7 +520,6 @@ def test_what_a_device_refuses_is_refused_before_anything_is_sent(ask, world):
     assert spent["sent"] == ["GET open", *["POST assignments", "POST reports"] * 2]
 
 
-@pytest.mark.slow
 def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(context, world):
     home, origin = world
     given, before = {"analyzer": home.analyzer_url, "name": "open"}, _accepted(home)
@@ -556,7 +538,6 @@ def _accepted(home, name="open"):
         return store.execute("select sum(accepted) from offers where experiment = ?", (name,)).fetchone()[0]
 
 
-@pytest.mark.slow
 def test_tabs_that_share_an_account_lose_no_charge(context, world):
     pages = [Asked(context, world[1]) for _ in range(3)]
     for page in pages:
@@ -576,7 +557,6 @@ def test_the_database_is_opened_once_and_the_browser_asked_to_keep_it(context, w
     assert Asked(context, world[1])("openings") == {"opened": 1, "asked": 1}
 
 
-@pytest.mark.slow
 def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
     said = {kind: ask("hostile", kind) for kind in ("endless", "bomb", "stalled", "elsewhere")}
     assert all(one.startswith("no-answer") for one in said.values()), said
@@ -628,7 +608,6 @@ class Page:
         return self.page
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, world, browser, tmp_path):
     home, _ = world
@@ -653,7 +632,6 @@ def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, wor
     assert shown.wrong == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])
 def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, context):
     page = Page(context, world, name).open()

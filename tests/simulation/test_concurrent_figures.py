@@ -35,6 +35,8 @@ from croupier_papers import (
 from croupier_papers.concurrent_measured import measure_central, measure_counter, worst_moment
 from croupier_papers.concurrent_noise import Budget, stays_below
 
+pytestmark = pytest.mark.slow
+
 TINY: dict[str, Any] = {
     "tkms23-error-scaling": concurrent_counters.Setting((7, 8, 9), tuple(range(10, 18)), runs=2, most_runs=4),
     "tkms23-shufflers-tradeoff": concurrent_shufflers.Setting(2**12, (1, 2), runs=8),
@@ -64,7 +66,6 @@ def plans() -> list[CounterPlan]:
     return [published(1000, 1), published(1000, 3), published(777), tight(3000, 2), tight(3000)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_a_figure_of_tkms23_is_drawn_from_its_json_alone(name: str, bodies: dict[str, Any], tmp_path: Path) -> None:
     body = {"figure": name} | bodies[name]
@@ -79,7 +80,6 @@ def test_a_figure_of_tkms23_is_drawn_from_its_json_alone(name: str, bodies: dict
     assert {len(row) for row in rows} == {len(headings)}
 
 
-@pytest.mark.slow
 def test_the_seed_repeats_a_figure_of_tkms23(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "tkms23-error-scaling"
     monkeypatch.setitem(FIGURES, name, replace(FIGURES[name], quick=TINY[name]))
@@ -102,7 +102,6 @@ def test_the_worst_moment_is_the_worst_of_all_moments(plan: CounterPlan) -> None
     assert squares[moment - 1] == pytest.approx(max(squares))
 
 
-@pytest.mark.slow
 def test_the_measured_error_is_the_exact_one_and_shows_a_weaker_noise() -> None:
     # 2,000 squares of nearly Gaussian errors: their mean has deviation √(2/2000) = 3.2 %, so 20 % is 6.3 of them.
     runs, allowed = 2000, 0.2
@@ -120,7 +119,6 @@ def test_the_measured_error_is_the_exact_one_and_shows_a_weaker_noise() -> None:
     assert error.rms_error_last**2 < (1.0 - allowed) * exact**2
 
 
-@pytest.mark.slow
 def test_the_central_reference_is_the_square_root_of_the_triangle_of_ones() -> None:
     n = 60
     factors = np.asarray([(-1) ** j * binom(-0.5, j) for j in range(n)])
@@ -153,7 +151,6 @@ def test_the_exact_error_grows_with_the_papers_exponents_and_the_trees_slower_an
         assert 1.5 < concurrent_counters.power_law(np.log(users), std)[0] < 1.65
 
 
-@pytest.mark.slow
 def test_exact_composition_divides_a_published_trees_error_by_ten_or_more(bodies: dict[str, Any]) -> None:
     found = bodies["tkms23-shufflers-tradeoff"]["results"]
     assert all(ratio >= 10.0 for ratio in found["ratios"]["published_to_tight_at_tree"].values())
@@ -170,7 +167,6 @@ def test_only_an_impossible_number_of_shufflers_is_left_out() -> None:
         replace(setting, epsilon=-1.0).plan("published, shuffled bits", 2)
 
 
-@pytest.mark.slow
 def test_published_constants_say_nothing_to_a_few_users_and_their_closed_form_is_the_plans() -> None:
     users = 500
     run = simulate_linear("sequential", Sphere(5, 20, 1), users, seed=1, constants="published")
@@ -192,7 +188,6 @@ def test_the_tight_closed_form_is_a_little_below_the_plans() -> None:
         assert 1.0 < plan.noise_std / closed.noise_std < 1.25
 
 
-@pytest.mark.slow
 def test_concurrent_must_win_from_about_a_million_million_users_on_and_if_tight_at_once() -> None:
     grid = [round(2 ** (power / 2)) for power in range(20, 101)]
     std = {

@@ -22,6 +22,8 @@ from croupier_papers.experiment import published
 from croupier_papers.flagship import floors, private_divergence, private_epsilon
 from croupier_papers.style import finish
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "cz23-fig-1a",
     "cz23-fig-1b",
@@ -105,7 +107,6 @@ def test_the_list_names_every_figure(capsys: pytest.CaptureFixture[str]) -> None
     assert all(row["paper"] and row["shows"] and 0 < row["quick_seconds"] < 20 for row in rows)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("tiny_figures")
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_are_finite_and_say_how_they_were_made(name: str) -> None:
@@ -126,7 +127,6 @@ def test_numbers_are_finite_and_say_how_they_were_made(name: str) -> None:
     json.dumps(body, allow_nan=False)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("tiny_figures")
 @pytest.mark.parametrize(
     "name",
@@ -234,7 +234,6 @@ def by_instance(values: np.ndarray) -> np.ndarray:
     return values.reshape(INSTANCES, REPEATS, *values.shape[1:]).mean(axis=1)
 
 
-@pytest.mark.slow
 def test_the_gap_to_the_central_model_closes_with_time() -> None:
     world = easy_world()
     horizon = FIGURES["cz23-fig-1a"].full.horizon
@@ -248,7 +247,6 @@ def test_the_gap_to_the_central_model_closes_with_time() -> None:
     assert gap[:, late].mean() < 0.5 * gap[:, early].mean()
 
 
-@pytest.mark.slow
 def test_renyi_privacy_costs_less_than_pure_most_of_all_at_small_epsilon(found: dict[tuple[str, float], Run]) -> None:
     pure, renyi = (by_instance(found[name, 0.1].regret) for name in ("dist-dp-se", "dist-rdp-se"))
     assert almost_always(renyi < pure)
@@ -264,7 +262,6 @@ def test_concentrated_privacy_costs_less_than_renyi(found: dict[tuple[str, float
     assert almost_always(concentrated < renyi)
 
 
-@pytest.mark.slow
 def test_local_privacy_costs_far_more(found: dict[tuple[str, float], Run]) -> None:
     local, distributed = (by_instance(found[name, 0.1].regret) for name in ("local-dp-se", "dist-dp-se"))
     assert almost_always(local > 1.5 * distributed)
@@ -280,7 +277,6 @@ def test_central_and_distributed_noise_have_the_same_law() -> None:
     assert np.array_equal(central, distributed)
 
 
-@pytest.mark.slow
 def test_costs_grow_with_the_exponents_of_table_1() -> None:
     setting = FIGURES["tkms21-table-1"].quick
     assert (setting.gap, setting.horizon, setting.epsilons[0], setting.epsilons[-1]) == (0.25, 10**9, 0.05, 0.8)
@@ -314,7 +310,6 @@ def test_no_term_of_the_capped_floor_exceeds_what_an_arm_can_cost() -> None:
     assert floor["capped"][-1] == pytest.approx(floor["uncapped"][-1], rel=0.7)
 
 
-@pytest.mark.slow
 def test_dp_se_comes_late_because_of_its_batches_not_of_its_privacy() -> None:
     """50 arms: its first phase has 32 log(8·50/0.1)/(1/2)² users an arm at any ε ≥ 1/2, and only then it removes."""
     panels = compute("cz23-fig-5", Task(seed=1), quick=True)["results"]["panels"]

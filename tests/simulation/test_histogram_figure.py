@@ -9,6 +9,8 @@ import pytest
 from croupier_papers import FIGURES, Task, compute, user_level_histograms, write
 from croupier_papers.user_level_histograms import LINES, Setting
 
+pytestmark = pytest.mark.slow
+
 NAME = "gkm21-histogram-error"
 
 
@@ -20,7 +22,6 @@ def body_of(setting: Setting, seed: int = 0) -> dict:  # type: ignore[type-arg]
     return body
 
 
-@pytest.mark.slow
 def test_the_picture_is_drawn_from_the_numbers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = Setting((800, 2_000), (100, 300), 2_000, 100, runs=2)
     monkeypatch.setitem(FIGURES, NAME, replace(FIGURES[NAME], quick=tiny))
@@ -39,7 +40,6 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert body_of(tiny, 3) == body_of(tiny, 3) != body_of(tiny, 4)
 
 
-@pytest.mark.slow
 def test_local_grows_as_the_root_of_the_users_and_shuffle_not_with_the_universe() -> None:
     setting = Setting((2_000, 50_000), (100, 100_000), 10_000, 1_000, runs=12)
     found = body_of(setting)["results"]

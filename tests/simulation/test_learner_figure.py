@@ -14,6 +14,8 @@ from croupier.cli import main
 from croupier_papers import FIGURES, Task, compute, user_level_epsilon, write
 from croupier_papers.user_level_learners import MODELS, PROBLEMS, Panel, Setting
 
+pytestmark = pytest.mark.slow
+
 NAME = "gkm21-learner-users"
 TINY = Setting((Panel("thresholds", (8, 64, 512)), Panel("decision-lists", (200, 1500))), runs=3)
 
@@ -28,7 +30,6 @@ def body() -> dict[str, Any]:
     return made
 
 
-@pytest.mark.slow
 def test_it_has_a_line_for_every_model_and_a_number_for_every_point(body: dict[str, Any]) -> None:
     panels = body["results"]["panels"]
     assert [panel["problem"] for panel in panels] == list(PROBLEMS)
@@ -49,7 +50,6 @@ def test_the_models_need_users_in_the_order_of_their_trust(body: dict[str, Any])
         assert sent["local"] == sent["central"] == sent["central-pure"] == 1 < sent["shuffle"]
 
 
-@pytest.mark.slow
 def test_with_users_enough_the_error_is_below_alpha(body: dict[str, Any]) -> None:
     thresholds = body["results"]["panels"][0]["lines"]
     assert all(line["error"][-1] < body["configuration"]["alpha"] for line in thresholds.values())
@@ -63,7 +63,6 @@ def test_the_same_seed_makes_the_same_numbers() -> None:
     assert first != FIGURES[NAME].compute(small, Task(seed=4))
 
 
-@pytest.mark.slow
 def test_picture_and_numbers_are_written(body: dict[str, Any], tmp_path: Path) -> None:
     picture, numbers = write(body, tmp_path)
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

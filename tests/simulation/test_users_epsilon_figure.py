@@ -13,6 +13,8 @@ from croupier_papers import FIGURES, Task, write
 from croupier_papers.user_level_epsilon import Setting, table
 from croupier_papers.user_level_learners import MODELS
 
+pytestmark = pytest.mark.slow
+
 NAME = "gkm21-users-epsilon"
 
 

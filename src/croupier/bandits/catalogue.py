@@ -16,7 +16,7 @@ from croupier.bandits.thompson import Thompson
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.protocols.sums.recipes import Shared
+from croupier.protocols.sums.recipes import Returning
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 from croupier.registry import Registry, instances
 
@@ -108,7 +108,7 @@ def policy(
     failure: float | None = None,
     exploration: float | None = None,
     seed: int = 0,
-    **options: Unpack[Shared],
+    **options: Unpack[Returning],
 ) -> Policy:
     """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
 
@@ -128,7 +128,7 @@ def policy(
     exploration : scales the index policies' level.
     seed : all the chance that a policy has (Thompson sampling).
     options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
-        `front_noise`, `participations` (users may return to so many batches), as `croupier.protocols.protocol` has them.
+        `front_noise`, `participations` (users may return so often), as `croupier.protocols.protocol` has them.
 
     Examples
     --------

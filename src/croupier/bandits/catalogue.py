@@ -52,7 +52,7 @@ class Entry:
     paper_name: str
     model: str
     protocol: str | None
-    paper: str
+    paper: str = field(repr=False)
     build: Callable[[Request], Policy] = field(repr=False)
     tight_only: bool = False
     """Whether there are no published constants: nobody has published the policy over these sums."""

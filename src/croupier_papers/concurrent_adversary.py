@@ -242,8 +242,8 @@ def _caption(setup: Body, models: Body) -> str:
         f"d = {setup['world']['dimension']}, {setup['world']['actions']} actions, δ\u00a0=\u00a0"
         f"{power_of_ten(setup['delta'])}, {setup['runs'] // 2} pairs of runs. After half of the users (n/1.3 for "
         "the last curve) all actions lie in directions that nobody has tried. A server whose batches grow by "
-        "that ratio opens its last batch just then, and reads nothing of it before the end: a share 1\u00a0−\u00a01/ratio "
-        f"of all users. Regret of each late user at the largest n: {words}."
+        "that ratio opens its last batch just then, and reads nothing of it before the end: a share 1\u00a0−\u00a0"
+        f"1/ratio of all users. Regret of each late user at the largest n: {words}."
     )
 
 

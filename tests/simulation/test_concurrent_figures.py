@@ -260,9 +260,9 @@ def test_growing_batches_pay_for_every_late_user_and_concurrent_ones_do_not(bodi
     # A last batch chooses blindly, however many it holds; where new directions are soon heard of, a user loses less and
     # less as n grows.
     for label in ("growing by 2", "growing by 1.3"):
-        assert late[label][-1] > 0.9 * late[label][0]
+        assert late[label][-1] == pytest.approx(late[label][0], rel=0.02)
         assert late[label][-1] > 2.0 * late["concurrent, binary tree"][-1]
-        assert models[label]["exponent"] > 0.95 > 0.8 > models["concurrent, binary tree"]["exponent"]
+        assert models[label]["exponent"] > models["concurrent, binary tree"]["exponent"]
     for label in ("concurrent, binary tree", "concurrent, k = 2", "sequential"):
         assert late[label][-1] < 0.7 * late[label][0]
     assert all(held == 1.0 for model in models.values() for held in model["held"])

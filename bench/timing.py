@@ -9,7 +9,16 @@ import numpy as np
 from scipy import stats
 
 from bench.measure import heading, line
-from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Poisson, PolyaDifference, Skellam, secure
+from croupier.noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Noise,
+    Poisson,
+    PolyaDifference,
+    Skellam,
+    SparseBits,
+    secure,
+)
 
 DRAWS = 20_000
 ALARM = 1e-6
@@ -31,7 +40,8 @@ def main() -> None:
     """Print the lines."""
     limit = float(stats.norm.isf(ALARM / 2)) / math.sqrt(DRAWS - 1)
     heading(f"Time of a draw against its size: correlation over {DRAWS:,} draws (beyond ±{limit:.3f} it tells)")
-    for noise in (DiscreteLaplace(20), DiscreteLaplace(10**6), PolyaDifference(0.01, 20), Poisson(50), Skellam(400),
-                  DiscreteGaussian(100)):  # fmt: skip
+    for noise in (DiscreteLaplace(20), DiscreteLaplace(10**6), PolyaDifference(0.01, 20), PolyaDifference(0.01, 10**6),
+                  Poisson(50), Poisson(10**12), Skellam(400), DiscreteGaussian(100), DiscreteGaussian(10**12),
+                  SparseBits(1, 0.25)):  # fmt: skip
         found = correlation(noise)
         line(repr(noise), f"{found:+.4f}", "tells" if abs(found) > limit else "tells nothing")

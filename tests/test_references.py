@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from croupier.protocols import ROWS
 from croupier.references import KEY, REFERENCES, cited
+from croupier.simulation import ALL_POLICIES
 
 ROOT = Path(__file__).parent.parent
 PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
@@ -28,3 +30,9 @@ def test_every_key_in_the_document_is_in_the_table() -> None:
 def test_a_paper_is_cited_once_and_an_unknown_key_not_at_all() -> None:
     unknown = "[" + "XYZ99]"
     assert [reference.key for reference in cited(f"[GKM21], [CZ23] Thm 1, [CZ23], {unknown}")] == ["GKM21", "CZ23"]
+
+
+def test_a_row_prints_no_key_that_nobody_explains() -> None:
+    rows = [*ROWS.values(), *ALL_POLICIES.values()]
+    assert any(KEY.findall(row.paper) for row in rows)
+    assert not any(KEY.findall(repr(row)) for row in rows)

@@ -348,6 +348,20 @@ _ALL = (
         1982,
         "",
     ),
+    Reference(
+        "BCPS26",
+        "Richard L. Barnes, David Cook, Christopher Patton, Phillipp Schoppmann",
+        "Verifiable Distributed Aggregation Functions",
+        "Internet-Draft draft-irtf-cfrg-vdaf, version 20",
+        2026,
+    ),
+    Reference(
+        "BBCGGI19",
+        "Dan Boneh, Elette Boyle, Henry Corrigan-Gibbs, Niv Gilboa, Yuval Ishai",
+        "Zero-Knowledge Proofs on Secret-Shared Data via Fully Linear PCPs",
+        "CRYPTO",
+        2019,
+    ),
 )
 
 REFERENCES = {reference.key: reference for reference in _ALL}

@@ -13,10 +13,14 @@ from croupier.checks import CroupierError, InvalidParameter, one_of
 from croupier.references import cited
 from croupier.simulation.plots import save
 from croupier_papers import (
+    concurrent_adversary,
     concurrent_counters,
+    concurrent_floor,
     concurrent_linear,
     concurrent_shufflers,
+    concurrent_tree,
     distributed_bandits,
+    fixed_or_doubling,
     flagship,
     shuffle_bandits,
     user_level_epsilon,
@@ -24,15 +28,20 @@ from croupier_papers import (
     user_level_learners,
 )
 from croupier_papers.experiment import Body, Figure, Task
+from croupier_papers.style import finish
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for module in (
         distributed_bandits,
         shuffle_bandits,
+        fixed_or_doubling,
         concurrent_counters,
         concurrent_shufflers,
+        concurrent_floor,
+        concurrent_tree,
         concurrent_linear,
+        concurrent_adversary,
         flagship,
         user_level_histograms,
         user_level_learners,
@@ -60,7 +69,7 @@ def write(body: Body, out: Path) -> tuple[Path, Path]:
     """Write NAME.png and NAME.json into a folder and return both paths."""
     figure = FIGURES[body["figure"]]
     picture, numbers = out / f"{figure.name}.png", out / f"{figure.name}.json"
-    save(figure.draw(body), picture)
+    save(finish(figure.draw(body), figure.source), picture)
     try:
         numbers.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:

@@ -164,7 +164,9 @@ def draw(body: Body) -> Any:
             colour, line, marker = STYLES[label]
             panel.plot(users, curve["exact"], color=colour, linestyle=line, linewidth=1.4)
             panel.plot(users, curve["rms_error"], marker, color=colour, markersize=4.5, markerfacecolor="white")
-            panel.plot(users, curve["largest_error"], color=colour, linestyle=dotted, linewidth=0.9)
+            # The small marks tell dotted curves apart in grey.
+            small: dict[str, Any] = {"marker": marker, "markersize": 2.2}
+            panel.plot(users, curve["largest_error"], color=colour, linestyle=dotted, linewidth=0.9, **small)
         panel.set_yscale("log")
     for label, slopes in plans["local_slopes"].items():
         colour, line, marker = STYLES[label]
@@ -212,7 +214,8 @@ def draw(body: Body) -> Any:
         )
         for label, curve in shown.items()
     ]
-    handles.append(Line2D([], [], color=GREY, linestyle=dotted, linewidth=0.9, label="largest error of a run (mean)"))
+    largest = "dotted, small marks: largest error of a run (mean)"
+    handles.append(Line2D([], [], color=GREY, linestyle=dotted, linewidth=0.9, marker=".", markersize=3, label=largest))
     explain(strip, handles, _caption(setup, plans), columns=3)
     return figure
 

@@ -19,7 +19,7 @@ from croupier.simulation.linear_worlds import Sphere
 from croupier_papers.concurrent_noise import Budget, stays_below
 from croupier_papers.experiment import Body, Figure, Task, plain
 from croupier_papers.shuffle_bandits import power_law
-from croupier_papers.style import GREY, STYLES, curve, explain, power_of_ten, sheet
+from croupier_papers.style import GREY, STYLES, curve, explain, power_of_ten, scientific, sheet
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,6 @@ def _described(setting: Setting) -> Body:
 
 def draw(body: Body) -> Any:
     """Regret over users, final regret against the horizon, and the noise of the sums further on."""
-    from matplotlib.ticker import NullFormatter
-
     setup, results = body["configuration"], body["results"]
     world = f"d = {setup['world']['dimension']}, {setup['world']['actions']} actions"
     title = f"Linear bandits with private sums, ε = {setup['epsilon']:g}: {world}"
@@ -204,7 +202,6 @@ def draw(body: Body) -> Any:
         panel.set(xscale="log", yscale="log")
         panel.set_title(name, fontsize=9)
         panel.set_xlabel("users" if panel is axes[0] else "users n", fontsize=9)
-        panel.xaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
     axes[2].set_ylabel("noise of a sum (std. deviation)", fontsize=9)
     explain(strip, handles, _caption(setup, results), columns=3)
@@ -225,14 +222,8 @@ def _draw_noise(panel: Any, noise: Body, horizons: np.ndarray) -> None:
     if crossing := noise["concurrent_overtakes_at"]["published"]:
         panel.axvline(crossing, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
         height = noise["std"]["published"][SEQUENTIAL][0]
-        words = f"the tree wins from\n{_scientific(crossing)} on"
+        words = f"the tree wins from\n{scientific(crossing)} on"
         panel.text(crossing / 2, height / 8, words, fontsize=8, color=GREY, ha="right")
-
-
-def _scientific(value: float) -> str:
-    """2·10¹² as a caption writes it."""
-    digit, power = f"{value:.0e}".split("e")
-    return power_of_ten(value) if digit == "1" else f"${digit}\\cdot10^{{{int(power)}}}$"
 
 
 def _caption(setup: Body, results: Body) -> str:
@@ -245,7 +236,7 @@ def _caption(setup: Body, results: Body) -> str:
     blind = 100 * models["local"]["vacuous"][-1]
     silent = min(noise["published_silent_until"].values())
     wins = {
-        constants: "everywhere shown" if users == noise["users"][0] else f"from n\u00a0=\u00a0{_scientific(users)} on"
+        constants: "everywhere shown" if users == noise["users"][0] else f"from n\u00a0=\u00a0{scientific(users)} on"
         for constants, users in noise["concurrent_overtakes_at"].items()
     }
     return (
@@ -253,7 +244,7 @@ def _caption(setup: Body, results: Body) -> str:
         f"{'/'.join(map(str, setup['runs']))} runs. [TKMS23]'s exponents bound the worst case. The true parameter was "
         f"always in the confidence set in {100 * held:.0f}\u00a0% of the runs. The local model's intervals are wider "
         f"than all rewards during {blind:.0f}\u00a0% of the longest run; those of published constants always"
-        f"{f' ({runs})' if runs else ''}, for certain until n\u00a0=\u00a0{_scientific(silent)}. Right: "
+        f"{f' ({runs})' if runs else ''}, for certain until n\u00a0=\u00a0{scientific(silent)}. Right: "
         "curves by closed forms, marks from plans; the tree of sums carries less noise than one shuffler "
         f"{wins['published']} as published, {wins['tight']} if tight."
     )
@@ -290,7 +281,7 @@ FIGURES = (
             published=((SEQUENTIAL, 10_000), (TWO, 2_000)),
             steps=160,
         ),
-        Setting(horizons=(1_000, 10_000), runs=(1, 1), published=(), steps=20),
+        Setting(horizons=(1_000, 3_162, 10_000), runs=(2, 2, 2), published=(), steps=20),
         compute,
         draw,
         table,

@@ -266,7 +266,7 @@ EASY, HARD = (0.25, 0.75), (0.45, 0.55)
 def _figure(part: str, shows: str, seconds: float, full: Setting) -> Figure:
     quick = replace(full, horizon=min(full.horizon // 5, MILLION // 2), instances=6, synthetic_rows=6_000)
     name = "cz23-fig-" + part.replace("(", "").replace(")", "")
-    paper, reads_data = f"[CZ23] Figure {part}", full.means is None
+    paper, reads_data = f"[CZ23] Fig. {part}", full.means is None
     return Figure(name, paper, shows, seconds, full, quick, compute, draw, reads_data=reads_data)
 
 

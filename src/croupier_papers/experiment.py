@@ -65,6 +65,18 @@ class Figure:
     table: Callable[[Body], tuple[list[str], list[list[str]]]] | None = None
     reads_data: bool = False
 
+    @property
+    def source(self) -> str:
+        """Which figure or table of a paper this is, or that it is none.
+
+        >>> from croupier_papers import FIGURES
+        >>> FIGURES["cz23-fig-1a"].source, FIGURES["flagship"].source
+        ('[CZ23] Fig. 1(a)', "croupier's own figure")
+        """
+        if "Fig." in self.paper or "Table" in self.paper:
+            return self.paper
+        return "croupier's own figure" + ("" if self.paper == "croupier" else f", for {self.paper}")
+
 
 def over_instances(values: Floats, instances: int) -> tuple[Floats, Floats]:
     """The mean over instances and its standard error; `values` has the runs of each instance side by side."""

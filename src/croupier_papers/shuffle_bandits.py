@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from croupier.bandits import Policy
+from croupier.checks import InvalidParameter
 from croupier.simulation.baselines import simulated_policy
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli, Floats
@@ -160,10 +161,14 @@ def without_noise(policy: Policy) -> Policy:
 def power_law(x: Floats, y: Floats) -> tuple[float, float]:
     """The slope and the intercept of log y on log x, by least squares; costs below one reward count as one.
 
+    Two points always lie on a line, so there must be three.
+
     >>> slope, _ = power_law(np.array([1.0, 2.0, 4.0]), np.array([8.0, 32.0, 128.0]))
     >>> round(slope, 6)
     2.0
     """
+    if len(x) < 3:
+        raise InvalidParameter("x", len(x), "at least three points: an exponent through two says nothing")
     slope, level = np.polyfit(np.log(x), np.log(np.maximum(y, 1.0)), 1)
     return float(slope), float(level)
 

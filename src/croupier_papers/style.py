@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import textwrap
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +34,12 @@ STYLES: dict[str, Style] = {
     "Dist-RDP-SE (s = 100)": (GREEN, (0, (1.5, 1.5)), "D"),
     "Dist-CDP-SE (s = 10)": (PURPLE, (0, (3, 1.5)), "v"),
     "LDP-SE": (ORANGE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "<"),
+    "SDP-AE": (BLUE, "-", "s"),
     "VB-SDP-AE": (PURPLE, (0, (3, 1.5)), "v"),
     "DP-KLUCB": (VERMILION, "-", "^"),
     "DP-IMED": (GREEN, (0, (6, 1.5, 1.5, 1.5)), "D"),
     "KL-UCB": (BLACK, (0, (1.5, 1.5)), "o"),
+    "KL-UCB, less": (SKY, (0, (5, 1, 1, 1, 1, 1)), "P"),
     "k = 1": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
     "k = 2": (GREEN, (0, (3, 1.5)), "D"),
     "k = 3": (PURPLE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "v"),
@@ -49,6 +51,8 @@ STYLES: dict[str, Style] = {
     "concurrent, binary tree": (BLUE, "-", "s"),
     "concurrent, k = 2": (GREEN, (0, (3, 1.5)), "D"),
     "sequential": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
+    "growing by 2": (PURPLE, (0, (1.5, 1)), "v"),
+    "growing by 1.3": (ORANGE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "<"),
     "published, shuffled bits": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
     "tight, shuffled bits": (BLUE, "-", "s"),
     "tight, shuffled Laplace": (GREEN, (0, (3, 1.5)), "D"),
@@ -65,10 +69,32 @@ def power_of_ten(value: float) -> str:
     return f"$10^{{{round(math.log10(value))}}}$"
 
 
-def sheet(columns: int, *, title: str, width: float, height: float, strip: float, share_y: bool = True) -> Any:
-    """A figure of panels side by side above a strip for the legend and the caption, `strip` inches high.
+def scientific(value: float, digits: int = 1) -> str:
+    r"""2·10¹² as a caption writes it; numbers near one as they are.
 
-    The strip has room for the papers that the figure cites besides.
+    >>> print(scientific(2e12), scientific(1e-6), scientific(0.0123, 2))
+    $2\cdot10^{12}$ $10^{-6}$ 0.012
+    """
+    if 1e-3 <= abs(value) < 1e4:
+        return f"{value:.{max(digits, 2)}g}"
+    mantissa, power = f"{value:.{digits - 1}e}".split("e")
+    return f"$10^{{{int(power)}}}$" if float(mantissa) == 1.0 else f"${mantissa}\\cdot10^{{{int(power)}}}$"
+
+
+def sheet(
+    columns: int,
+    *,
+    title: str,
+    width: float,
+    height: float,
+    strip: float,
+    share_y: bool = True,
+    rows: Sequence[float] = (1.0,),
+) -> Any:
+    """A figure of panels side by side above a strip, `strip` inches high, for the legend and the caption.
+
+    The strip has room for the papers that the figure cites besides. `rows` are the relative heights of rows of panels,
+    where there is more than one.
     """
     strip += REFERENCES
     try:
@@ -78,7 +104,7 @@ def sheet(columns: int, *, title: str, width: float, height: float, strip: float
     figure = Figure(figsize=(width, height + strip), dpi=200, layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=(height, strip))
     upper, lower = parts
-    axes = upper.subplots(1, columns, sharey=share_y, squeeze=False)[0]
+    axes = upper.subplots(len(rows), columns, sharey=share_y, squeeze=False, height_ratios=rows).ravel()
     upper.suptitle(title, fontsize=9.5, fontweight="bold")
     for panel in axes:
         panel.spines[["top", "right"]].set_visible(False)
@@ -88,8 +114,57 @@ def sheet(columns: int, *, title: str, width: float, height: float, strip: float
     return figure, list(axes), lower
 
 
+CAPTION = "caption"
+"""What a figure's caption is found by."""
+
+
 def _is_text(artist: Any) -> bool:
     return hasattr(artist, "get_text")
+
+
+def finish(figure: Any, source: str) -> Any:
+    """What every figure gets at last: whose it is, above its title; what it cites, at its end; calm ticks."""
+    for title in [part._suptitle for part in (figure, *figure.subfigs) if part._suptitle is not None][:1]:
+        title.set_text(f"{source}\n{title.get_text()}")
+    said = " ".join(text.get_text() for text in figure.findobj(_is_text))
+    for caption in figure.findobj(lambda artist: artist.get_gid() == CAPTION):
+        caption.set_text("\n".join([caption.get_text(), *map(str, cited(said))]))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() == "log":
+                _calm(axis)
+    return figure
+
+
+def _calm(axis: Any) -> None:
+    """Label major ticks only; where fewer than two of them are in view, take 1, 2 and 5 of every power."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_minor_formatter(NullFormatter())
+    low, high = sorted(axis.get_view_interval())
+    base = axis.get_transform().base
+    majors = math.floor(math.log(high, base) + 1e-9) - math.ceil(math.log(low, base) - 1e-9) + 1
+    if majors < 2 and not isinstance(axis.get_major_locator(), FixedLocator):
+        axis.set_major_locator(LogLocator(base, subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value >= 1e-4 else f"{value:.0e}"))
+
+
+def folded(text: str, width: int) -> list[str]:
+    r"""Lines of at most so many characters that are seen: what only mathematics is written with takes no room.
+
+    >>> folded(r"it begins at $2\cdot10^{12}$ users", 20)
+    ['it begins at $2\\cdot10^{12}$', 'users']
+    """
+    lines: list[list[str]] = [[]]
+    room = width
+    for word in text.split(" "):
+        seen = len(re.sub(r"\\[a-z]+|[$^_{}]", "", word))
+        if lines[-1] and seen > room:
+            lines.append([])
+            room = width
+        lines[-1].append(word)
+        room -= seen + 1
+    return [" ".join(line) for line in lines]
 
 
 def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -> None:
@@ -110,11 +185,8 @@ def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -
             borderpad=0.2,
         )
     top = 1.0 - (0.19 * rows + 0.07) / height
-    # A figure ends with author and title of what stands anywhere in it.
-    said = " ".join([caption, *(text.get_text() for text in strip.get_figure(root=True).findobj(_is_text))])
-    lines = [caption, *map(str, cited(said))]
-    text = "\n".join(part for line in lines for part in textwrap.wrap(line, int(width * 17)))
-    strip.text(0.5, top, text, ha="center", va="top", fontsize=7, color=GREY, linespacing=1.3)
+    text = "\n".join(folded(caption, int(width * 17)))
+    strip.text(0.5, top, text, ha="center", va="top", fontsize=7, color=GREY, linespacing=1.3, gid=CAPTION)
 
 
 def curve(

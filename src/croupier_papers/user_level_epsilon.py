@@ -131,7 +131,8 @@ def _caption(setup: Body) -> str:
     return (
         f"Thresholds, {setup['hypotheses']} hypotheses, voted on from a list; error {setup['alpha']:g} with "
         f"probability {1 - setup['beta']:g}, if at least {setup['agreement']:.0%} of the users vote alike; "
-        f"δ\u00a0=\u00a0{delta} where there is one. Computed from exact laws, no run. Slopes: {setup['fitted']}; "
+        f"δ\u00a0=\u00a0{delta} where there is one. Computed, no run: from the laws of noise and votes, added "
+        f"up over rivals (local: Chernoff's bound). Slopes: {setup['fitted']}; "
         "dotted: the theorems'. The number of votes alike is random too, which is what bends all lines as ε grows."
     )
 

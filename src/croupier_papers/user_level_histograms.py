@@ -60,6 +60,10 @@ LINES = {
 """Histograms by name, in the order of the legend."""
 
 
+SATURATED = 0.95
+"""An error of this part of the largest count is as good as none: the histogram might as well be empty."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """Items drawn from Zipf's law: item i with probability proportional to 1/i."""
@@ -100,6 +104,7 @@ def compute_errors(setting: Setting, task: Task) -> Body:
         "usual_items": setting.usual_size,
         "world": "item i with probability proportional to 1/i",
         "error": "largest over all items, mean over runs",
+        "saturated": f"the error is at least {SATURATED:g} of the largest count, as if all answers were zero",
     }
     return {"configuration": configuration, "results": points}
 
@@ -121,10 +126,13 @@ def _point(
     )
     mechanism = recipe.plan(users)
     errors = [float(np.abs(line.read(mechanism.simulate(counts, source)) - counts).max()) for counts in batches]
+    # Who answers zero to everything errs by the largest count; an error as large says nothing.
+    saturated = bool(np.mean(errors) >= SATURATED * np.mean([counts.max() for counts in batches]))
     deviation = np.std(errors, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else 0.0
     radius = mechanism.radius(setting.failure) if line.read is unbiased else _under_radius(mechanism, setting.failure)
     (mean, spread, bound, sent) = plain([np.mean(errors), deviation, radius, mechanism.messages_per_user])
-    return {"error": mean, "standard_error": spread, "radius": bound, "messages_per_user": sent}
+    found = {"error": mean, "standard_error": spread, "radius": bound, "messages_per_user": sent}
+    return found | {"saturated": saturated}
 
 
 def _under_radius(mechanism: Any, failure: float) -> float:
@@ -139,8 +147,8 @@ def draw_errors(body: Body) -> Any:
     from matplotlib.lines import Line2D
 
     setup, results = body["configuration"], body["results"]
-    title = f"[GKM21] Lemma 37 (croupier's own figure): the largest error of any count, ε = {setup['epsilon']:g}"
-    figure, panels, strip = sheet(2, title=title, width=7.6, height=3.5, strip=1.0)
+    title = f"Histograms in three models: the largest error of any count, ε = {setup['epsilon']:g}"
+    figure, panels, strip = sheet(2, title=title, width=8.8, height=3.5, strip=1.15)
     fixed = {
         "users": f"{setup['usual_items']:,} items",
         "items": f"{setup['usual_users']:,} users",
@@ -160,6 +168,9 @@ def draw_errors(body: Body) -> Any:
                 markerfacecolor="white",
                 markeredgewidth=1.1,
             )
+            lost = [place for place, point in enumerate(results[name][panel]) if point["saturated"]]
+            at = [setup[panel][place] for place in lost], [errors[place] for place in lost]
+            axes.plot(*at, "x", color=BLACK, markersize=8, markeredgewidth=1.3)
         axes.set(xscale="log", yscale="log", xlabel="users" if panel == "users" else "items in the universe")
         axes.set_title(other, fontsize=8.5)
         axes.xaxis.label.set_size(8.5)
@@ -168,6 +179,8 @@ def draw_errors(body: Body) -> Any:
         Line2D([], [], color=c, linestyle=d, marker=m, markerfacecolor="white", label=name)
         for name, (c, d, m) in ((name, line.style) for name, line in LINES.items())
     ]
+    crossed = "saturated: as bad as zeros"
+    handles.append(Line2D([], [], color=BLACK, linestyle="none", marker="x", markersize=8, label=crossed))
     caption = (
         f"δ = {power_of_ten(setup['delta'])} for shuffle and central stable, 0 for local and central pure. Items by "
         f"Zipf's law, mean of {setup['runs']} runs. As published: negative binomial noise of [GKM21] Theorem 39, and "

@@ -16,6 +16,7 @@ from croupier.privacy import (
     composition,
     concentrated_to_approximate,
     gaussian_sum_concentrated,
+    grid,
     privacy_loss,
     pure_to_concentrated,
     pure_to_renyi,
@@ -90,7 +91,7 @@ def test_the_orders_are_those_that_figures_were_made_with():
 
 def test_margins_of_error_are_those_that_the_proofs_use():
     # A looser tolerance widens the gap between the two sides; a tighter one needs larger tables.
-    assert (composition.TOLERANCE, composition.NEGLIGIBLE, composition.LARGEST_TABLE) == (4e-3, 1e-13, 2**23)
+    assert (composition.TOLERANCE, grid.NEGLIGIBLE, composition.LARGEST_TABLE) == (4e-3, 1e-13, 2**23)
     assert composition._step(100) == 4e-3 / math.sqrt(100 * math.log(1e10) / 2)
     assert RESOLUTION == 1e-5
 

@@ -10,17 +10,8 @@ import pytest
 
 from croupier.noise import Binomial, DiscreteGaussian, DiscreteLaplace, Poisson, Polya
 from croupier.noise.likelihoods import Pair, worst_pair
-from croupier.privacy.composition import (
-    NEGLIGIBLE,
-    SURE,
-    Law,
-    _log_moments,
-    _on_grid,
-    _rates,
-    _sum,
-    _tabulate,
-    _variance,
-)
+from croupier.privacy.composition import _discounted, _tabulate, _variance
+from croupier.privacy.grid import NEGLIGIBLE, SURE, Law, _log_moments, law_of_sum, on_grid, rates_between
 
 STEP, TILT = 1e-3, 3.0
 GROUPS = {
@@ -36,11 +27,11 @@ def pairs(noises) -> list[Pair]:
     return [worst_pair(noise, (1, -1)) for noise in noises]
 
 
-def on_grid(noises) -> tuple[list[Law], np.ndarray]:
+def gridded(noises) -> tuple[list[Law], np.ndarray]:
     found = pairs(noises)
     deviations = [math.sqrt(_variance(pair, TILT)) / STEP for pair in found]
-    rates = _rates(min(deviations), math.hypot(*deviations))
-    return [_on_grid(pair, STEP, TILT, rates)[0] for pair in found], rates
+    rates = rates_between(min(deviations), math.hypot(*deviations))
+    return [on_grid(pair, STEP, TILT, rates)[0] for pair in found], rates
 
 
 def direct(laws: list[Law]) -> tuple[int, np.ndarray]:
@@ -60,8 +51,8 @@ def distance(law: Law, start: int, weights: np.ndarray) -> float:
 
 @every_group
 def test_a_sum_is_within_its_error_of_every_combination_listed(noises) -> None:
-    laws, rates = on_grid(noises)
-    total, (start, weights) = _sum(laws, rates), direct(laws)
+    laws, rates = gridded(noises)
+    total, (start, weights) = law_of_sum(laws, rates), direct(laws)
     own = total.error - math.fsum(law.error for law in laws)
     assert distance(total, start, weights) <= own <= 2e-11
     assert own >= 4 * NEGLIGIBLE
@@ -69,16 +60,16 @@ def test_a_sum_is_within_its_error_of_every_combination_listed(noises) -> None:
 
 @every_group
 def test_copies_are_the_sum_of_equal_laws(noises) -> None:
-    (law, *_), rates = on_grid(noises)
+    (law, *_), rates = gridded(noises)
     start, weights = direct([law] * 3)
-    for total in (law.times(3, rates), _sum((law,), rates, copies=3), _sum((law, law, law), rates)):
+    for total in (law.times(3, rates), law_of_sum((law,), rates, copies=3), law_of_sum((law, law, law), rates)):
         assert distance(total, start, weights) <= total.error - 3 * law.error <= 1e-10
 
 
 def test_a_sum_is_held_on_less_than_its_range() -> None:
-    laws, rates = on_grid(GROUPS["alike"])
+    laws, rates = gridded(GROUPS["alike"])
     start, weights = direct(laws)
-    total = _sum(laws, rates)
+    total = law_of_sum(laws, rates)
     assert len(total.weights) < 0.5 * len(weights)
     # What lies outside is real, so the test of the error would notice a bound that is forgotten.
     low, high = total.start - start, total.start - start + len(total.weights)
@@ -88,7 +79,7 @@ def test_a_sum_is_held_on_less_than_its_range() -> None:
 
 @every_group
 def test_moments_bound_how_far_a_law_reaches(noises) -> None:
-    laws, rates = on_grid(noises)
+    laws, rates = gridded(noises)
     for law in laws:
         points = law.start + np.arange(len(law.weights))
         held = law.weights > 0
@@ -107,13 +98,13 @@ def test_moments_beyond_a_double_are_infinite() -> None:
 
 def test_a_law_that_reaches_too_far_for_a_bound_is_kept_whole() -> None:
     far = Law(0, np.asarray([0.5, *[0.0] * 8, 0.5]), 0.0, np.full(2, math.inf))
-    total = _sum((far, far), np.ones(1))
+    total = law_of_sum((far, far), np.ones(1))
     assert total.start == 0
     assert total.weights == pytest.approx(np.convolve(far.weights, far.weights), abs=1e-15)
 
 
-def test_rates_double_and_hold_the_best_of_every_sum() -> None:
-    rates = _rates(10.0, 1000.0)
+def test_rates_double_and_hold_the_best_of_everylaw_of_sum() -> None:
+    rates = rates_between(10.0, 1000.0)
     assert np.array_equal(rates[1:], 2.0 * rates[:-1])
     for deviation in (10.0, 70.0, 1000.0):
         best = math.sqrt(2.0 * SURE) / deviation
@@ -124,7 +115,7 @@ def test_rates_double_and_hold_the_best_of_every_sum() -> None:
 def test_what_the_grid_drops_at_the_ends_is_charged() -> None:
     pair = worst_pair(DiscreteGaussian(50), (1,))
     rates = np.ones(1)
-    law, log_mass = _on_grid(pair, STEP, TILT, rates)
+    law, log_mass = on_grid(pair, STEP, TILT, rates)
     exact = pair.masses * np.exp(TILT * pair.losses)
     # Splitting upwards raises what is tilted by at most one grid step.
     assert math.log(exact.sum()) - 1e-9 <= log_mass <= math.log(exact.sum()) + TILT * STEP
@@ -137,7 +128,7 @@ def test_what_the_grid_drops_at_the_ends_is_charged() -> None:
 @pytest.mark.parametrize("tilt", [0.5, 3.0, 40.0])
 def test_a_grid_keeps_the_mass_under_both_laws(tilt: float) -> None:
     pair = worst_pair(DiscreteGaussian(50), (1,))
-    law, log_mass = _on_grid(pair, STEP, tilt, np.ones(1))
+    law, log_mass = on_grid(pair, STEP, tilt, np.ones(1))
     losses = STEP * (law.start + np.arange(len(law.weights)))
     own = law.weights * np.exp(log_mass - tilt * losses)
     held = (pair.losses > losses[0] - STEP) & (pair.losses < losses[-1] + STEP)
@@ -145,7 +136,7 @@ def test_a_grid_keeps_the_mass_under_both_laws(tilt: float) -> None:
     assert (own * np.exp(-losses)).sum() == pytest.approx((pair.masses * np.exp(-pair.losses))[held].sum(), rel=1e-9)
 
 
-def test_many_distinct_laws_give_the_table_of_their_sum() -> None:
+def test_many_distinct_laws_give_the_table_of_theirlaw_of_sum() -> None:
     """Forty laws go through several levels of groups; the total is a Gaussian law's, whatever the groups."""
     parts = tuple((pair, 1) for pair in pairs(DiscreteGaussian(Fraction(800 + i)) for i in range(40)))
     table = _tabulate(parts, 40, 4.0)
@@ -158,3 +149,11 @@ def test_many_distinct_laws_give_the_table_of_their_sum() -> None:
     assert mean == pytest.approx(total / 2.0, rel=1e-3)
     assert float(np.dot(own, (losses - mean) ** 2)) == pytest.approx(total, rel=1e-3)
     assert table.error < 1e-10
+
+
+def test_a_discounted_sum_reaches_over_any_range_of_losses() -> None:
+    masses = np.random.default_rng(3).random(3000)
+    for step in (1e-3, 0.2, 0.9):
+        falls = np.exp(-step * np.arange(len(masses)))
+        exact = [float(np.dot(masses[i + 1 :], falls[1 : len(masses) - i])) for i in range(len(masses))]
+        assert _discounted(masses, step) == pytest.approx(np.asarray(exact), rel=1e-11)

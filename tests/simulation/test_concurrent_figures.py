@@ -20,7 +20,18 @@ from croupier.simulation.counting import CountingError, TreeSum
 from croupier.simulation.linear_runner import simulate_linear
 from croupier.simulation.linear_worlds import Sphere
 from croupier.simulation.streams import bernoulli_stream
-from croupier_papers import FIGURES, Task, compute, concurrent_counters, concurrent_linear, concurrent_shufflers, write
+from croupier_papers import (
+    FIGURES,
+    Task,
+    compute,
+    concurrent_adversary,
+    concurrent_counters,
+    concurrent_floor,
+    concurrent_linear,
+    concurrent_shufflers,
+    concurrent_tree,
+    write,
+)
 from croupier_papers.concurrent_measured import measure_central, measure_counter, worst_moment
 from croupier_papers.concurrent_noise import Budget, stays_below
 
@@ -29,7 +40,10 @@ pytestmark = pytest.mark.slow
 TINY: dict[str, Any] = {
     "tkms23-error-scaling": concurrent_counters.Setting((7, 8, 9), tuple(range(10, 18)), runs=2, most_runs=4),
     "tkms23-shufflers-tradeoff": concurrent_shufflers.Setting(2**12, (1, 2), runs=8),
-    "tkms23-linucb-regret": concurrent_linear.Setting((1_000, 2_000), runs=(2, 1), published=(), steps=20),
+    "tkms23-linucb-regret": concurrent_linear.Setting((1_000, 1_500, 2_000), runs=(2, 1, 1), published=(), steps=20),
+    "tkms23-lower-bound": concurrent_floor.Setting((9, 10, 11), (1, 2), runs=3),
+    "tkms23-tree": concurrent_tree.Setting(),
+    "tkms23-linucb-adversary": concurrent_adversary.Setting((4_000, 8_000, 16_000), runs=4),
 }
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, dimension=5)
@@ -201,3 +215,62 @@ def test_the_confidence_sets_hold_and_privacy_costs_regret(bodies: dict[str, Any
     free = models["LinUCB, no privacy"]["regret"][-1]
     assert all(model["regret"][-1] > free for label, model in models.items() if "no privacy" not in label)
     assert models["local"]["vacuous"][-1] == 1.0
+
+
+def test_measured_errors_lie_above_the_lower_bound(bodies: dict[str, Any]) -> None:
+    body = bodies["tkms23-lower-bound"]
+    for label, shown in body["results"].items():
+        for curve in shown["families"].values():
+            assert all(error > floor for error, floor in zip(curve["largest_error"], shown["floor"], strict=True)), (
+                label
+            )
+        for users, delta in zip(body["configuration"]["users"], body["configuration"]["deltas"][label], strict=True):
+            assert delta < 0.9 / (40 * users * (shown["shufflers"] + 1))
+
+
+def test_the_picture_is_figure_2_of_the_paper() -> None:
+    # [TKMS23] Figure 2: eight users, v(1,2), v(3,4), v(5,6), v(7,8) in one shuffler and v(1,4), v(5,8) in the other.
+    found = concurrent_tree.batches(concurrent_tree.Setting(users=8).plan(None))
+    spans = [{(b["first"], b["last"]) for b in found if b["shuffler"] == shuffler} for shuffler in (1, 2)]
+    assert spans == [{(1, 2), (3, 4), (5, 6), (7, 8)}, {(1, 4), (5, 8)}]
+    summed = {
+        t: {(found[n]["first"], found[n]["last"]) for n in concurrent_tree.estimate_of(found, t)} for t in (6, 7, 8)
+    }
+    assert summed[6] == summed[7] == {(1, 4), (5, 6)}
+    assert summed[8] == {(1, 4), (5, 8)}
+
+
+def test_everyone_is_in_one_batch_of_a_shuffler_and_the_sum_has_no_gap(bodies: dict[str, Any]) -> None:
+    body = bodies["tkms23-tree"]
+    users, moment = body["configuration"]["users"], body["configuration"]["moment"]
+    for tree in body["results"].values():
+        for shuffler, size in enumerate(tree["sizes"], start=1):
+            spans = [range(b["first"], b["last"] + 1) for b in tree["batches"] if b["shuffler"] == shuffler]
+            assert {len(span) for span in spans} == {size}
+            assert sorted(user for span in spans for user in span) == list(range(1, users - users % size + 1))
+        parts = [tree["batches"][number] for number in tree["summed"]]
+        summed = sorted(user for b in parts for user in range(b["first"], b["last"] + 1))
+        assert summed == list(range(1, moment - tree["waiting"] + 1))
+        assert tree["waiting"] < tree["sizes"][0]
+
+
+def test_growing_batches_pay_for_every_late_user_and_concurrent_ones_do_not(bodies: dict[str, Any]) -> None:
+    models = bodies["tkms23-linucb-adversary"]["results"]["models"]
+    late = {label: model["late_regret_a_user"] for label, model in models.items()}
+    # A last batch chooses blindly, however many it holds; where new directions are soon heard of, a user loses less and
+    # less as n grows.
+    for label in ("growing by 2", "growing by 1.3"):
+        assert late[label][-1] > 0.9 * late[label][0]
+        assert late[label][-1] > 2.0 * late["concurrent, binary tree"][-1]
+        assert models[label]["exponent"] > 0.95 > 0.8 > models["concurrent, binary tree"]["exponent"]
+    for label in ("concurrent, binary tree", "concurrent, k = 2", "sequential"):
+        assert late[label][-1] < 0.7 * late[label][0]
+    assert all(held == 1.0 for model in models.values() for held in model["held"])
+
+
+def test_the_last_growing_batch_is_a_share_of_all_users() -> None:
+    for ratio in (1.3, 2.0, 4.0):
+        ends = concurrent_adversary.growing_ends(10**6, ratio)
+        assert ends[-1] == 10**6
+        assert (ends[-1] - ends[-2]) / ends[-1] == pytest.approx(1.0 - 1.0 / ratio, abs=1e-5)
+        assert min(np.diff([0, *ends])) >= 32

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from croupier import __version__
 from croupier.bandits import Elimination, SubExponentialRadius
@@ -16,9 +17,10 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli import reproduce
 from croupier.simulation import ClippedGaussian, Run, simulate
 from croupier.simulation.data import write_synthetic_letor
-from croupier_papers import FIGURES, Task, compute, distributed_bandits, shuffle_bandits, write
+from croupier_papers import FIGURES, Task, compute, distributed_bandits, fixed_or_doubling, shuffle_bandits, write
 from croupier_papers.experiment import published
-from croupier_papers.flagship import floors, private_divergence
+from croupier_papers.flagship import floors, private_divergence, private_epsilon
+from croupier_papers.style import finish
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +35,7 @@ NAMES = [
     "cz23-fig-4",
     "cz23-fig-5",
     "tkms21-table-1",
+    "tkms21-batches",
     "published-vs-tight",
     "flagship",
 ]
@@ -41,6 +44,9 @@ ELSEWHERE = [
     "tkms23-error-scaling",
     "tkms23-shufflers-tradeoff",
     "tkms23-linucb-regret",
+    "tkms23-linucb-adversary",
+    "tkms23-lower-bound",
+    "tkms23-tree",
     "gkm21-histogram-error",
     "gkm21-learner-users",
     "gkm21-users-epsilon",
@@ -59,7 +65,9 @@ def almost_always(better: np.ndarray) -> bool:
 def tiny(name: str) -> Any:
     """The figure's settings, as small as they can be."""
     if name == "tkms21-table-1":
-        return shuffle_bandits.Setting((0.2, 0.8), (2, 5), (10**8, 10**10), starts=1, runs=2)
+        return shuffle_bandits.Setting((0.2, 0.4, 0.8), (2, 3, 5), (10**8, 10**9, 10**10), starts=1, runs=2)
+    if name == "tkms21-batches":
+        return fixed_or_doubling.Setting((0.01, 0.3), (10**6, 10**7), (1e-9, 1e-6), runs=3, tight_runs=2)
     small = replace(FIGURES[name].quick, horizon=2_000, instances=2)
     return replace(small, synthetic_rows=400) if name.startswith("cz23") else small
 
@@ -120,7 +128,17 @@ def test_numbers_are_finite_and_say_how_they_were_made(name: str) -> None:
 
 
 @pytest.mark.usefixtures("tiny_figures")
-@pytest.mark.parametrize("name", ["cz23-fig-1a", "cz23-fig-5", "tkms21-table-1", "published-vs-tight", "flagship"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cz23-fig-1a",
+        "cz23-fig-5",
+        "tkms21-table-1",
+        "tkms21-batches",
+        "published-vs-tight",
+        "flagship",
+    ],
+)
 def test_a_figure_is_drawn_from_its_json_alone(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce.run(command(name, "--quick", "--out", str(tmp_path / "new"))) == 0
     printed = capsys.readouterr().out
@@ -312,3 +330,66 @@ def test_figures_of_ratings_state_all_that_they_assume() -> None:
         assert assumed in caption
     for word in ("synthetic", "divided by the largest", "k-means", "with replacement", "horizon", "[SS19]"):
         assert word in caption
+
+
+def titles(figure: Any) -> list[str]:
+    """The titles above the panels."""
+    return [part._suptitle.get_text() for part in (figure, *figure.subfigs) if part._suptitle is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiny_figures")
+def test_a_title_says_whose_figure_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr("croupier_papers.save", lambda figure, path: drawn.extend(titles(figure)))
+    for name in ("cz23-fig-1a", "tkms21-table-1", "tkms21-batches", "flagship"):
+        write(compute(name, Task(), quick=True), tmp_path)
+    begins = [title.partition("\n")[0] for title in drawn]
+    own = "croupier's own figure"
+    assert begins == ["[CZ23] Fig. 1(a)", "[TKMS21] Table 1", f"{own}, for [TKMS21] Thm 3.1 and 3.3", own]
+    assert all(figure.source.startswith(("[", "after [", own)) for figure in FIGURES.values())
+
+
+@pytest.mark.parametrize(("low", "high", "labels"), [(1.0, 1e3, 4), (3e3, 4e4, 3), (2e3, 9e3, 2), (1.5e-3, 0.7, 2)])
+def test_minor_ticks_are_never_labelled_and_two_ticks_always_are(low: float, high: float, labels: int) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([low, high], [1.0, 2.0])
+    axes.set(xscale="log", xlim=(low, high))
+    finish(figure, "nobody's")
+    major, minor = axes.xaxis.get_majorticklocs(), axes.xaxis.get_minorticklocs()
+    assert len(minor)
+    assert not any(axes.xaxis.get_minor_formatter().format_ticks(minor))
+    words = dict(zip(major, axes.xaxis.get_major_formatter().format_ticks(major), strict=True))
+    assert len({word for at, word in words.items() if low <= at <= high * (1 + 1e-9)} - {""}) >= labels
+
+
+def test_an_exponent_needs_three_points() -> None:
+    with pytest.raises(InvalidParameter, match="three points"):
+        shuffle_bandits.power_law(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+
+
+def test_a_renyi_epsilon_of_a_half_is_two_and_a_quarter_at_a_millionth() -> None:
+    # Gaussian noise of deviation 2 and a shift of 1: δ = Φ(1/4 - 2ε) - e^ε Φ(-1/4 - 2ε).
+    spent = private_epsilon("dist-zcdp-se", 0.5)
+    assert spent is not None
+    assert norm.cdf(0.25 - 2 * spent) - math.exp(spent) * norm.cdf(-0.25 - 2 * spent) == pytest.approx(1e-6, rel=0.01)
+    assert [private_epsilon(name, 0.5) for name in ("dist-dp-se", "vb-sdp-ae", "kl-ucb")] == [0.5, 0.5, None]
+    assert private_epsilon("dist-rdp-se", 0.5) == pytest.approx(2.254, abs=0.001)
+
+
+@pytest.mark.usefixtures("tiny_figures")
+def test_all_of_them_are_one_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = {name: FIGURES[name] for name in ("cz23-fig-1a", "cz23-fig-1d", "tkms23-tree")}
+    monkeypatch.setattr(reproduce, "FIGURES", chosen)
+    path = tmp_path / "web.txt"
+    write_synthetic_letor(path, rows=300, features=4, seed=1)
+    out = ["--out", str(tmp_path), "--data", str(path)]
+    assert reproduce.run(command("all", "--quick", "--json", *out)) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert [row["figure"] for row in made] == list(chosen)
+    assert all(Path(row[kind]).exists() for row in made for kind in ("picture", "numbers"))

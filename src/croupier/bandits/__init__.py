@@ -8,6 +8,14 @@ from croupier.bandits.catalogue import POLICIES, Entry, policy
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB, IndexPolicy
 from croupier.bandits.policy import Policy
+from croupier.bandits.regret_bounds import (
+    sdp_ae_batch,
+    sdp_ae_minimax,
+    sdp_ae_regret,
+    shuffled_bits_sigma,
+    vb_sdp_ae_minimax,
+    vb_sdp_ae_regret,
+)
 from croupier.bandits.thompson import Thompson
 
 __all__ = [
@@ -23,4 +31,10 @@ __all__ = [
     "SubGaussianRadius",
     "Thompson",
     "policy",
+    "sdp_ae_batch",
+    "sdp_ae_minimax",
+    "sdp_ae_regret",
+    "shuffled_bits_sigma",
+    "vb_sdp_ae_minimax",
+    "vb_sdp_ae_regret",
 ]

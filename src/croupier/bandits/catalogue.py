@@ -12,11 +12,12 @@ from croupier.bandits.batch_sizes import SMALLEST, Ladder
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.index import IMED, KLUCB
 from croupier.bandits.policy import Policy
+from croupier.bandits.regret_bounds import sdp_ae_batch, shuffled_bits_sigma
 from croupier.bandits.thompson import Thompson
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.protocols.sums.recipes import Shared
+from croupier.protocols.sums.recipes import Returning
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 from croupier.registry import Registry, instances
 
@@ -51,7 +52,7 @@ class Entry:
     paper_name: str
     model: str
     protocol: str | None
-    paper: str
+    paper: str = field(repr=False)
     build: Callable[[Request], Policy] = field(repr=False)
     tight_only: bool = False
     """Whether there are no published constants: nobody has published the policy over these sums."""
@@ -108,7 +109,7 @@ def policy(
     failure: float | None = None,
     exploration: float | None = None,
     seed: int = 0,
-    **options: Unpack[Shared],
+    **options: Unpack[Returning],
 ) -> Policy:
     """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
 
@@ -128,7 +129,7 @@ def policy(
     exploration : scales the index policies' level.
     seed : all the chance that a policy has (Thompson sampling).
     options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
-        `front_noise`, `participations` (users may return to so many batches), as `croupier.protocols.protocol` has them.
+        `front_noise`, `participations` (users may return so often), as `croupier.protocols.protocol` has them.
 
     Examples
     --------
@@ -203,11 +204,10 @@ def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, g
 
 
 def _sigma(request: Request) -> float:
-    """[TKMS21]'s σ² = 3τ/2, from its tail bound exp(-t²/3τ), with τ = 96 log(2/δ)/ε²."""
+    """[TKMS21]'s σ, for the noise that this protocol really has."""
     assert request.protocol is not None
     batch = request.protocol.one_batch
-    tau = 96.0 * math.log(2.0 / batch.delta) / batch.epsilon**2
-    return _noises(batch) * math.sqrt(1.5 * tau)
+    return _noises(batch) * shuffled_bits_sigma(batch.epsilon, batch.delta)
 
 
 def _noises(protocol: Protocol) -> float:
@@ -219,7 +219,7 @@ def _sdp_ae(request: Request) -> Policy:
     """Fixed batches, all phases: ⌈σ²⌉ users ([TKMS21] Cor. 3.2, which prints σ), or fewer where the noise is less."""
     assert request.protocol is not None
     if request.constants == "published":
-        size = math.ceil(_sigma(request) ** 2)
+        size = sdp_ae_batch(_sigma(request))
     else:
         # Sixteen times the noise's variance: rewards, at a quarter each, then vary four times as much as the noise.
         size = max(SMALLEST, math.ceil(16.0 * request.protocol.plan(10_000).variance))

@@ -31,6 +31,7 @@ from croupier.cli import (
     up,
     verify,
 )
+from croupier.noise.window import TooWide
 from croupier.references import cited
 
 GROUPS = {
@@ -140,6 +141,15 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
+def _in_their_words(error: CroupierError, options: argparse.Namespace) -> str:
+    """The message; where it speaks of a noise, with what was typed that led to it."""
+    typed = ((name, getattr(options, name, None)) for name in ("users", "epsilon"))
+    given = ", ".join(f"{name} = {value:g}" for name, value in typed if isinstance(value, int | float))
+    return (
+        f"{given} leads to noise that cannot be drawn: {error}" if isinstance(error, TooWide) and given else str(error)
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; bad input is one line on stderr and status 2."""
     options = _parsed(arguments)
@@ -151,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except CroupierError as error:
-        print(". ".join([f"croupier {options.command}: {error}", *map(str, cited(str(error)))]), file=sys.stderr)
+        said = _in_their_words(error, options)
+        print(". ".join([f"croupier {options.command}: {said}", *map(str, cited(str(said)))]), file=sys.stderr)
         return 2
     except BrokenPipeError:
         # Whoever read the output, such as `head`, has enough; nothing may be flushed into the closed pipe at exit.

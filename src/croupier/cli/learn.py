@@ -22,7 +22,15 @@ from croupier.protocols.histograms.target import MODELS
 from croupier.references import cited
 
 NAME = "learn"
-SUMMARY = "learn a yes-or-no rule from users' samples in a CSV file, privately"
+SUMMARY = "learn a yes-or-no rule from users' samples in a file, privately"
+ABOUT = (
+    "Learns a yes-or-no rule from a CSV file with one row a sample, privately for whole users. The report says the "
+    "rule, how well it does on users held out, what a user sends, and what was promised."
+)
+EXAMPLES = (
+    "croupier learn --data visits.csv --user-column user --label-column again \\",
+    "  --epsilon 1 --alpha 0.2",
+)
 
 CUTS = {"thresholds": 256, "boxes": 17}
 

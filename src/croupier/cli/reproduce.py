@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from croupier.cli.options import print_json, referred
@@ -20,10 +22,12 @@ EXAMPLES = (
 
 STEPS = 1_000_000
 
+ALL = "all"
+
 
 def add(command: argparse.ArgumentParser) -> None:
     """The figure, how thoroughly, and where to."""
-    command.add_argument("name", nargs="?", metavar="NAME", help="which figure (default: list them)")
+    command.add_argument("name", nargs="?", metavar="NAME", help=f"a figure, or {ALL} of them (default: list them)")
     command.add_argument("--quick", action="store_true", help="fewer runs and users: it takes seconds, not minutes")
     command.add_argument(
         "--out", type=Path, default=Path("out"), metavar="DIR", help="the folder to write to (default: out)"
@@ -40,23 +44,45 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make one figure, or list all."""
+    """Make one figure or every one, or list them."""
     if options.name is None:
         return _list(options)
-    with progress(options.name, STEPS) as advance:
-        task = Task(options.seed, options.data, lambda part: advance(round(STEPS * part)))
-        body = compute(options.name, task, quick=options.quick)
-    picture, numbers = write(body, options.out)
+    made = [_make(name, options) for name in (FIGURES if options.name == ALL else (options.name,))]
     if options.json:
-        print_json([{"figure": options.name, "picture": str(picture), "numbers": str(numbers)}])
-        return 0
-    print(f"figure:  {picture}")
-    print(f"numbers: {numbers}")
-    figure = FIGURES[options.name]
-    if figure.table is not None:
-        headings, rows = figure.table(body)
-        table(headings, rows, right=set(range(3, len(headings))), title=f"{figure.paper}: {figure.shows}")
+        print_json(made)
     return 0
+
+
+def _make(name: str, options: argparse.Namespace) -> dict[str, str]:
+    """One figure: computed, written and, unless a program reads on, told."""
+    # A file is for those who read one; the others of `all` go without.
+    data = options.data if options.name != ALL or FIGURES[name].reads_data else None
+    with progress(name, STEPS) as advance:
+        task = Task(options.seed, data, lambda part: advance(round(STEPS * part)))
+        body = compute(name, task, quick=options.quick)
+    picture, numbers = write(body, options.out)
+    if not options.json:
+        figure = FIGURES[name]
+        if figure.table is not None:
+            headings, rows = figure.table(body)
+            table(headings, rows, right=_numbers(rows), title=f"{figure.paper}: {figure.shows}")
+        print(f"figure:  {picture}")
+        print(f"numbers: {numbers}")
+    return {"figure": name, "picture": str(picture), "numbers": str(numbers)}
+
+
+def _numbers(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Columns that hold mostly numbers.
+
+    >>> sorted(_numbers([["k = 1", "2,111.5", "1/3", "100 %"], ["tree", "-", "polylog", "0.5 %"]]))
+    [1, 3]
+    """
+    numeric = re.compile(r"[-−\d.,e+/ %]*$")
+    return {
+        place
+        for place, column in enumerate(zip(*rows, strict=True))
+        if 2 * sum(bool(numeric.match(cell)) for cell in column) > len(column) and any(column)
+    }
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -2,6 +2,13 @@
 
 from croupier.continual.counter import Counter
 from croupier.continual.deviation import gaussian_deviation
+from croupier.continual.lower_bound import (
+    large_batch,
+    lower_bound_delta,
+    lower_bound_users,
+    repetition_length,
+    secrecy,
+)
 from croupier.continual.plan import CounterPlan
 from croupier.continual.planning import SMALLEST, best_counter, counter, tight_levels
 from croupier.continual.shufflers import Batch, ConcurrentShufflers
@@ -19,7 +26,12 @@ __all__ = [
     "binary_tree",
     "counter",
     "gaussian_deviation",
+    "large_batch",
+    "lower_bound_delta",
+    "lower_bound_users",
     "prefixes",
+    "repetition_length",
+    "secrecy",
     "shuffler_tree",
     "tight_levels",
 ]

@@ -14,7 +14,7 @@ from croupier.continual.tree import Tree, Weights, binary_tree, shuffler_tree
 from croupier.privacy import Loss
 from croupier.protocols import ROWS, Protocol, SumMechanism, protocol
 from croupier.protocols.sums.protocol import LARGEST_EPSILON
-from croupier.protocols.sums.recipes import Options
+from croupier.protocols.sums.recipes import Level
 
 SMALLEST = 32
 """The least batch of a tight counter, unless its carrier wants more."""
@@ -44,7 +44,7 @@ def counter(
     constants: str = "tight",
     over: str | None = None,
     smallest: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[Level],
 ) -> CounterPlan:
     """Plan a running sum over `users` users who come one after another ([TKMS23] Alg. 2 and 3).
 
@@ -71,7 +71,7 @@ def counter(
     if shufflers is not None:
         integer("shufflers", shufflers, 1)
     if "participations" in options:
-        given = options["participations"]
+        given = options["participations"]  # type: ignore[typeddict-item]
         raise InvalidParameter("participations", given, "left out: a counter composes its levels itself")
     over = over or ("shuffled-vectors" if "dimension" in options else "shuffled-bits")
     # A purely private level needs no δ; the composition of several may still use the one that is asked for.
@@ -111,7 +111,7 @@ def best_counter(
     constants: str = "tight",
     over: str | None = None,
     smallest: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[Level],
 ) -> CounterPlan:
     """The counter with the least error bound among 1, 2, ... shufflers and the binary tree (see [TKMS23]).
 

@@ -127,7 +127,8 @@ class Voting:
     def users_needed(self, ballot: AnyBallot, *, agreement: float, failure: float) -> int:
         """How many users suffice to elect what each of them votes for with probability `agreement`, but for `failure`.
 
-        From the exact error of the selection and the exact tail of the number of such votes.
+        From the error of the selection, which is the exact law of its noise added up over rivals (local: Chernoff's
+        bound), and the exact tail of the number of such votes.
 
         >>> from croupier.learning import Stable, Thresholds
         >>> ballot = Stable(Thresholds()).ballot(columns=1, seed=Seed.of(0), alpha=0.1, beta=0.1)

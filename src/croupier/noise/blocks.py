@@ -176,7 +176,7 @@ class Blocks:
     def _others(self) -> list[tuple[int, int]]:
         """A value of each block of several, and the one that it is tried against."""
         found = []
-        for block in inverter(self).values():
+        for block in inverter(self).values().tolist():
             near, width = self._place(block)
             middle = near - width // 2 if block & 1 else near + width // 2
             if width > 1 and self._possible(middle):

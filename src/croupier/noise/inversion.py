@@ -137,9 +137,9 @@ class Inverter:
             drawn[open_cases] = self._refined(words, *table.at(words, table.lower.searchsorted(words, "right")), source)
         return drawn
 
-    def values(self) -> list[int]:
+    def values(self) -> NDArray[np.int64]:
         """All values in the table: of all others together the probability is below 2^-62."""
-        return [int(value) for value in self._table().values]
+        return self._table().values
 
     def _refined(
         self, words: NDArray[np.uint64], found: NDArray[np.int64], unclear: NDArray[np.bool_], source: Source

@@ -14,6 +14,7 @@ from croupier.checks import InvalidParameter, Number, between, integer
 from croupier.noise.base import Noise, settle
 from croupier.noise.binomial import Binomial
 from croupier.noise.bits import Bits
+from croupier.noise.inversion import inverter
 from croupier.noise.likelihoods import Pair, directed_pair, in_order
 from croupier.noise.source import Source
 from croupier.noise.target import RESOLUTION, Target
@@ -118,7 +119,9 @@ class SparseBits(Noise):
         law = self.sent()
         sent = np.full(count, self.slots, dtype=np.int64) if law is None else law.sample(count, source)
         ones = np.zeros(count, dtype=np.int64)
-        for done in range(0, int(sent.max(initial=0)), 64):
+        # As many steps as the most bits that are ever sent, so that their time does not tell how many there were.
+        most = self.slots if law is None else int(inverter(law).values().max())
+        for done in range(0, max(most, int(sent.max(initial=0))), 64):
             left = np.clip(sent - done, 0, 64).astype(np.uint64)
             # A shift by 64 is undefined, so an empty remainder is handled apart.
             kept = np.where(

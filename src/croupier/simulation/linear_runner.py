@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 class BlockSums(Protocol):
-    """Running sums of the statistics that are read whenever `block` more users are in."""
+    """Running sums of the statistics that are read whenever `block` more users are in; `extend` may change it."""
 
     block: int
 
@@ -197,7 +197,7 @@ class LinearRun:
 
 
 def simulate_linear(
-    model: str,
+    model: str | Model,
     world: LinearWorld,
     users: int,
     *,
@@ -214,9 +214,10 @@ def simulate_linear(
 ) -> LinearRun:
     """Play `users` users. References read their sums every `block` users; shuffled ones when a batch is full.
 
+    `model` is one of `MODELS`, or a function like those.
     `each` lets users choose one by one instead of a block at once: slower, and the same.
     """
-    one_of("model", model, tuple(MODELS))
+    made = MODELS[one_of("model", model, tuple(MODELS))] if isinstance(model, str) else model
     integer("users", users, 2 * integer("block", block, 1))
     setting = Setting(
         users,
@@ -230,11 +231,13 @@ def simulate_linear(
         block,
     )
     source = seeded(seed)
-    sums, level = MODELS[model](setting, source)
+    sums, level = made(setting, source)
     rule = level.rule(np.zeros(setting.statistics), 0)
     ends, regrets, held, regret, blind = [], [], True, 0.0, 0
-    for start in range(0, users, sums.block):
-        count = min(sums.block, users - start)
+    start = 0
+    while start < users:
+        block = sums.block
+        count = min(block, users - start)
         offers = world.offer(count, source.generator)
         chosen = _one_by_one(rule, offers.features) if each else rule.choose(offers.features)
         rows = np.arange(count)
@@ -243,11 +246,12 @@ def simulate_linear(
         ends.append(start + count)
         regrets.append(regret)
         blind += count * _says_nothing(rule)
-        if count == sums.block:
+        if count == block:
             rewards = (source.generator.random(count) < means).astype(np.float64)
             estimate = sums.extend(statistics(offers.features[rows, chosen], rewards))
             rule = level.rule(estimate, start + count)
             held = held and (world.theta is None or rule.holds(world.theta))
+        start += count
         if progress is not None:
             progress(count / users)
     known = held if world.theta is not None else None

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, positive
+from croupier.checks import CroupierError, InvalidParameter, between, finite, integer
+from croupier.continual import repetition_length
 
 Floats = NDArray[np.float64]
 
@@ -23,10 +24,8 @@ def bernoulli_stream(users: int, rate: float, seed: int) -> Floats:
 
 
 def repetitions(users: int, shufflers: int, epsilon: float) -> int:
-    """How often a bit repeats ([TKMS23] section 4): ½ n^{1/(2k+1)} c^{2k/(2k+1)} with c = e^ε/(e^{2ε} + 1)."""
-    secrecy = math.exp(-float(positive("epsilon", epsilon))) / (1.0 + math.exp(-2.0 * epsilon))
-    power = 1.0 / (2 * integer("shufflers", shufflers, 1) + 1)
-    return max(1, int(0.5 + 0.5 * float(integer("users", users, 1)) ** power * secrecy ** (2 * shufflers * power)))
+    """How often a bit repeats ([TKMS23] section 4): rep_{n,k}, rounded, and at least once."""
+    return max(1, int(0.5 + repetition_length(users, integer("shufflers", shufflers, 1), epsilon)))
 
 
 def hard_stream(users: int, shufflers: int, epsilon: float, seed: int) -> Floats:

@@ -12,6 +12,7 @@ from typing import Any
 from croupier.checks import CroupierError, InvalidParameter, between, one_of, positive
 from croupier.noise import BoundedLaplace, DiscreteLaplace
 from croupier.noise.serial import noise_from_dict
+from croupier.noise.window import TooWide
 from croupier.privacy import Guarantee, calibrate, move_loss
 from croupier.protocols.histograms.central import BoundedStable, NoisyCounts, ThresholdStable, published_threshold
 from croupier.protocols.histograms.choice import ExponentialMechanism, PermuteAndFlip, StableChoice, stable_threshold
@@ -117,13 +118,26 @@ class Target:
 
     def oracle(self, size: int, users: int) -> FrequencyOracle:
         """The way to count that meets the target."""
-        oracle: FrequencyOracle = certified(_PLANS[self.model](self, size, users), self.guarantee)
+        oracle: FrequencyOracle = self._planned(_PLANS[self.model], size, users)
         return oracle
 
     def selector(self, size: int, users: int) -> Selector:
         """The way to choose: by counting, except where a trusted analyzer can do with less than all counts."""
         plan = _CHOICES.get((self.model, self.constants))
-        return self.oracle(size, users) if plan is None else certified(plan(self, size, users), self.guarantee)
+        return self.oracle(size, users) if plan is None else self._planned(plan, size, users)
+
+    def _planned(self, plan: Callable[[Target, int, int], Any], size: int, users: int) -> Any:
+        """What a plan makes, certified; a refusal of some part of ε is one of the ε that was asked for."""
+        try:
+            return certified(plan(self, size, users), self.guarantee)
+        except (InvalidParameter, TooWide, ArithmeticError) as error:
+            given = vars(self) | {"size": size, "users": users}
+            if isinstance(error, InvalidParameter) and error.name in given and error.value == given[error.name]:
+                raise
+            way = "larger" if self.epsilon < 1.0 else "smaller"
+            raise InvalidParameter(
+                "epsilon", self.epsilon, f"{way}: the {self.model} model has no noise for it"
+            ) from None
 
 
 @lru_cache(maxsize=1024)
@@ -138,7 +152,8 @@ def certified(oracle: Any, claim: Guarantee) -> Any:
     """The oracle, or a refusal where its privacy cannot be proven."""
     proven = certificate_of(oracle, claim)
     if not proven.holds:
-        raise CroupierError(f"{oracle.kind}: {claim} was asked for, and δ = {proven.delta:.3g} is what could be proven")
+        asked = f"epsilon = {claim.epsilon:g} and delta = {claim.delta:g} were asked for"
+        raise CroupierError(f"{oracle.kind}: {asked}, and δ = {proven.delta:.3g} is what could be proven")
     return oracle
 
 

@@ -43,7 +43,7 @@ class Row:
     trust: str
     notion: str
     carrier: str
-    paper: str
+    paper: str = field(repr=False)
     plan: Callable[[Protocol, int], SumMechanism] = field(repr=False)
     options: tuple[str, ...]
     """What it reads besides epsilon and delta; every other option is refused by name."""

@@ -61,13 +61,12 @@ Given = ParamSpec("Given")
 
 
 class Shared(TypedDict, total=False):
-    """Options that a bandit or a counter may pass on to its protocol."""
+    """Options that a bandit and a counter pass on to their protocol."""
 
     low: float
     high: float
     clip: bool
     honest_fraction: float
-    participations: int
     precision: int | None
     scaling: float
     side: Literal["over", "under"]
@@ -75,13 +74,23 @@ class Shared(TypedDict, total=False):
     front_noise: bool
 
 
-class Options(Shared, total=False):
-    """All options of all protocols."""
+class Returning(Shared, total=False):
+    """Those of a bandit, whose users may return."""
+
+    participations: int
+
+
+class Level(Shared, total=False):
+    """Those of a counter, whose levels may sum vectors."""
 
     binary: bool | None
     failure: float
     dimension: int
     diameter: float
+
+
+class Options(Level, Returning, total=False):
+    """All options of all protocols."""
 
 
 def recipe(build: Callable[Given, Protocol]) -> Callable[Given, Protocol]:
@@ -336,6 +345,6 @@ local_laplace = like(
     """Sums of reports that are each private alone, so that nobody is trusted ([CZ23] Thm 6).
 
     >>> local_laplace(epsilon=1.0).plan(users=1000)
-    local-laplace for 1,000 users: 1-DP when one report is replaced; standard deviation 44.8 of a sum
+    local-laplace for 1,000 users: 1-DP when one report is replaced; standard deviation 44.7 of a sum
     """,
 )

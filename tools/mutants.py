@@ -85,6 +85,14 @@ def bare(code: str) -> str:
     return ast.dump(_Bare().visit(ast.parse(code)))
 
 
+def differs(code: str, changed: str) -> bool:
+    """Whether a change is Python, and does anything."""
+    try:
+        return bare(changed) != bare(code)
+    except SyntaxError:
+        return False
+
+
 def places() -> list[tuple[str, str, int]]:
     """Every place that an operator can change: the module, the operator, and which of its places there."""
     found = []
@@ -107,7 +115,7 @@ def mutants(count: int, seed: int) -> Iterator[tuple[Mutant, str]]:
     for module, name, occurrence in drawn:
         code = (ROOT / module).read_text(encoding="utf-8")
         changed = mutate_code(code, cosmic_ray.plugins.get_operator(name)(), occurrence)
-        if changed is None or bare(changed) == bare(code):
+        if changed is None or not differs(code, changed):
             continue
         lines = zip(code.splitlines(), changed.splitlines(), strict=False)
         line, (before, after) = next((n, pair) for n, pair in enumerate(lines, 1) if pair[0] != pair[1])
@@ -118,18 +126,23 @@ def mutants(count: int, seed: int) -> Iterator[tuple[Mutant, str]]:
 
 
 @contextmanager
-def copies(count: int) -> Iterator[Queue[Path]]:
-    """Trees of their own for workers, so that no two change the same file."""
+def a_copy() -> Iterator[Path]:
+    """A tree to change, somewhere else."""
     with tempfile.TemporaryDirectory() as directory:
-        ready: Queue[Path] = Queue()
-        for number in range(count):
-            tree = Path(directory) / str(number)
-            tree.mkdir()
-            for name in COPIED:
-                copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-                copy(ROOT / name, tree / name)
-            ready.put(tree)
-        yield ready
+        tree = Path(directory) / "0"
+        tree.mkdir()
+        for name in COPIED:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, tree / name)
+        yield tree
+
+
+def one_each(tree: Path, workers: int) -> Queue[Path]:
+    """A tree for every worker, compiled as this one is, so that no two change the same file."""
+    ready: Queue[Path] = Queue()
+    for number in range(workers):
+        ready.put(tree if number == 0 else shutil.copytree(tree, tree.with_name(str(number))))
+    return ready
 
 
 def command(*paths: str) -> list[str]:
@@ -193,18 +206,15 @@ def tried(mutant: Mutant, changed: str, trees: Queue[Path], seconds: float) -> b
         trees.put(tree)
 
 
-def unharmed(trees: Queue[Path], workers: int) -> float:
-    """The longest that a room's fast tests take without any change; they must pass, in every tree."""
+def unharmed(tree: Path) -> float:
+    """The longest that a room's fast tests take without any change; they must pass."""
     longest = 0.0
-    for _ in range(workers):
-        tree = trees.get()
-        for room, tested in TESTED_BY.items():
-            begun = time.monotonic()
-            if fails(tree, [f"src/croupier/{room}", *(f"tests/{one}" for one in tested)], 1800):
-                raise SystemExit(f"the fast tests of {room} fail without any change")
-            longest = max(longest, time.monotonic() - begun)
-            print(f"{room}: {time.monotonic() - begun:.0f} s", flush=True)
-        trees.put(tree)
+    for room, tested in TESTED_BY.items():
+        begun = time.monotonic()
+        if fails(tree, [f"src/croupier/{room}", *(f"tests/{one}" for one in tested)], 1800):
+            raise SystemExit(f"the fast tests of {room} fail without any change")
+        longest = max(longest, time.monotonic() - begun)
+        print(f"{room}: {time.monotonic() - begun:.0f} s", flush=True)
     return longest
 
 
@@ -222,14 +232,16 @@ def main() -> int:
     options.add_argument("--out", type=Path, default=Path("mutants.json"))
     given = options.parse_args()
     end = time.monotonic() + 60 * given.minutes
+    drawn = list(mutants(given.count, given.seed))
     survivors, done = [], 0
-    with copies(given.workers) as trees, ThreadPoolExecutor(given.workers) as pool:
-        seconds = 3 * unharmed(trees, given.workers) + 20
+    with a_copy() as tree, ThreadPoolExecutor(given.workers) as pool:
+        seconds = 3 * unharmed(tree) + 20
+        trees = one_each(tree, given.workers)
 
         def attempt(pair: tuple[Mutant, str]) -> tuple[Mutant, bool | None]:
             return pair[0], tried(*pair, trees, seconds) if time.monotonic() < end else None
 
-        for mutant, killed in pool.map(attempt, list(mutants(given.count, given.seed))):
+        for mutant, killed in pool.map(attempt, drawn):
             done += killed is not None
             if killed is False:
                 survivors.append(mutant)

@@ -1,0 +1,64 @@
+"""The page that lists what is built of the papers: its functions, tests and commands are there."""
+
+import importlib
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from croupier.bandits import POLICIES
+from croupier.cli import parser
+from croupier_papers import FIGURES
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = re.findall(r"^\| (.+) \| (.+) \| (.+) \| (.+) \|$", (ROOT / "docs/built.md").read_text("utf-8"), re.MULTILINE)
+ITEMS = [row for row in ROWS if row[0] != "item"]
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def _named(name: str) -> Any:
+    """What a dotted name stands for: a policy, a module, or something in one."""
+    if name in POLICIES.own or name in FIGURES or name == "growth":
+        return name
+    for package in ("croupier", "croupier_papers"):
+        rest = name.split(".")
+        thing = importlib.import_module(package)
+        for part in rest:
+            if not hasattr(thing, part):
+                try:
+                    importlib.import_module(f"{thing.__name__}.{part}")
+                except (ImportError, AttributeError):
+                    break
+            thing = getattr(thing, part)
+        else:
+            return thing
+    raise AssertionError(f"docs/built.md names {name}, which is nowhere")
+
+
+def test_the_page_has_every_paper() -> None:
+    assert len(ITEMS) > 50
+
+
+@pytest.mark.parametrize("row", ITEMS, ids=lambda row: row[0][:40])
+def test_functions_tests_and_commands_of_an_item_are_there(row: tuple[str, str, str, str]) -> None:
+    item, where, tests, command = row
+    assert QUOTED.findall(where) or "not " in where or "no construction" in where or "none" in where, item
+    for name in QUOTED.findall(where):
+        assert _named(name) is not None
+    for test in QUOTED.findall(tests):
+        path, _, function = test.partition("::")
+        assert f"def {function}" in _text(ROOT / "tests" / path), test
+    for line in QUOTED.findall(command):
+        program, *arguments = shlex.split(line)
+        assert program == "croupier"
+        options = parser().parse_args(arguments)
+        if options.command == "reproduce":
+            assert options.name in FIGURES

@@ -141,13 +141,17 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
-def _in_their_words(error: CroupierError, options: argparse.Namespace) -> str:
-    """The message; where it speaks of a noise, with what was typed that led to it."""
+def _blamed(error: TooWide, options: argparse.Namespace) -> str:
+    """A message that speaks of a noise, with what was typed that led to it."""
     typed = ((name, getattr(options, name, None)) for name in ("users", "epsilon"))
     given = ", ".join(f"{name} = {value:g}" for name, value in typed if isinstance(value, int | float))
-    return (
-        f"{given} leads to noise that cannot be drawn: {error}" if isinstance(error, TooWide) and given else str(error)
-    )
+    return f"{given} leads to noise that cannot be drawn: {error}" if given else str(error)
+
+
+def _refused(options: argparse.Namespace, why: str) -> int:
+    """Say why in one line; it ends with the papers that it cites."""
+    print(". ".join([f"croupier {options.command}: {why}", *map(str, cited(why))]), file=sys.stderr)
+    return 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,10 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(options.run(options))
         sys.stdout.flush()
         return status
+    except TooWide as error:
+        return _refused(options, _blamed(error, options))
     except CroupierError as error:
-        said = _in_their_words(error, options)
-        print(". ".join([f"croupier {options.command}: {said}", *map(str, cited(str(said)))]), file=sys.stderr)
-        return 2
+        return _refused(options, str(error))
     except BrokenPipeError:
         # Whoever read the output, such as `head`, has enough; nothing may be flushed into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -85,21 +87,26 @@ def counter(
     recipe = recipe.having(wrap_failure=recipe.wrap_failure or LEVEL_WRAP)
     least = max(SMALLEST, recipe.smallest) if smallest is None else integer("smallest", smallest, recipe.smallest)
     integer("users", users, least)
-    try:
+    with _as_asked(recipe):
         tree = _shape(users, shufflers, least, smallest is not None, recipe, delta)
         mechanisms = tight_levels(recipe, tree.sizes, delta)
-    except CroupierError as error:
-        raise _in_the_callers_words(error, recipe) from None
     noise = [mechanism.variance + mechanism.rounding_variance for mechanism in mechanisms]
     return CounterPlan(tree, mechanisms, Weights.best(tree.degree, noise), float(epsilon), delta, centred=True)
 
 
-def _in_the_callers_words(error: CroupierError, recipe: Protocol) -> CroupierError:
-    """A refusal of a level's ε as one of the whole counter's, which is what was asked for."""
-    if isinstance(error, InvalidParameter) and (error.name != "epsilon" or error.value == recipe.epsilon):
-        return error
+@contextmanager
+def _as_asked(recipe: Protocol) -> Iterator[None]:
+    """A refusal of a level's ε is one of the whole counter's, which is what was asked for."""
     way = "larger" if recipe.epsilon < 1.0 else "smaller"
-    return InvalidParameter("epsilon", recipe.epsilon, f"{way}: {recipe.name} has no noise for a level of this counter")
+    said = f"{way}: {recipe.name} has no noise for a level of this counter"
+    refusal = InvalidParameter("epsilon", recipe.epsilon, said)
+    try:
+        yield
+    except InvalidParameter as error:
+        other = error.name != "epsilon" or error.value == recipe.epsilon
+        raise (error if other else refusal) from None
+    except CroupierError:
+        raise refusal from None
 
 
 def best_counter(
@@ -168,10 +175,8 @@ def _published(users: int, shufflers: int | None, recipe: Protocol, delta: float
     if recipe.row.notion not in PROMISED:
         raise InvalidParameter("over", recipe.name, "a protocol whose ε is that of (ε, δ), with published constants")
     level = replace(recipe, epsilon=_part(recipe.epsilon, parts), delta=recipe.delta / parts)
-    try:
+    with _as_asked(recipe):
         mechanisms = tuple(level.plan(size) for size in tree.sizes)
-    except CroupierError as error:
-        raise _in_the_callers_words(error, recipe) from None
     return CounterPlan(tree, mechanisms, Weights.plain(tree.levels), recipe.epsilon, delta, centred=False)
 
 

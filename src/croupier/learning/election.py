@@ -61,6 +61,10 @@ class AnyBallot(Protocol):
         """In words, which features cannot be told apart; nothing where all can."""
         ...
 
+    def best(self, samples: Samples) -> Any:
+        """The rule that the first user would choose, were it for accuracy alone."""
+        ...
+
     def marks(self, samples: Samples) -> Bits:
         """Every user's vote as bits."""
         ...

@@ -145,6 +145,10 @@ class QueryBallot:
         written = {state: self.program.write(state) for state in set(states)}
         return np.stack([written[state] for state in states])
 
+    def best(self, samples: Samples) -> Rule:
+        """The rule that the first user's own queries lead to."""
+        return self.read(self.marks(samples)[0])
+
     def read(self, bits: Bits) -> Rule:
         """The rule that bits stand for."""
         return self.program.read(bits)

@@ -144,6 +144,10 @@ class Ballot:
         number = int(np.asarray(bits, dtype=np.int64) @ (1 << np.arange(self.bits)))
         return self.hypothesis(min(number, self.size - 1))
 
+    def best(self, samples: Samples) -> Hypothesis:
+        """The rule that errs least on the first user's samples."""
+        return self.hypothesis(int(np.argmin(self.representation.mistakes(samples)[0])))
+
     def hypothesis(self, index: int) -> Hypothesis:
         """The rule behind a number."""
         return Hypothesis(self.representation, int(index))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 from croupier.checks import InvalidParameter, between, integer, positive
-from croupier.privacy.loss import Loss, NoisyNumber
+from croupier.privacy.loss import Loss
 
 HAIR = 1.0 + 2.0**-48
 """A few roundings of doubles, all to the safe side."""
@@ -55,7 +54,7 @@ def group_loss(loss: Loss, users: int) -> Loss:
     """
     integer("users", users, 1)
     release = loss.single
-    if type(release) is not NoisyNumber or loss.distance:
+    grouped = None if release is None or loss.distance else release.of_group(users)
+    if grouped is None:
         raise InvalidParameter("loss", str(loss), "that of one noisy number over a perfect carrier")
-    release.noise.check_sensitivity(users * release.sensitivity)
-    return Loss(((replace(release, sensitivity=users * release.sensitivity), 1),))
+    return Loss(((grouped, 1),))

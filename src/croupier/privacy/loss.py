@@ -53,6 +53,10 @@ class Released(ABC):
         """One pair that stands for all of them, for composition."""
         return reduce(upper_envelope, self.pairs())
 
+    def of_group(self, users: int) -> Released | None:
+        """The same when so many users change at once, where that is known exactly."""
+        return None
+
     def towards(self, direction: str) -> Released:
         """The same with every change a rise ("up") or a fall ("down"), where both can happen."""
         return self
@@ -89,6 +93,11 @@ class NoisyNumber(Released):
     @property
     def concentrated(self) -> float:
         return _concentrated(self)
+
+    def of_group(self, users: int) -> NoisyNumber | None:
+        """It moves so many times as far."""
+        self.noise.check_sensitivity(users * self.sensitivity)
+        return replace(self, sensitivity=users * self.sensitivity)
 
     def towards(self, direction: str) -> NoisyNumber:
         return replace(self, direction=direction) if self.direction == "both" else self

@@ -33,6 +33,10 @@ class Move(NoisyNumber):
     def pure(self) -> Number:
         return 2 * self.noise.log_ratio(1)
 
+    def of_group(self, users: int) -> NoisyNumber | None:
+        """Not known: several users may move between several counts."""
+        return None
+
     def divergence(self, order: float) -> float:
         return math.inf
 

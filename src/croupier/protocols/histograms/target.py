@@ -130,14 +130,16 @@ class Target:
         """What a plan makes, certified; a refusal of some part of ε is one of the ε that was asked for."""
         try:
             return certified(plan(self, size, users), self.guarantee)
-        except (InvalidParameter, TooWide, ArithmeticError) as error:
+        except InvalidParameter as error:
             given = vars(self) | {"size": size, "users": users}
-            if isinstance(error, InvalidParameter) and error.name in given and error.value == given[error.name]:
-                raise
-            way = "larger" if self.epsilon < 1.0 else "smaller"
-            raise InvalidParameter(
-                "epsilon", self.epsilon, f"{way}: the {self.model} model has no noise for it"
-            ) from None
+            own = error.name in given and error.value == given[error.name]
+            raise (error if own else self._no_noise()) from None
+        except (TooWide, ArithmeticError):
+            raise self._no_noise() from None
+
+    def _no_noise(self) -> InvalidParameter:
+        way = "larger" if self.epsilon < 1.0 else "smaller"
+        return InvalidParameter("epsilon", self.epsilon, f"{way}: the {self.model} model has no noise for it")
 
 
 @lru_cache(maxsize=1024)

@@ -222,12 +222,14 @@ class Protocol:
             raise InvalidParameter("users", users, f"a whole number >= {smallest}, the smallest batch of {self.name}")
         try:
             return _plan(self, users)
-        except (TooWide, ArithmeticError, MemoryError) as error:
-            given = f"users = {users}, epsilon = {self.epsilon:g}"
-            why = (
-                error if isinstance(error, TooWide) else "its numbers would be too large, or too small, to compute with"
-            )
-            raise CroupierError(f"no plan of {self.name} can be computed for {given}: {why}") from None
+        except TooWide as error:
+            raise self._no_plan(users, str(error)) from None
+        except (ArithmeticError, MemoryError):
+            raise self._no_plan(users, "its numbers would be too large, or too small, to compute with") from None
+
+    def _no_plan(self, users: int, why: str) -> CroupierError:
+        given = f"users = {users}, epsilon = {self.epsilon:g}"
+        return CroupierError(f"no plan of {self.name} can be computed for {given}: {why}")
 
     def wrap_slack(self, noise: Noise, published: float) -> int:
         """τ: how far beyond the largest sum the modular range reaches, at the allowed failure probability."""

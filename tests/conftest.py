@@ -13,8 +13,8 @@ from xdist.scheduler import LoadScopeScheduling
 TOGETHER = ("test_browser", "test_figures", "test_concurrent_figures", "test_learner_figure")
 """Files whose tests share what takes long to make, a pair of servers or the numbers of figures: one worker has it."""
 
-QUICK = 2
-"""Of the cases of one test, so many are enough for --quick."""
+QUICK = 15
+"""So many tests of a file are enough for --quick, with one case each."""
 
 
 class Scheduling(LoadScopeScheduling):
@@ -32,7 +32,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_addoption(parser):
     parser.addoption("--evidence", metavar="FILE", help="write what tests marked evidence found, as JSON")
-    parser.addoption("--quick", action="store_true", help="of tests with many cases take a few, spread over all")
+    parser.addoption("--quick", action="store_true", help="a few tests of every file, one case each")
 
 
 @pytest.hookimpl(trylast=True)
@@ -41,17 +41,17 @@ def pytest_collection_modifyitems(config, items):
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
     if config.getoption("--quick"):
-        kept = few_cases(items)
+        kept = a_few(items)
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
 
 
-def few_cases(items):
-    """At most QUICK cases of each test, evenly spread."""
-    tests = {}
+def a_few(items):
+    """One case of each test, and at most QUICK tests of a file, evenly spread."""
+    files = {}
     for item in items:
-        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {case for cases in tests.values() for case in cases[:: -(-len(cases) // QUICK)]}
+        files.setdefault(item.path, {}).setdefault(item.nodeid.partition("[")[0], item)
+    return {item for tests in files.values() for item in list(tests.values())[:: -(-len(tests) // QUICK)]}
 
 
 def pytest_terminal_summary(terminalreporter, config):

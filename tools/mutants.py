@@ -40,7 +40,7 @@ LIKELY = 3
 
 EXPLAINED = ROOT / "tests" / "survivors.toml"
 LEAST_KILLED = 0.95
-COPIED = ("src", "tests", "pyproject.toml")
+COPIED = ("src", "tests", "docs", "pyproject.toml")
 OPERATORS = [name for name in cosmic_ray.plugins.operator_names() if "no_op" not in name]
 
 

@@ -101,12 +101,14 @@ def test_what_stands_in_the_way_is_said(capsys: pytest.CaptureFixture[str], tmp_
     assert "19 of 30 values of x lie outside 0 to 1, its public range" in text
 
 
+@pytest.mark.slow
 def test_a_long_list_is_said_to_be_for_simulation_only(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--cuts", 2**17, "--alpha", 0.2, "--epsilon", 1, "--seed", 1)
     _, out, _ = run(capsys, "--data", VISITS, *COMMON, *options)
     assert "more than a device would send, so this can only be simulated" in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_lists_of_yes_or_no_features_are_learnt(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     bits = rng.integers(0, 2, (900 * 60, 2))

@@ -56,6 +56,7 @@ def test_simulate_hands_them_to_the_policies_that_read_them(capsys: pytest.Captu
     assert "participations = 2 is not allowed: it must be 1: dp-se has noise of its own" in error
 
 
+@pytest.mark.slow
 def test_plan_needs_more_users_when_they_return(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("plan", "--arms", "2", "--lift", "0.3", "--epsilon", "0.5", "--runs", "50", "--json")
     once, often = told(capsys, *asked), told(capsys, *asked, "--participations", "8")
@@ -82,6 +83,7 @@ def test_a_sweep_keeps_them_in_its_rows(capsys: pytest.CaptureFixture[str], tmp_
     )
 
 
+@pytest.mark.slow
 def test_the_table_of_prices_says_what_it_compares_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("price", "--users", "100", "--epsilon", "0.5", "--constants", "tight", "--participations", "3")) == 0
     printed = capsys.readouterr().out

@@ -110,6 +110,7 @@ def test_the_exceptions_of_the_document_are_those_of_the_client() -> None:
         assert issubclass(getattr(import_module(module or "croupier.client"), name), CroupierError)
 
 
+@pytest.mark.slow
 def test_output_that_nobody_reads_to_its_end_is_no_error() -> None:
     program = "import sys; from croupier.cli import main; sys.exit(main(['policies']))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -51,6 +51,7 @@ def test_siblings_count_the_nodes_of_definition_3_1_at_every_time(tree: Tree) ->
         assert tree.siblings(t // tree.smallest) == expected
 
 
+@pytest.mark.slow
 @given(tree=trees(), seed=st.integers(0, 10**6))
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_prefixes_add_up_the_nodes_of_definition_3_1(tree: Tree, seed: int) -> None:

@@ -60,6 +60,7 @@ def test_a_class_of_majorities_is_represented_by_its_parts() -> None:
     assert len(best) == 6
 
 
+@pytest.mark.slow
 def test_boosted_lists_are_as_good_as_they_say() -> None:
     family = Boosted(HashedPoints(slack=0.2, failure=0.25), rounds=3)
     rows = np.arange(40)[:, None]

@@ -56,6 +56,7 @@ def test_marginals_are_exact(races: np.ndarray) -> None:
         assert_law(np.bincount(races[:, place], minlength=4), law)
 
 
+@pytest.mark.slow
 def test_users_agree_as_often_as_the_closed_form_says(races: np.ndarray) -> None:
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert_rate(int((races[:, i] == races[:, j]).sum()), len(races), agreement(LAWS[i], LAWS[j]))
@@ -141,6 +142,7 @@ def test_a_streamed_race_has_exact_marginals(streamed: np.ndarray) -> None:
         assert_law(np.bincount(streamed[:, column], minlength=8), law / law.sum())
 
 
+@pytest.mark.slow
 def test_a_streamed_race_agrees_as_the_listed_one(streamed: np.ndarray) -> None:
     # Within a bin candidates are alike, so the closed form over bins, with ∫ for Σ, is that of the whole space.
     p, q = BINS / BINS.sum(), OTHER / OTHER.sum()

@@ -128,6 +128,7 @@ def test_as_many_users_as_needed_are_enough_and_not_many_too_many(model: str, ba
     assert max(fewer) > 0.03
 
 
+@pytest.mark.slow
 def test_users_needed_grow_as_they_must() -> None:
     def needed(epsilon: float = 1.0, size: int = 50, model: str = "shuffle", agreement: float = 0.9) -> int:
         return Voting(epsilon, model=model).users_needed(Blank(size, 6), agreement=agreement, failure=0.03)

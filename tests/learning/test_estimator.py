@@ -212,6 +212,7 @@ def test_a_vote_that_nobody_cast_is_reported() -> None:
     assert not made.verified_
 
 
+@pytest.mark.slow
 def test_users_needed_follow_from_privacy_and_confidence() -> None:
     asked = model()
     assert asked.users_needed(columns=1) < asked.users_needed(0.2, 0.001, columns=1)

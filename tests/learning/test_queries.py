@@ -221,6 +221,7 @@ def test_whole_weights_always_have_a_margin() -> None:
             assert np.abs(moved).min() / size >= whole_margin(total)
 
 
+@pytest.mark.slow
 def test_separators_are_learnt_with_no_margin_assumed() -> None:
     rows = (np.arange(8)[:, None] >> np.arange(3)) & 1
     queries = SeparatorQueries(tolerance=0.003, edge=0.004, scale=0.1, rounds=2_000, largest=255)

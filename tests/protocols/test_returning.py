@@ -55,6 +55,7 @@ def test_tight_noise_is_no_more_than_the_batches_need(name: str) -> None:
     assert (5 * mechanism.loss).epsilon(claim.delta) > claim.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["counted-messages", "skellam"])
 def test_two_batches_summed_over_all_outcomes(name: str) -> None:
     """δ of two batches is Σ max(0, P(x)P(y) - e^ε Q(x)Q(y)), the value rising or falling in each."""

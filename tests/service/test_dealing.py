@@ -66,6 +66,7 @@ def world(store_url):
     found.front.store.close()
 
 
+@pytest.mark.slow
 def test_no_turn_is_dealt_before_all_are_there_that_are_open_together(world):
     """Else everybody who waits when a phase begins would get its first arm."""
     first, second = world.offers()
@@ -77,6 +78,7 @@ def test_no_turn_is_dealt_before_all_are_there_that_are_open_together(world):
     assert {json.loads(one.to_json())["expires"] for one in world.front.assign(wishes)}
 
 
+@pytest.mark.slow
 def test_a_turn_is_dealt_when_those_it_was_opened_with_are_over(world):
     first, second = world.offers()
     for offer in (first, second):
@@ -107,6 +109,7 @@ async def drawn(both, count):
     return Counter(Offer.from_text(answer.json()["offer"]["body"]).arm for answer in answers)
 
 
+@pytest.mark.slow
 def test_assignments_of_a_thompson_sampler_follow_its_odds_and_verify_checks_them(tmp_path):
     """Through both real servers, in two states of the policy, with rooms so wide that no arm runs out of turns."""
     both = Both(tmp_path, experiment=THOMPSON, ahead=60.0)

@@ -94,6 +94,7 @@ def test_the_shufflers_files_hold_no_message_token_or_report_id_at_any_time(kind
     assert [found(stored, one) for one in reports] == [set()] * 6
 
 
+@pytest.mark.slow
 def test_this_way_of_reading_finds_what_is_not_hidden(kind, world, tmp_path, monkeypatch):
     monkeypatch.setattr(Vault, "hide", lambda self, experiment, batch, place, payload: payload)
     monkeypatch.setattr(Vault, "mark", lambda self, kind, thing: thing)

@@ -271,6 +271,7 @@ def test_every_outcome_of_the_store_is_a_problem_or_a_success(world):
     assert from_text("x", "AA") == b"\0"
 
 
+@pytest.mark.slow
 def test_an_issuer_admits_each_ticket_holder_to_one_report(sqlite_url):
     issuer, stranger = keys_of("issuer").sign, keys_of("thief").sign
     rules = Rules(admission=Admission("tickets", issuer.public_key().public_bytes_raw()), remember=2 * tickets.DAY)

@@ -343,6 +343,7 @@ def test_stalled_uploads_take_nobodys_place(service):
     assert {wire.status() for wire in waiting} <= {413, None}
 
 
+@pytest.mark.slow
 def test_content_types_may_have_parameters_and_any_case(service):
     home, _ = service
     kinds = (f"{REPORT_TYPE}; charset=binary", REPORT_TYPE.upper(), f"{REPORT_TYPE.title()} ;a=b", "a/b")
@@ -381,6 +382,7 @@ def both_here(tmp_path):
     return Both(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_upload_that_has_been_coming_for_longest_makes_room_for_others(both_here):
     """Even where offers take long uploads, and attackers send what begins well."""
 

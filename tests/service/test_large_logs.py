@@ -106,6 +106,7 @@ def test_slow_readers_hold_a_page_each_and_not_the_log(live, long_lines):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_reader_sees_the_log_as_it_was_when_it_came(live, long_lines):
     async def work():
         reader = live.pages()
@@ -119,6 +120,7 @@ def test_a_reader_sees_the_log_as_it_was_when_it_came(live, long_lines):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_the_state_is_made_once_a_version_however_many_look(live, monkeypatch):
     made = []
     real = views.state
@@ -259,6 +261,7 @@ def test_limits_are_left_out_where_no_alarm_can_ring():
     assert found == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_log_that_was_changed_on_the_disk_is_not_gone_on_with(live, tmp_path, long_lines):
     from sqlalchemy import text
 

@@ -124,6 +124,7 @@ def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turn
     assert after == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("server", "operation"), [case for case in CASES if case.values[1].bearer])
 def test_what_the_trusted_ask_is_answered_as_described(tmp_path, server, operation):
     with held(tmp_path, users=3) as servers:

@@ -130,6 +130,7 @@ def test_an_active_analyzer_cannot_isolate_a_report_by_a_new_revision(world):
     world.front.open_offer(world.plan.name, 99, signed(same), None)
 
 
+@pytest.mark.slow
 def test_verify_refuses_a_batch_that_comes_back_under_another_pin(tmp_path):
     """Signed by both servers throughout: only the pin of the second offer's batches is another."""
     both = begun(tmp_path)

@@ -73,6 +73,7 @@ def types(draw):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(types(), st.integers(0, 2**32), st.binary(max_size=40))
 def test_groups_single_reports_and_the_plain_reading_give_the_same_bytes(case, seed, context):

@@ -51,6 +51,7 @@ def law(circuit, measurement, randomness, joint):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if name != "histogram in one chunk"])
 def test_what_servers_see_of_a_valid_report_has_one_law_for_all_values(name):
     circuit, measurements = CASES[name]

@@ -64,13 +64,13 @@ def promises() -> list[Any]:
 def printed(command: str, out: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     """Every row of every table that a command prints, by heading."""
     rows: list[dict[str, str]] = []
-    made = tables.made
+    build = tables.build
 
     def listen(headings: Any, body: Any, **options: Any) -> Any:
         rows.extend(dict(zip(headings, map(str, row), strict=True)) for row in body)
-        return made(headings, body, **options)
+        return build(headings, body, **options)
 
-    monkeypatch.setattr(tables, "made", listen)
+    monkeypatch.setattr(tables, "build", listen)
     words = shlex.split(command)[1:]
     where = out / "numbers.parquet" if words[0] == "sweep" else out
     assert main([*words, "--out", str(where)] if words[0] in WRITES else words) == 0

@@ -1,0 +1,58 @@
+"""Numbers that a slip would change without breaking a law: scales, variances and substitutes at the edges."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from croupier.noise import Binomial, DiscreteLaplace, seeded
+from croupier.noise.binomial import WIDEST
+from croupier.noise.bounded import BoundedLaplace
+from croupier.noise.chances import chance
+from croupier.privacy import calibrate, privacy_loss
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 0.5, 2.0])
+@pytest.mark.parametrize("sensitivity", [1, 3])
+def test_bounded_laplace_has_the_scale_of_pure_privacy(epsilon: float, sensitivity: int) -> None:
+    noise = calibrate(BoundedLaplace, epsilon=epsilon, delta=1e-4, sensitivity=sensitivity)
+    assert float(noise.scale) == pytest.approx(sensitivity / epsilon, rel=1e-6)
+    assert float(noise.scale) > sensitivity / epsilon
+
+
+@pytest.mark.parametrize("scale", [10**101, 10**120, 10**150])
+def test_the_variance_of_enormous_laplace_noise_is_twice_the_square(scale: int) -> None:
+    assert DiscreteLaplace(scale).variance == pytest.approx(2.0 * float(scale) ** 2, rel=1e-12)
+    assert DiscreteLaplace(10**200).variance == math.inf
+
+
+def test_the_pair_of_bits_too_wide_to_tabulate_is_that_of_fewer_bits() -> None:
+    wide = Binomial(math.ceil(4 * WIDEST**2 * 1.21), 0.5)
+    assert wide.std > WIDEST
+    assert wide.pair(1).substitute
+    narrow = wide.narrower(WIDEST)
+    assert narrow.std <= WIDEST
+    assert narrow.std == pytest.approx(WIDEST, rel=1e-6)
+    assert not narrow.pair(1).substitute
+    assert privacy_loss(wide).delta(1e-4) <= privacy_loss(narrow).delta(1e-4)
+
+
+@pytest.mark.parametrize("probability", [Fraction(0), Fraction(1)])
+def test_sure_coins_are_sure(probability: Fraction) -> None:
+    assert (chance(probability, 1000, seeded(1)) == (probability == 1)).all()
+
+
+def test_coins_of_whole_eighths_take_a_byte_each_and_others_a_word() -> None:
+    class Counting:
+        def __init__(self) -> None:
+            self.drawn, self.source = 0, seeded(1)
+
+        def words(self, count: int) -> object:
+            self.drawn += count
+            return self.source.words(count)
+
+    byte, word = Counting(), Counting()
+    chance(Fraction(3, 8), 800, byte)  # type: ignore[arg-type]
+    chance(Fraction(1, 3), 800, word)  # type: ignore[arg-type]
+    assert byte.drawn == 100
+    assert word.drawn >= 800

@@ -1,4 +1,4 @@
-"""For which ε and δ the papers' theorems hold, and below which ε nothing is planned: row by row, as they are printed."""
+"""For which ε and δ the papers' theorems hold, and below which ε no policy is planned: row by row, as printed."""
 
 import math
 

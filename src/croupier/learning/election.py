@@ -108,7 +108,7 @@ class Voting:
 
         With a trusted analyzer the purely private one often errs less. Through a shuffler, noise is enough for a batch
         of any size; few users, or a large ε, need less of it when each report is private by itself, and such a report
-        needs no shuffler. Batches of several sizes that are to make one promise name the size to decide it by (`alike`).
+        needs no shuffler. Batches of several sizes that make one promise name the size that decides (`alike`).
         """
         return _choice(self, size, users, users if alike is None else alike)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from croupier.checks import InvalidParameter, between, integer, one_of, positive
+from croupier.checks import InvalidParameter, between, finite, integer, one_of, positive
 
 NOTIONS = ("pure", "approximate", "renyi", "concentrated")
 NEIGHBOURS = ("replace",)
@@ -17,7 +17,7 @@ ORDERS = tuple([1 + k / 10 for k in range(1, 10)] + list(range(2, 64)) + [2**k f
 """Orders at which Rényi divergence is evaluated; more orders could only lower the result of a conversion."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """What is promised, and between which inputs: a notion with its numbers, the neighbouring relation and its unit.
 
@@ -58,8 +58,22 @@ class Guarantee:
         one_of("notion", self.notion, NOTIONS)
         one_of("neighbours", self.neighbours, NEIGHBOURS)
         one_of("unit", self.unit, UNITS)
+        self._check_amount("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, "[)")
+        if self.notion == "concentrated":
+            self._check_amount("rho", self.rho)
+        if self.notion == "renyi":
+            self._check_amount("divergence", self.divergence)
+            if self.order is None or not finite("order", self.order) > 1:
+                raise InvalidParameter("order", self.order, "a number > 1 for notion = 'renyi'")
         if integer("participations", self.participations, 1) > 1 and self.unit != "user":
             raise InvalidParameter("unit", self.unit, "user: it is a user who takes part in several batches")
+
+    def _check_amount(self, name: str, value: float | None) -> None:
+        """Infinity is allowed: it promises nothing, and says so."""
+        allowed = f"a number >= 0 for notion = {self.notion!r}"
+        if value is None or not (value == math.inf or finite(name, value, allowed) >= 0):
+            raise InvalidParameter(name, value, allowed)
 
     def to_dict(self) -> dict[str, Any]:
         """The guarantee as plain data, without what its notion does not have, nor participations where there is one."""
@@ -75,6 +89,9 @@ class Guarantee:
         if missing:
             raise InvalidParameter("guarantee", data, "one with " + ", ".join(missing))
         return cls(**data)
+
+    def __repr__(self) -> str:
+        return f"Guarantee({self})"
 
     def __str__(self) -> str:
         if self.participations > 1:

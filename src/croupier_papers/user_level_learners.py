@@ -29,7 +29,7 @@ LABELS = {
 class OwnSelection(Voting):
     """A vote by the model's own selection, where `Voting` would take another one that errs less."""
 
-    def choice(self, size: int, users: int) -> SelectionMechanism:
+    def choice(self, size: int, users: int, *, alike: int | None = None) -> SelectionMechanism:
         return selection(epsilon=self.epsilon, delta=self.delta, size=size, model=self.model).plan(users)
 
 

@@ -63,6 +63,20 @@ def test_privacy_is_certified(model: str, ballot: Any) -> None:
     assert taken.model == model or taken.model == {"shuffle": "local", "central": "central-pure"}[model]
 
 
+@pytest.mark.parametrize(("epsilon", "users"), [(2.0, 240), (1.0, 40), (3.0, 8)])
+@pytest.mark.parametrize("model", ["shuffle", "central"])
+def test_all_groups_make_the_same_promise(epsilon: float, users: int, model: str) -> None:
+    """Alone, groups of 240 and of 241 would choose differently at ε = 2: one with noise, one by local reports."""
+    voting = Voting(epsilon, model=model, route="bits")
+    for more in range(12):
+        election = BitElection(users * 12 + more, 4, voting, Seed.of(0))
+        groups = [election.mechanism(j) for j in range(election.parts)]
+        assert {(group.model, group.trust, group.guarantee) for group in groups} == {
+            (groups[0].model, groups[0].trust, groups[0].guarantee)
+        }
+        assert str(election.privacy) == str(groups[-1].guarantee).replace("report", "user")
+
+
 def test_every_user_is_in_one_group_and_groups_are_even() -> None:
     election = Voting(1.0).plan(BITS, 1000, Seed.of(2))
     assert isinstance(election, BitElection)

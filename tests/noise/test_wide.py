@@ -71,6 +71,14 @@ def test_what_does_not_fit_is_refused_at_once(noise: Noise, source) -> None:
     assert time.monotonic() - start < 5.0
 
 
+@pytest.mark.parametrize("r", [Fraction(1, 2), Fraction(3, 2)])
+@pytest.mark.parametrize("scale", [6 * 10**15, 10**16, 3 * 10**16])
+def test_a_decay_that_doubles_take_for_none_is_sampled(r: Fraction, scale: int) -> None:
+    """β = e^{-1/scale} is 1 as a double; the draws then follow Gamma(r, scale)."""
+    draws = Polya(r, scale=Fraction(scale)).sample(200, Stream(1))
+    assert stats.kstest(draws / scale, stats.gamma(float(r)).cdf).pvalue > ALARM
+
+
 @pytest.mark.parametrize(
     "look",
     [

@@ -23,18 +23,32 @@ def test_it_is_the_formula_rounded_up(epsilon: float, users: int) -> None:
     assert found.epsilon == pytest.approx(users * epsilon, rel=1e-12)
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "users"), [(0.3, 1e-3, 6), (1.0, 1e-4, 5), (0.05, 0.01, 9)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "users"),
+    [(0.3, 1e-3, 6), (1.0, 1e-4, 5), (0.05, 0.01, 9), (0.5, 0.1, 4), (0.5, 0.1, 9), (1e-6, 0.01, 70), (3.0, 1e-3, 4)]
+    + [(0.2, 1e-4, users) for users in range(20, 60, 5)],
+)
 def test_some_release_reaches_it(epsilon: float, delta: float, users: int) -> None:
-    """A bit whose chance is p_0 = 0, p_{j+1} = e^ε p_j + δ: each step is (ε, δ)-DP both ways, and so is the whole."""
-    chances = [0.0]
+    """A bit whose chance starts at 0 and rises by as much as (ε, δ)-DP allows, both for it and for its opposite."""
+    growth, chances = math.exp(epsilon), [0.0]
     for _ in range(users):
-        chances.append(math.exp(epsilon) * chances[-1] + delta)
+        p = chances[-1]
+        chances.append(min(delta + growth * p, 1.0 - (1.0 - p - delta) / growth, 1.0))
     for p, q in itertools.pairwise(chances):
         laws = np.asarray([[p, 1 - p], [q, 1 - q]])
         for one, other in (laws, laws[::-1]):
-            assert np.maximum(one - math.exp(epsilon) * other, 0.0).sum() <= delta * (1 + 1e-12)
-    reached = chances[-1] - math.exp(users * epsilon) * chances[0]
-    assert reached == pytest.approx(group_privacy(epsilon, delta, users).delta, rel=1e-9)
+            assert np.maximum(one - growth * other, 0.0).sum() <= delta * (1 + 1e-9)
+    assert chances[-1] == pytest.approx(group_privacy(epsilon, delta, users).delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0])
+def test_it_never_exceeds_the_formula_nor_falls_with_the_group(epsilon: float) -> None:
+    for delta in (1e-6, 1e-2, 0.3):
+        found = [group_privacy(epsilon, delta, users).delta for users in range(1, 200)]
+        due = [delta * math.expm1(users * epsilon) / math.expm1(epsilon) for users in range(1, 200)]
+        assert all(one <= other * (1 + 1e-12) for one, other in zip(found, due, strict=True))
+        assert found == sorted(found)
+        assert found[-1] <= 1.0
 
 
 @pytest.mark.parametrize("noise", [Binomial(3000, 0.5), Poisson(400), Skellam(200), DiscreteLaplace(5)], ids=repr)
@@ -56,6 +70,7 @@ def test_the_loss_of_a_group_is_that_of_a_longer_step() -> None:
 
 def test_what_cannot_be_said_is_refused_or_one() -> None:
     assert group_privacy(10.0, 1e-3, 100).delta == 1.0
+    assert group_privacy(800.0, 1e-6, 1).delta == 1e-6
     assert group_privacy(0.5, 0.0, 3).delta == group_privacy(10.0, 0.0, 100).delta == 0.0
     with pytest.raises(InvalidParameter, match="users = 0"):
         group_privacy(0.5, 1e-6, 0)

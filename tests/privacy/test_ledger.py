@@ -15,10 +15,12 @@ from croupier.privacy import (
     Charge,
     Guarantee,
     Ledger,
+    Loss,
     concentrated_to_approximate,
     privacy_loss,
     renyi_to_approximate,
 )
+from croupier.protocols import discrete_gaussian, skellam
 
 TENTH = privacy_loss(DiscreteLaplace(10))
 GAUSSIAN = privacy_loss(DiscreteGaussian(100))
@@ -175,13 +177,45 @@ def test_a_promise_for_several_batches_is_charged_once_and_its_batches_are_count
     promise = Guarantee("approximate", 0.6, 5e-7, unit="user", participations=3)
     for left in (2, 1, 0):
         ledger.take_part(promise, "ads")
-        assert ledger.charges == [Charge("ads", 0.6, 5e-7, left)]
+        assert ledger.charges == [Charge("ads", 0.6, 5e-7, left, promise)]
         ledger = Ledger.from_json(ledger.to_json())
     with pytest.raises(BudgetExceeded, match="^ads promises for 3 batches, and this user took part in all of them"):
         ledger.take_part(promise, "ads")
     with pytest.raises(BudgetExceeded, match="^others costs ε = 0.6, and only 0.4 of 1 is left"):
         ledger.take_part(promise, "others")
     assert ledger.spent == 0.6
+
+
+@pytest.mark.parametrize("row", [skellam, discrete_gaussian])
+def test_batches_of_other_sizes_are_charged_what_they_cost_together(row):
+    """The (ε, δ) of a Rényi or concentrated promise was composed of batches of one size."""
+    asked = row(epsilon=0.9, participations=2, scaling=1.0)
+    few, many = asked.plan(32), asked.plan(10_000)
+    total = Loss.total([few.loss, many.loss])
+    for first, second in ((few, many), (many, few)):
+        ledger = Ledger(10.0, 1e-6)
+        ledger.take_part(first.guarantee, "ads")
+        ledger = Ledger.from_json(ledger.to_json())
+        ledger.take_part(second.guarantee, "ads")
+        assert total.epsilon(1e-6) <= ledger.spent <= 1.2 * total.epsilon(1e-6)
+        with pytest.raises(BudgetExceeded, match="took part in all of them"):
+            ledger.take_part(second.guarantee, "ads")
+    exact = Ledger(few.guarantee.epsilon, 1e-6)
+    exact.take_part(few.guarantee, "ads")
+    with pytest.raises(BudgetExceeded, match="^ads costs ε = "):
+        exact.take_part(many.guarantee, "ads")
+    exact.take_part(few.guarantee, "ads")
+    assert exact.spent == few.guarantee.epsilon
+
+
+@pytest.mark.parametrize("change", [{"epsilon": 0.7}, {"delta": 1e-7}, {"participations": 2}])
+def test_a_later_promise_that_does_not_add_up_with_the_first_is_refused(change):
+    ledger, promise = Ledger(5.0, 1e-5), Guarantee("approximate", 0.6, 5e-7, unit="user", participations=3)
+    ledger.take_part(promise, "ads")
+    before = ledger.to_json()
+    with pytest.raises(BudgetExceeded, match="^ads promises .* and what was paid for is "):
+        ledger.take_part(replace(promise, **change), "ads")
+    assert ledger.to_json() == before
 
 
 def test_only_sums_of_epsilon_take_a_promise():

@@ -52,6 +52,13 @@ BITS = Binomial(100, 0.5)
         (lambda: vector_loss(Skellam(4), l2=1, l1=math.inf), "l1", "> 0"),
         (lambda: vector_loss(DiscreteGaussian(4), l2=1, l1=1), "noise", "Skellam"),
         (lambda: Guarantee("vague", 1.0), "notion", "pure"),
+        (lambda: Guarantee("pure", -1), "epsilon", ">= 0"),
+        (lambda: Guarantee("pure", math.nan), "epsilon", ">= 0"),
+        (lambda: Guarantee("approximate", 1.0, 2.0), "delta", "[0, 1)"),
+        (lambda: Guarantee("concentrated", 0.5), "rho", "concentrated"),
+        (lambda: Guarantee("renyi", 0.5, 1e-6, order=8), "divergence", "renyi"),
+        (lambda: Guarantee("renyi", 0.5, 1e-6, divergence=0.1), "order", "renyi"),
+        (lambda: Guarantee("renyi", 0.5, 1e-6, order=1, divergence=0.1), "order", "> 1"),
         (lambda: renyi_to_approximate(lambda order: order, 0), "delta", "(0, 1)"),
         (lambda: concentrated_to_approximate(0, 1e-6), "rho", "> 0"),
         (lambda: concentrated_to_approximate(1, 1), "delta", "(0, 1)"),
@@ -88,6 +95,7 @@ def test_guarantees_print_what_they_promise():
     assert str(Guarantee("concentrated", 0.5, 1e-6, rho=0.01)) == "0.01-zCDP, so (0.5, 1e-06)-DP" + whom
     assert str(Guarantee("renyi", 0.5, 1e-6, order=8, divergence=0.1)) == "(8, 0.1)-RDP, so (0.5, 1e-06)-DP" + whom
     assert str(Guarantee("pure", 0.5, unit="user")) == "0.5-DP when one user is replaced"
+    assert repr(Guarantee("pure", math.inf)) == "Guarantee(inf-DP when one report is replaced)"
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_the_documents_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
         exec(block, {})
     guarantee, holds, variance = capsys.readouterr().out.splitlines()
-    assert guarantee.endswith("for a user in at most 20 batches, when all their reports are replaced")
+    assert guarantee.endswith("for a user in at most 20 batches of this size, when all their reports are replaced")
     assert holds == "True"
     assert float(variance) == pytest.approx(433.9, abs=0.05)
     for command in re.findall(r"^croupier (.*)$", TEXT, re.MULTILINE):

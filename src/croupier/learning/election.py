@@ -103,14 +103,14 @@ class Voting:
         integer("check_bits", self.check_bits, 0, 64)
         self.choice(2, 1)
 
-    def choice(self, size: int, users: int) -> SelectionMechanism:
+    def choice(self, size: int, users: int, *, alike: int | None = None) -> SelectionMechanism:
         """The selection among so many items by so many users: of those that meet the promise, the one that errs least.
 
         With a trusted analyzer the purely private one often errs less. Through a shuffler, noise is enough for a batch
         of any size; few users, or a large ε, need less of it when each report is private by itself, and such a report
-        needs no shuffler.
+        needs no shuffler. Batches of several sizes that make one promise name the size that decides (`alike`).
         """
-        return _choice(self, size, users)
+        return _choice(self, size, users, users if alike is None else alike)
 
     def plan(self, ballot: AnyBallot, users: int, seed: Seed) -> ListElection | BitElection:
         """The election of one hypothesis by so many users."""
@@ -164,10 +164,11 @@ CRITERIA: dict[str, Callable[[SelectionMechanism], float]] = {
 
 
 @lru_cache(maxsize=4096)
-def _choice(voting: Voting, size: int, users: int) -> SelectionMechanism:
+def _choice(voting: Voting, size: int, users: int, alike: int) -> SelectionMechanism:
+    """The selection by so many users, of the kind that errs least with `alike` users."""
     tight = voting.constants == "tight"
     models = MEETS.get(voting.model, (voting.model,)) if tight else (voting.model,)
-    planned = [
+    targets = [
         selection(
             epsilon=voting.epsilon,
             delta=voting.delta if model == voting.model else None,
@@ -175,10 +176,12 @@ def _choice(voting: Voting, size: int, users: int) -> SelectionMechanism:
             model=model,
             constants=voting.constants,
             honest_fraction=voting.honest_fraction,
-        ).plan(users)
+        )
         for model in models
     ]
-    return planned[0] if len(planned) == 1 else min(planned, key=CRITERIA[voting.model])
+    if len(targets) > 1:
+        targets.sort(key=lambda target: CRITERIA[voting.model](target.plan(alike)))
+    return targets[0].plan(users)
 
 
 @dataclass(frozen=True)
@@ -260,12 +263,16 @@ class BitElection:
         return self.seed.child("groups").order(self.users) % self.parts
 
     def mechanism(self, position: int) -> SelectionMechanism:
-        """The choice between 0 and 1 that elects this bit; a device whose user is in its group sends one report."""
+        """The choice between 0 and 1 that elects this bit; a device whose user is in its group sends one report.
+
+        Some groups have one user more. All choose in the same way, so that they promise and trust the same.
+        """
         smaller, larger = divmod(self.users, self.parts)
-        return self.voting.choice(2, smaller + (position < larger))
+        return self.voting.choice(2, smaller + (position < larger), alike=smaller)
 
     @property
     def privacy(self) -> Guarantee:
+        """That of any one group."""
         return replace(self.mechanism(0).guarantee, unit="user")
 
     @property

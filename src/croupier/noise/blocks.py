@@ -141,7 +141,7 @@ class Blocks:
         if not self._possible(x + 1 if upward else x - 1):
             return arb(0)
         ratio = self.noise._growth(x, to_arb) if upward else 1 / self.noise._growth(x - 1, to_arb)
-        fall = 1 - ratio.max(arb(self.noise._growth_limit if upward else 0.0))
+        fall = 1 - ratio.max(self.noise._growth_limit_ball() if upward else arb(0))
         return 2 * mass / fall if fall > 0 else arb(1)
 
     def sample(self, count: int, source: Source) -> Integers:

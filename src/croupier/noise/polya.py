@@ -128,6 +128,10 @@ class Polya(RatioNoise):
     def _growth_limit(self) -> float:
         return math.nextafter(self._beta(float), 1.0)
 
+    def _growth_limit_ball(self) -> arb:
+        limit: arb = self._beta(to_arb)
+        return limit
+
     def cumulant(self, t: Floats) -> Floats:
         argument = self.odds * np.expm1(np.asarray(t))
         with np.errstate(divide="ignore"):

@@ -48,6 +48,10 @@ class RatioNoise(Noise):
         """The limit of P(x+1)/P(x) far above; ratios beyond a point lie between it and the ratio there."""
         return 0.0
 
+    def _growth_limit_ball(self) -> arb:
+        """The same at the current precision, where doubles cannot tell it from 1."""
+        return arb(self._growth_limit)
+
     def window(self, floor: float = SHALLOW) -> Window:
         return _ratio_window(self, floor)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from croupier.checks import InvalidParameter, between, integer, one_of, positive
+from croupier.checks import InvalidParameter, between, finite, integer, one_of, positive
 
 NOTIONS = ("pure", "approximate", "renyi", "concentrated")
 NEIGHBOURS = ("replace",)
@@ -17,7 +17,7 @@ ORDERS = tuple([1 + k / 10 for k in range(1, 10)] + list(range(2, 64)) + [2**k f
 """Orders at which Rényi divergence is evaluated; more orders could only lower the result of a conversion."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """What is promised, and between which inputs: a notion with its numbers, the neighbouring relation and its unit.
 
@@ -30,6 +30,7 @@ class Guarantee:
     neighbours : "replace": two inputs are neighbours when one unit has another value. How many there are is public.
     unit : what is replaced: one "report", or all that one "user" gave.
     participations : in how many batches at most a user has one such report; the promise is for all of them together.
+        Pure ε adds up whatever their sizes; any other (ε, δ) is for batches of this size (`covering` is for others).
 
     Examples
     --------
@@ -39,6 +40,8 @@ class Guarantee:
     (0.5, 1e-06)-DP when one user is replaced
     >>> print(Guarantee("pure", 0.5, unit="user", participations=20))
     0.5-DP for a user in at most 20 batches, when all their reports are replaced
+    >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user", participations=20))
+    (0.5, 1e-06)-DP for a user in at most 20 batches of this size, when all their reports are replaced
     """
 
     notion: str
@@ -55,8 +58,22 @@ class Guarantee:
         one_of("notion", self.notion, NOTIONS)
         one_of("neighbours", self.neighbours, NEIGHBOURS)
         one_of("unit", self.unit, UNITS)
+        self._check_amount("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, "[)")
+        if self.notion == "concentrated":
+            self._check_amount("rho", self.rho)
+        if self.notion == "renyi":
+            self._check_amount("divergence", self.divergence)
+            if self.order is None or not finite("order", self.order) > 1:
+                raise InvalidParameter("order", self.order, "a number > 1 for notion = 'renyi'")
         if integer("participations", self.participations, 1) > 1 and self.unit != "user":
             raise InvalidParameter("unit", self.unit, "user: it is a user who takes part in several batches")
+
+    def _check_amount(self, name: str, value: float | None) -> None:
+        """Infinity is allowed: it promises nothing, and says so."""
+        allowed = f"a number >= 0 for notion = {self.notion!r}"
+        if value is None or not (value == math.inf or finite(name, value, allowed) >= 0):
+            raise InvalidParameter(name, value, allowed)
 
     def to_dict(self) -> dict[str, Any]:
         """The guarantee as plain data, without what its notion does not have, nor participations where there is one."""
@@ -73,10 +90,13 @@ class Guarantee:
             raise InvalidParameter("guarantee", data, "one with " + ", ".join(missing))
         return cls(**data)
 
+    def __repr__(self) -> str:
+        return f"Guarantee({self})"
+
     def __str__(self) -> str:
         if self.participations > 1:
-            whose = f"for a user in at most {self.participations} batches, when all their reports are replaced"
-            return f"{self._amount} {whose}"
+            batches = f"{self.participations} batches" + ("" if self.notion == "pure" else " of this size")
+            return f"{self._amount} for a user in at most {batches}, when all their reports are replaced"
         return f"{self._amount} when one {self.unit} is replaced"
 
     @property
@@ -91,6 +111,32 @@ class Guarantee:
         return approximate
 
 
+def covering(one: Guarantee, other: Guarantee) -> Guarantee | None:
+    """What a returning user keeps whose batches make one or the other promise; None where that is not known.
+
+    Of B batches under ρ each costs ρ/B, so B of either kind cost the larger ρ. So it is with the Rényi divergence, at
+    the lower of the two orders, since it grows with the order. The two ε say nothing about a mixture: each was composed
+    of batches of one size.
+
+    >>> promise = Guarantee("concentrated", 4.0, 1e-6, rho=0.40, unit="user", participations=2)
+    >>> covered = covering(promise, replace(promise, epsilon=4.1, rho=0.42))
+    >>> covered.rho, round(covered.epsilon, 3)
+    (0.42, 4.733)
+    """
+    if one == other:
+        return one
+    if any(getattr(one, name) != getattr(other, name) for name in ("notion", "delta", "unit", "participations")):
+        return None
+    if one.rho is not None and other.rho is not None:
+        rho = max(one.rho, other.rho)
+        return replace(one, rho=rho, epsilon=concentrated_to_approximate(rho, one.delta))
+    if one.order and other.order and one.divergence is not None and other.divergence is not None:
+        order, divergence = min(one.order, other.order), max(one.divergence, other.divergence)
+        epsilon = max(_at_order(order, divergence, one.delta), 0.0)
+        return replace(one, order=order, divergence=divergence, epsilon=epsilon)
+    return None
+
+
 def renyi_to_approximate(divergence: Callable[[float], float], delta: float) -> tuple[float, float]:
     """The least ε with (ε, δ)-DP from a Rényi curve, and the order that gave it ([CZ23] Lemma 10).
 
@@ -103,10 +149,14 @@ def renyi_to_approximate(divergence: Callable[[float], float], delta: float) -> 
     for order in ORDERS:
         bound = divergence(order)
         if math.isfinite(bound):
-            epsilon = bound + math.log(1 / (order * delta)) / (order - 1) + math.log1p(-1 / order)
+            epsilon = _at_order(order, bound, delta)
             if epsilon < best:
                 best, chosen = epsilon, order
     return max(best, 0.0), chosen
+
+
+def _at_order(order: float, divergence: float, delta: float) -> float:
+    return divergence + math.log(1 / (order * delta)) / (order - 1) + math.log1p(-1 / order)
 
 
 def concentrated_to_approximate(rho: float, delta: float) -> float:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
-from croupier.privacy.guarantee import Guarantee, concentrated_to_approximate
+from croupier.privacy.guarantee import Guarantee, concentrated_to_approximate, covering
 from croupier.privacy.loss import Loss
 from croupier.search import bracket
 
@@ -34,12 +35,24 @@ class Charge:
     delta: float = 0.0
     batches_left: int = 0
     """How many more batches it pays for, where a promise is for several."""
+    promise: Guarantee | None = None
+    """That promise: a later batch may make another, if its size is another."""
 
     def __post_init__(self) -> None:
         for name in ("cost", "delta"):
             if not getattr(self, name) >= 0:
                 raise InvalidParameter(name, getattr(self, name), "a number >= 0")
         integer("batches_left", self.batches_left, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The charge as plain data."""
+        return vars(self) | {"promise": None if self.promise is None else self.promise.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Charge:
+        """Read a charge back."""
+        promise = data.get("promise")
+        return cls(**data | {"promise": None if promise is None else Guarantee.from_dict(promise)})
 
 
 @dataclass
@@ -122,7 +135,9 @@ class Ledger:
     def take_part(self, promise: Guarantee, what: str) -> None:
         """Take part in one more batch of an experiment whose promise is for at most so many; refuse one too many.
 
-        The first batch is charged for all of them: their noise was made so that together they cost no more.
+        The first batch is charged for all of them: their noise was made so that together they cost no more. A batch of
+        another size may promise otherwise. Where both promises say what adds up (ρ, or Rényi divergence), the charge
+        rises to what covers both (`covering`); elsewhere such a batch is refused.
 
         >>> ledger, promise = Ledger(epsilon=1.0), Guarantee("pure", 0.5, unit="user", participations=2)
         >>> for batch in range(3):
@@ -136,12 +151,24 @@ class Ledger:
             raise InvalidParameter("method", self.method, "basic, to take part in batches under one promise")
         for place, charge in enumerate(self.charges):
             if charge.what == what:
-                if not charge.batches_left:
-                    batches = f"{promise.participations} batches" if promise.participations > 1 else "one batch"
-                    raise BudgetExceeded(f"{what} promises for {batches}, and this user took part in all of them")
-                self.charges[place] = replace(charge, batches_left=charge.batches_left - 1)
+                self._take_part_again(place, promise)
                 return
-        self.take(Charge(what, promise.epsilon, promise.delta, promise.participations - 1))
+        self.take(Charge(what, promise.epsilon, promise.delta, promise.participations - 1, promise))
+
+    def _take_part_again(self, place: int, promise: Guarantee) -> None:
+        paid = self.charges[place]
+        if not paid.batches_left:
+            batches = f"{promise.participations} batches" if promise.participations > 1 else "one batch"
+            raise BudgetExceeded(f"{paid.what} promises for {batches}, and this user took part in all of them")
+        covered = None if paid.promise is None else covering(paid.promise, promise)
+        if covered is None:
+            raise BudgetExceeded(f"{paid.what} promises {promise}, and what was paid for is {paid.promise}")
+        # What covers several sizes is converted by a looser formula, and may be above or below what was paid.
+        cost = max(paid.cost, covered.epsilon)
+        others = replace(self, charges=self.charges[:place] + self.charges[place + 1 :])
+        again = replace(paid, cost=cost, batches_left=paid.batches_left - 1, promise=covered)
+        others.check(again)
+        self.charges[place] = again
 
     def take(self, charge: Charge) -> None:
         """Charge what a signed promise says that it costs, or refuse and charge nothing."""
@@ -164,14 +191,14 @@ class Ledger:
     def to_json(self) -> str:
         """The ledger as text, for the device to keep."""
         body = {"version": VERSION, "epsilon": self.epsilon, "delta": self.delta, "method": self.method}
-        return json.dumps(body | {"order": self.order, "charges": [vars(charge) for charge in self.charges]})
+        return json.dumps(body | {"order": self.order, "charges": [charge.to_dict() for charge in self.charges]})
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
         body = json.loads(text)
         if body.pop("version", None) != VERSION:
             raise InvalidParameter("version", text[:40], f"a ledger of version {VERSION}")
-        charges = [Charge(**charge) for charge in body.pop("charges")]
+        charges = [Charge.from_dict(charge) for charge in body.pop("charges")]
         return cls(**body, charges=charges)
 
 

@@ -133,7 +133,7 @@ class NoisyVector(Released):
         return f"{self.noise!r} per coordinate, L2 sensitivity {self.l2:.6g}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Loss:
     """The privacy loss of releases about the same user; `+`, `*` and `Loss.total` compose.
 
@@ -341,6 +341,10 @@ class Loss:
         if self.distance:
             return math.inf
         return math.fsum(count * release.concentrated for release, count in self.releases)
+
+    def __repr__(self) -> str:
+        distance = f"; distance {float(self.distance):.3g}" if self.distance else ""
+        return f"Loss({self}{distance})"
 
     def __str__(self) -> str:
         return "; ".join(f"{count} × {release}" for release, count in self.releases)

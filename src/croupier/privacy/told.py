@@ -27,7 +27,7 @@ class _OrTold(Pair):
 
 @dataclass(frozen=True)
 class Told(Released):
-    """A release, or with probability `chance` a view that only one of the two inputs can lead to.
+    """A release, or with probability `chance` at most a view that only one of the two inputs can lead to.
 
     The probability of such a view counts once in δ. A statistical distance of the same size would cost (1 + e^ε) times
     as much, since it stands for any change of either view.

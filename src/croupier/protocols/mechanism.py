@@ -40,7 +40,7 @@ UNNAMED = "SumMechanism"
 """Sums came first, and are written without a kind."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """A claim, and the exact values recomputed from the noise."""
 
@@ -49,6 +49,9 @@ class Certificate:
     delta: float
     rho: float | None = None
     divergence: float | None = None
+
+    def __repr__(self) -> str:
+        return f"Certificate({self})"
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"

@@ -10,6 +10,7 @@ from croupier.checks import CroupierError
 from croupier.frames import Rows
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, SumMechanism, protocol
+from croupier.protocols.sums.carriers.modular import Modular
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
 
 DIMENSION = 10
@@ -74,14 +75,33 @@ def is_exact(mechanism: SumMechanism, delta: float) -> bool:
     """Whether the ε that was recomputed at this δ is the least one that holds, and not a bound on it.
 
     Several batches are composed numerically, over a carrier's distance or a Rényi curve only a bound is known; pure ε
-    adds up exactly.
+    adds up exactly. A sum that is seen modulo a number tells a little less than the sum.
     """
+    folded = _folded(mechanism)
     if delta == 0.0:
-        return math.isfinite(mechanism.promised.pure)
+        each = float(mechanism.loss.pure)
+        # The ratio at the mode, e^ε, is diluted by what is folded onto it. Within two standard deviations lie three
+        # quarters of the law, so the mode is no less likely than this.
+        mode = 0.75 / (4.0 * mechanism.guard.std + 1.0)
+        return math.isfinite(each) and folded * math.exp(min(each, LARGEST_EXPONENT)) <= EXACT * each * mode
     if mechanism.guarantee.participations > 1:
         return False
     lower, upper = mechanism.loss.bounds(delta)
-    return upper - lower <= EXACT * upper
+    # The best event, less what lies outside one period, is as likely modulo the number up to that much.
+    told = delta + folded * (1.0 + math.exp(min(upper, LARGEST_EXPONENT)))
+    if told >= 1.0:
+        return False
+    return upper - (mechanism.loss.bounds(told)[0] if folded else lower) <= EXACT * upper
+
+
+LARGEST_EXPONENT = 700.0
+
+
+def _folded(mechanism: SumMechanism) -> float:
+    """How likely the noise lies outside one period of a modular sum around its centre."""
+    if not isinstance(mechanism.carrier, Modular) or mechanism.noise_from == "analyzer":
+        return 0.0
+    return min(1.0, 2.0 * float(mechanism.guard.tail(max(mechanism.carrier.modulus // 2 - mechanism.precision - 1, 0))))
 
 
 def prices(

@@ -88,8 +88,8 @@ class StableChoice(_Choice):
         """Permute-and-flip, but for an item that goes from no holder to one: the result may then be that item.
 
         Every other result is as private as in permute-and-flip, whose list the item only makes longer. The new item
-        wins if its coin is accepted and it is drawn before the blank, which is accepted too: see `_seen_alone`. One
-        user alone does reach that, so this is the exact δ at ε = 2/scale.
+        wins if its coin is accepted and it is drawn before the blank, which is accepted too: see `_seen_alone`. So δ at
+        ε = 2/scale is at most that; one user alone reaches it, and several stay below it.
         """
         return told_loss(super().loss, _seen_alone(self.threshold, self.scale))
 

@@ -14,7 +14,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.privacy import Guarantee, advanced_composition, renyi_to_approximate
@@ -92,15 +92,13 @@ def _secured(protocol: Protocol, mechanism: SumMechanism) -> SumMechanism:
 def _claimed(protocol: Protocol, mechanism: SumMechanism) -> SumMechanism:
     """The same, promising what all batches of a user keep together."""
     epsilon, delta, notion = protocol.epsilon, protocol.delta, protocol.row.notion
-    claim = Guarantee(notion, epsilon, delta, unit="user", participations=protocol.participations)
+    numbers: dict[str, Any] = {}
     if notion not in ("pure", "approximate"):
         loss = protocol.participations * mechanism.loss
         bound, order = renyi_to_approximate(loss.rdp, delta)
-        claim = replace(claim, epsilon=bound if protocol.published else loss.epsilon(delta))
-        if notion == "renyi":
-            claim = replace(claim, order=order, divergence=loss.rdp(order))
-        else:
-            claim = replace(claim, rho=loss.zcdp)
+        epsilon = bound if protocol.published else loss.epsilon(delta)
+        numbers = {"order": order, "divergence": loss.rdp(order)} if notion == "renyi" else {"rho": loss.zcdp}
+    claim = Guarantee(notion, epsilon, delta, unit="user", participations=protocol.participations, **numbers)
     return replace(mechanism, guarantee=claim)
 
 

@@ -56,7 +56,10 @@ def run(options: argparse.Namespace) -> int:
         rows = [
             ("claimed ε", number(result.claimed_epsilon)),
             ("exact ε, recomputed", number(result.exact_epsilon)),
-            ("ε is at least", f"{number(result.lower_bound)} (wrong with probability {result.failure:g} at most)"),
+            (
+                "ε is at least",
+                f"{number(result.lower_bound)} (wrong with probability {number(result.failure)} at most)",
+            ),
             ("at δ", number(result.delta)),
             ("trials", f"{result.trials:,} batches of {mechanism.users:,} users for each of two neighbouring inputs"),
             ("verdict", verdict),

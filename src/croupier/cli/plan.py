@@ -12,6 +12,7 @@ from croupier.cli.options import (
     PROTOCOL,
     add_protocol_options,
     numbers,
+    picture,
     print_json,
     protocol_options,
     said,
@@ -59,7 +60,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
     )
-    command.add_argument("--plot", metavar="FILE", help="write users needed over ε as a picture")
+    command.add_argument("--plot", type=picture, metavar="FILE", help="write users needed over ε as a picture")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.cli.options import GIVEN, add_target, positive_epsilon, print_json, protocol_from, said
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
@@ -37,6 +37,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Price one protocol, or compare all."""
+    integer("users", options.users, 1)
     if options.items is not None or options.protocol == HISTOGRAM:
         return _histograms(options)
     if options.protocol is None:

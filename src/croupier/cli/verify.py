@@ -124,8 +124,8 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
         f"({verdict.reports:,} in all batches together, smallest batch {verdict.smallest})"
     )
     print(
-        f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {number(verdict.claimed_delta, 3)}) claimed for a turn; "
-        f"recomputed δ = {number(verdict.worst_delta, 3)} at that ε"
+        f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {number(verdict.claimed_delta, 3)}) claimed for a turn"
+        f"; recomputed δ = {number(verdict.worst_delta, 3)} at that ε"
     )
     print("  not shown    that the released numbers are what the messages said: only the analyzer saw those.")
     print(

@@ -63,7 +63,7 @@ def test_a_release_says_its_estimate() -> None:
     assert low < release.sum < high
     assert repr(release) == f"{release.sum:.1f} ± 3.2 (95 %) of 100 users, 1-DP when one report is replaced, laplace"
     over = counted_messages(epsilon=1.0).plan(100).run(np.ones(100), seeded(1))
-    assert " + 0 (95 %) of 100 users, (1, 1e-06)-DP when one report is replaced, counted-messages" in repr(over)
+    assert " + 0 (95 %) of 100 users, (1, 1e-6)-DP when one report is replaced, counted-messages" in repr(over)
     vectors = shuffled_vectors(epsilon=1.0, dimension=2).plan(30).run(np.zeros((30, 2)), seeded(1))
     assert repr(vectors).startswith("[")
     assert len(vectors.rows) == 2
@@ -73,7 +73,7 @@ def test_a_histogram_says_its_largest_counts() -> None:
     mechanism = histogram(universe=Items(("a", "b", "c", "d")), epsilon=1.0).plan(100)
     text = repr(mechanism.run(["a"] * 60 + ["b"] * 40, seeded(1)))
     assert text.startswith("a ")
-    assert "of 100 users, (1, 1e-06)-DP when one report is replaced, histogram in the shuffle model" in text
+    assert "of 100 users, (1, 1e-6)-DP when one report is replaced, histogram in the shuffle model" in text
 
 
 def test_protocols_and_policies_show_no_addresses() -> None:

@@ -166,7 +166,7 @@ FIGURES = (
     Figure(
         "tkms23-lower-bound",
         "[TKMS23] Thm 4.1",
-        "errors of counters on the hard streams, above the lower bound rep for k = 1, 2, 3",
+        "errors of counters on the hard streams, above the paper's lower bound for k = 1, 2, 3 shufflers",
         10,
         Setting(tuple(range(10, 21, 2)), (1, 2, 3), runs=40),
         Setting((10, 12, 14, 16), (1, 2, 3), runs=8),

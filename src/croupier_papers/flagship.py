@@ -233,7 +233,10 @@ def compute_flagship(setting: Setting, task: Task) -> Body:
         floor = {kind: plain(value) for kind, value in floors(world.means, epsilon, users).items()}
         panels.append({"epsilon": epsilon, "users": users.tolist(), "lines": lines, "floor": floor})
     configuration = {
-        "policies": {label: {"policy": name, "constants": constants} for _, name, constants, label in LINES},
+        "policies": {
+            label: {"policy": name, "constants": constants, "source": ALL_POLICIES[name].paper}
+            for _, name, constants, label in LINES
+        },
         "constants": words,
         "floor": "mean over instances of Σ_a Δ_a/d_ε(μ_a, μ*) log t (uncapped), each term at most Δ_a t (capped)",
     } | setting.described()
@@ -277,7 +280,7 @@ def draw_flagship(body: Body) -> Any:
         title="Regret over time: private policies, and the rate they tend to",
         width=8.6,
         height=3.5,
-        strip=1.4,
+        strip=1.8,
     )
     for panel, shown in zip(axes, panels, strict=True):
         users, handles = np.asarray(shown["users"]), []
@@ -300,7 +303,10 @@ def draw_flagship(body: Body) -> Any:
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
     formula = "Σ Δ/$d_\\varepsilon$ · log t".replace(" ", "\u00a0")
     rate = (
-        f" Thin grey line: {formula}, no term above Δt: what no private policy can beat as t → ∞. It bounds nothing at "
+        " DP-KLUCB and DP-IMED: [AWHOIB25]; VB-SDP-AE: [TKMS21]; Dist-DP-SE and LDP-SE: [CZ23]."
+        f" Thin grey line: {formula} over the arms, no term above Δt: what no private policy can beat as t → ∞. Δ is "
+        "how much worse an arm is than the best, and $d_\\varepsilon$ what an ε-private user tells of it: "
+        "ε\u00a0|z\u00a0−\u00a0μ| + kl(z,\u00a0μ*) where z makes it least. The line bounds nothing at "
         "a finite t, so good curves may run below it: arms that nearly tie have cost less until then, and DP-KLUCB and "
         "DP-IMED explore at a level of 0.6 log T, tuned and not proven. KL-UCB is drawn at that level too."
     )

@@ -76,7 +76,7 @@ def _slope(epsilons: list[float], users: list[int]) -> float:
 def draw(body: Body) -> Any:
     """Users on the left, what each of them sends on the right."""
     setup, lines = body["configuration"], body["results"]["lines"]
-    title = "[GKM21] Theorems 25, 29, 30, 35 (croupier's own figure): users that a private learner needs"
+    title = "Users that a private learner needs"
     figure, axes, strip = sheet(2, title=title, width=7.6, height=3.3, strip=1.0, share_y=False)
     epsilons, handles = np.asarray(setup["epsilon"]), []
     for model, style in MODELS.items():

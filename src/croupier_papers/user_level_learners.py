@@ -188,7 +188,7 @@ def _one(setting: Setting, panel: Panel, number: int) -> dict[str, list[float]]:
 def draw(body: Body) -> Any:
     """One panel for each problem; ticks on the lower edge are the users that suffice by calculation."""
     setup, panels = body["configuration"], body["results"]["panels"]
-    title = f"[GKM21] Theorems 25, 29, 30, 35 (croupier's own figure): error against users, ε = {setup['epsilon']:g}"
+    title = f"Private learners: error against users, ε = {setup['epsilon']:g}"
     figure, axes, strip = sheet(len(panels), title=title, width=7.6, height=3.3, strip=0.95)
     for panel, shown in zip(axes, panels, strict=True):
         users, handles = np.asarray(shown["users"]), []

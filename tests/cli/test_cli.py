@@ -200,6 +200,47 @@ def test_a_misspelt_word_gets_the_one_that_was_meant(
     assert f"did you mean {meant}?" in err
 
 
+REFUSED = [
+    (("simulate", "--means", ".3", "--horizon", "9"), "means = [0.3] is not allowed"),
+    (("simulate", "--means", ".3,.5", "--arms", "3", "--horizon", "9"), "only one of --means and --arms"),
+    (("simulate", "--means", ".3,.5", "--horizon", "9", "--plot", "nowhere/a.png"), "there is no folder nowhere"),
+    (("plan", "--means", ".3,.5", "--epsilon", "1", "--plot", "nowhere/a.png"), "there is no folder nowhere"),
+    (("price", "--users", "0", "--epsilon", "1"), "users = 0 is not allowed"),
+    (("sweep", "--policy", "kl-ucb", "--out", "a.csv"), "ends in .parquet"),
+    (("serve",), "required: {front,analyzer,keys}\n"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "why"), REFUSED)
+def test_a_refusal_names_what_was_wrong(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert why in err
+    assert not os.path.exists("nowhere")
+
+
+def test_an_epsilon_of_another_notion_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("simulate", "--means", ".3,.7", "--horizon", "500", "--runs", "2", "--epsilon", "0.5")
+    names = ("--policy", "dist-rdp-se", "--policy", "dist-zcdp-se")
+    said = "ε = 0.5 of Rényi and concentrated rows is (2.25, 1e-6)-DP"
+    assert said in " ".join(run(capsys, *asked, *names)[1].split())
+    assert "rows is" not in run(capsys, *asked)[1]
+
+
+def test_too_few_trials_tell_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("audit", "laplace", "--users", "5", "--epsilon", "1", "--trials", "5", "--seed", "1")
+    assert "too few trials to tell" in run(capsys, *few)[1]
+
+
+def test_without_privacy_nobody_is_trusted_nor_not(capsys: pytest.CaptureFixture[str]) -> None:
+    line = next(line for line in run(capsys, "policies")[1].splitlines() if line.startswith("kl-ucb"))
+    assert line.split()[1:3] == ["-", "-"]
+    models = {row["name"]: row["model"] for row in json.loads(run(capsys, "policies", "--json")[1])}
+    assert models["kl-ucb"] == "none"
+
+
 def test_no_command_is_a_wish_for_help(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys)
     assert (status, err) == (0, "")

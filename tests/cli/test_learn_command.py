@@ -77,7 +77,7 @@ def test_a_person_is_told_all_they_must_know(capsys: pytest.CaptureFixture[str])
         "held-out users' 1,120 rows",
         "same rules, no privacy",
         "always the commoner label",
-        "(1, 1e-06)-DP when one user is replaced, all their rows together",
+        "(1, 1e-6)-DP when one user is replaced, all their rows together",
         "64 taught",
         "a user on average",
         "a demonstration, not a release",

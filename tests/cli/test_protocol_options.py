@@ -65,6 +65,20 @@ def test_plan_needs_more_users_when_they_return(capsys: pytest.CaptureFixture[st
         assert after["users"] > 2 * before["users"]  # type: ignore[operator]
 
 
+MODELS = {
+    "vb-sdp-ae": [("no privacy", "kl-ucb"), ("vb-sdp-ae", "vb-sdp-ae"), ("the same in the local model", "vb-sdp-ae")],
+    "kl-ucb": [("no privacy", "kl-ucb"), ("dp-klucb in the local model", "dp-klucb")],
+    "dp-se": [("no privacy", "kl-ucb"), ("dp-se", "dp-se"), ("dp-klucb in the local model", "dp-klucb")],
+    "local-dp-se": [("no privacy", "kl-ucb"), ("local-dp-se", "local-dp-se")],
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_row_of_a_plan_is_of_the_policy_it_names(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    rows = told(capsys, "plan", "--means", ".1,.9", "--epsilon", "2", "--runs", "10", "--policy", name, "--json")
+    assert [(row["model"], row["policy"]) for row in rows] == MODELS[name]
+
+
 def test_a_sweep_keeps_them_in_its_rows(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
     from croupier.simulation.sweep import read_sweep
 

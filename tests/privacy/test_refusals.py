@@ -91,9 +91,9 @@ def test_a_loss_adds_to_losses_only():
 def test_guarantees_print_what_they_promise():
     whom = " when one report is replaced"
     assert str(Guarantee("pure", 0.5)) == "0.5-DP" + whom
-    assert str(Guarantee("approximate", 0.5, 1e-6)) == "(0.5, 1e-06)-DP" + whom
-    assert str(Guarantee("concentrated", 0.5, 1e-6, rho=0.01)) == "0.01-zCDP, so (0.5, 1e-06)-DP" + whom
-    assert str(Guarantee("renyi", 0.5, 1e-6, order=8, divergence=0.1)) == "(8, 0.1)-RDP, so (0.5, 1e-06)-DP" + whom
+    assert str(Guarantee("approximate", 0.5, 1e-6)) == "(0.5, 1e-6)-DP" + whom
+    assert str(Guarantee("concentrated", 0.5, 1e-6, rho=0.01)) == "0.01-zCDP, so (0.5, 1e-6)-DP" + whom
+    assert str(Guarantee("renyi", 0.5, 1e-6, order=8, divergence=0.1)) == "(8, 0.1)-RDP, so (0.5, 1e-6)-DP" + whom
     assert str(Guarantee("pure", 0.5, unit="user")) == "0.5-DP when one user is replaced"
     assert repr(Guarantee("pure", math.inf)) == "Guarantee(inf-DP when one report is replaced)"
 

@@ -43,6 +43,10 @@ def test_a_world_that_stays_has_the_regret_of_coins() -> None:
     assert frozen.gaps(2, 5).tolist() == coins.gaps(2, 5).tolist()
 
 
+def test_a_world_without_a_repr_of_its_own_says_its_name_and_means() -> None:
+    assert repr(Frozen([0.2, 0.5, 0.9])) == "Frozen([0.2 0.5 0.9])"
+
+
 def test_regret_is_against_the_best_arm_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     switch, start = Switch(10), np.array([0.0])
     assert switch.regret(0, start, np.array([[5.0, 10.0, 15.0]])).tolist() == [pytest.approx([4.0, 8.0, 8.0])]

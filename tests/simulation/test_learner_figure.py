@@ -12,6 +12,7 @@ import pytest
 
 from croupier.cli import main
 from croupier_papers import FIGURES, Task, compute, user_level_epsilon, write
+from croupier_papers.style import CAPTION, QUICK, finish
 from croupier_papers.user_level_learners import MODELS, PROBLEMS, Panel, Setting
 
 pytestmark = pytest.mark.slow
@@ -114,6 +115,10 @@ def test_a_title_says_whose_figure_it_is(name: str) -> None:
         NAME: Setting((Panel("thresholds", (8, 16)),), runs=1),
         "gkm21-users-epsilon": user_level_epsilon.Setting((0.5, 1.0), 1.0),
     }.get(name, figure.quick)
-    title = figure.draw(figure.compute(small, Task())).subfigs[0].get_suptitle()
-    assert "[GKM21]" in title
-    assert "croupier's own figure" in title
+    drawn = finish(figure.draw(figure.compute(small, Task())), figure.source, quick=True)
+    title = drawn.subfigs[0].get_suptitle()
+    assert title.splitlines()[0] == figure.source
+    assert figure.source.startswith("croupier's own figure, for [GKM21]")
+    assert title.count("[GKM21]") == title.count("own figure") == 1
+    [caption] = drawn.findobj(lambda artist: artist.get_gid() == CAPTION)
+    assert QUICK in caption.get_text()

@@ -148,6 +148,21 @@ def test_errors_are_within_the_bound(kind: Callable[..., RunningSum]) -> None:
     assert error.within(bound / 3) < 0.67
 
 
+@pytest.mark.parametrize("kind", CENTRAL)
+@pytest.mark.parametrize("count", [1, 13, 20])
+def test_the_variance_of_every_estimate_is_that_of_its_noise(kind: type, count: int) -> None:
+    exact = (linear_map(kind, 20, count, True) ** 2).sum(axis=1)
+    assert kind(20, seeded(1), **TARGET).mean_squares(np.ones(count)) == pytest.approx(exact)
+
+
+def test_the_worst_error_of_a_reference_is_measured_where_its_variance_is_largest() -> None:
+    """300 runs: the mean square is within 0.6 of the variance but with probability below 1e-9."""
+    error = CountingError.measure(lambda run: SquareRoot(500, seeded(run), **TARGET), np.ones(500), 300)
+    assert error.rms_error_worst**2 == pytest.approx(SquareRoot(500, seeded(1), **TARGET)._std ** 2, rel=0.6)
+    few = CountingError.measure(lambda run: SquareRoot(500, seeded(run), **TARGET), np.ones(500), 3)
+    assert few.rms_error_worst < few.rms_error_largest
+
+
 def test_the_square_root_factorization_beats_the_tree() -> None:
     for users in (2**10, 2**16):
         assert SquareRoot(users, seeded(1), **TARGET)._std < CentralTree(users, seeded(1), **TARGET)._std

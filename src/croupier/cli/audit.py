@@ -9,6 +9,7 @@ from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.noise import secure, seeded
 from croupier.protocols import audit as run_audit
+from croupier.protocols.audit import Audit
 
 NAME = "audit"
 SUMMARY = "run a protocol on two neighbouring inputs; bound its ε from below"
@@ -56,10 +57,16 @@ def run(options: argparse.Namespace) -> int:
         rows = [
             ("claimed ε", number(result.claimed_epsilon)),
             ("exact ε, recomputed", number(result.exact_epsilon)),
-            ("ε is at least", f"{number(result.lower_bound)} (wrong with probability {result.failure:g} at most)"),
+            ("ε is at least", _least(result)),
             ("at δ", number(result.delta)),
             ("trials", f"{result.trials:,} batches of {mechanism.users:,} users for each of two neighbouring inputs"),
             ("verdict", verdict),
         ]
         table([mechanism.protocol, f"{mechanism.constants} constants"], rows, right=set())
     return 0 if result.passed else 1
+
+
+def _least(result: Audit) -> str:
+    if not result.lower_bound > 0:
+        return "0: too few trials to tell more"
+    return f"{number(result.lower_bound)} (wrong with probability {number(result.failure)} at most)"

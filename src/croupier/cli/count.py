@@ -182,20 +182,29 @@ def show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
                 number(row["rms_error_worst"]),
                 number(row["max_error_mean"]),
                 number(row["bound"]),
-                f"{100 * row['within_bound']:g} %",
+                f"{100 * row['within_bound']:.3g} %",
                 number(row["messages_per_user"], 3) if "messages_per_user" in row else "-",
             ]
             for row in rows
         ],
         right={1, 3, 4, 5, 6, 7},
-        title=f"{options.users:,} users, ε = {options.epsilon:g}, δ = {options.delta:g}, {options.constants}, "
+        title=f"{options.users:,} users, ε = {options.epsilon:g}, δ = {number(options.delta)}, {options.constants}, "
         f"{options.stream}, {options.runs} runs, seed {options.seed}",
-        notes=[
-            f"A user's total over all levels, recomputed: δ = {worst:.3g} at ε = {options.epsilon:g}."
-            for worst in [max((row["delta_recomputed"] for row in rows if "delta_recomputed" in row), default=None)]
-            if worst is not None
-        ],
+        notes=_notes(rows, options),
     )
+
+
+WORST = (
+    "Worst RMS error: the root mean square over all runs at the times when it is largest. These are known beforehand "
+    "from the noise and the stream, so chance does not push the figure up."
+)
+"""What every row's worst error is."""
+
+
+def _notes(rows: list[dict[str, Any]], options: argparse.Namespace) -> list[str]:
+    spent = [row["delta_recomputed"] for row in rows if "delta_recomputed" in row]
+    total = f"A user's total over all levels, recomputed: δ = {number(max(spent), 3)} at ε = {options.epsilon:g}."
+    return [WORST, total]
 
 
 def batches(sizes: list[int] | None) -> str:

@@ -21,7 +21,8 @@ NAME = "histogram"
 SUMMARY = "count the items of a file, one a user, and release them privately"
 ABOUT = (
     "Counts the items of a file, one a user, and releases the counts privately. What may be counted must be "
-    "public: a list (--universe) or the buckets of a hash (--buckets)."
+    "public: a list (--universe) or the buckets of a hash (--buckets). A count shown is what was received less the "
+    "noise expected in it; the bounds beside it say where the truth is."
 )
 EXAMPLES = ("croupier histogram fruit.txt --universe fruits.txt --epsilon 1 --top 5",)
 

@@ -28,8 +28,9 @@ ABOUT = (
     "rule, how well it does on users held out, what a user sends, and what was promised."
 )
 EXAMPLES = (
-    "croupier learn --data visits.csv --user-column user --label-column again \\",
-    "  --epsilon 1 --alpha 0.2",
+    "croupier learn --data examples/visits.csv --user-column user \\",
+    "  --label-column again --range minutes=0:60 --range pages=0:20 --cuts 13 \\",
+    "  --alpha 0.2 --epsilon 1",
 )
 
 CUTS = {"thresholds": 256, "boxes": 17}

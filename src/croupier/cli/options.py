@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from croupier.checks import InvalidParameter
@@ -134,6 +135,14 @@ def add_world(command: Any) -> None:
         metavar="FILE",
         help="replay a file: clicks (.csv, Open Bandit) or ratings (LETOR, in --arms clusters)",
     )
+
+
+def picture(text: str) -> str:
+    """Where a picture goes: refused before anything is computed if its folder is not there."""
+    folder = Path(text).parent
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {folder}")
+    return text
 
 
 def positive_epsilon(options: argparse.Namespace) -> float:

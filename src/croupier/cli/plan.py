@@ -12,6 +12,7 @@ from croupier.cli.options import (
     PROTOCOL,
     add_protocol_options,
     numbers,
+    picture,
     print_json,
     protocol_options,
     said,
@@ -33,6 +34,8 @@ ABOUT = (
 )
 EXAMPLES = ("croupier plan --arms 3 --control 0.1 --lift 0.02 --epsilon 1",)
 
+DEFAULT = "dp-klucb"
+
 SWEEP = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -48,7 +51,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--delta", type=float, metavar="D", help="δ, where a protocol needs one (default: the protocol's)"
     )
-    command.add_argument("--policy", default="dp-klucb", metavar="NAME", help=f"{POLICY} (default: dp-klucb)")
+    command.add_argument("--policy", default=DEFAULT, metavar="NAME", help=f"{POLICY} (default: {DEFAULT})")
     command.add_argument("--protocol", metavar="NAME", help=f"{PROTOCOL} (default: the policy's own)")
     add_protocol_options(command)
     command.add_argument(
@@ -57,7 +60,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
     )
-    command.add_argument("--plot", metavar="FILE", help="write users needed over ε as a picture")
+    command.add_argument("--plot", type=picture, metavar="FILE", help="write users needed over ε as a picture")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,12 +69,7 @@ def run(options: argparse.Namespace) -> int:
     name, over = ALL_POLICIES.admit(options.policy), ROWS.admit(options.protocol)
     given = protocol_options(options)
     check_read([name], over, given)
-    local = {"epsilon": options.epsilon, "protocol_name": "local-laplace"}
-    models: list[tuple[str, str, dict[str, Any]]] = [
-        ("no privacy", "kl-ucb", {}),
-        (name, name, privacy_of(name, options.epsilon, options.delta, over, given)),
-        ("the same in the local model", "dp-klucb", local | read_options("dp-klucb", "local-laplace", given)),
-    ]
+    models = _models(name, over, options, given)
     epsilons = SWEEP if options.plot else ()
     plans: list[tuple[str, Plan]] = []
     curves: dict[str, list[float]] = {}
@@ -121,6 +119,27 @@ def run(options: argparse.Namespace) -> int:
     if path is not None:
         print(f"figure: {path}")
     return 0
+
+
+FREE, LOCAL = "kl-ucb", "local-laplace"
+"""What is compared with: a policy without privacy, and the protocol that trusts nobody."""
+
+Model = tuple[str, str, dict[str, Any]]
+
+
+def _models(name: str, over: str | None, options: argparse.Namespace, given: dict[str, Any]) -> list[Model]:
+    """What a row says, its policy, and that one's privacy; none is there twice."""
+    entry = ALL_POLICIES.find(name)
+    models: list[Model] = [("no privacy", FREE, {})]
+    if name != FREE:
+        models.append((name, name, privacy_of(name, options.epsilon, options.delta, over, given)))
+    if (over or entry.protocol) == LOCAL:
+        return models
+    # A policy that sums over no protocol has no local form: the default stands in, under its own name.
+    same = name if entry.protocol is not None else DEFAULT
+    label = "the same in the local model" if same == name else f"{same} in the local model"
+    local = {"epsilon": options.epsilon, "protocol_name": LOCAL} | read_options(same, LOCAL, given)
+    return [*models, (label, same, local)]
 
 
 def means_from(options: argparse.Namespace) -> list[float]:

@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
         print_json([row | {"reference": referred(row["paper"])} for row in rows])
         return 0
     for row in rows:
-        row |= {"protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}
+        # Without privacy nobody is asked for trust: "none" would read as "nobody", who is trusted by local privacy.
+        trusts = row["model"] if row["notion"] != "none" else "-"
+        row |= {"model": trusts, "protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}
     shown = ("name", "model", "protocol", "notion", "paper")
     headings = ["policy", "trusts", "protocol", "guarantee", "from"]
     table(headings, [[row[key] for key in shown] for row in rows], right=set(), notes=ALL_POLICIES.refused())

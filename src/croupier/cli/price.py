@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.cli.options import GIVEN, add_target, positive_epsilon, print_json, protocol_from, said
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
@@ -37,6 +37,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Price one protocol, or compare all."""
+    integer("users", options.users, 1)
     if options.items is not None or options.protocol == HISTOGRAM:
         return _histograms(options)
     if options.protocol is None:
@@ -92,16 +93,20 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 PROMISES = {
-    "pure": "pure {epsilon}",
-    "approximate": "({epsilon}, {delta})",
-    "renyi": "Rényi {epsilon}",
-    "concentrated": "zCDP {epsilon}",
+    "pure": "pure {claimed_epsilon}",
+    "approximate": "({claimed_epsilon}, {delta})",
+    "renyi": "({order}, {divergence})-RDP",
+    "concentrated": "{rho}-zCDP",
 }
-"""A promise in short, by its notion; ε of Rényi and concentrated privacy is the one at δ."""
+"""A promise in short, by its notion and with that notion's own numbers."""
+
+WRITTEN = {"claimed_epsilon": 3, "delta": 2, "order": 3, "divergence": 3, "rho": 3}
+"""Digits of each number in a promise."""
 
 
 def _promise(row: dict[str, Any]) -> str:
-    return PROMISES[row["notion"]].format(epsilon=number(row["claimed_epsilon"], 3), delta=number(row["delta"], 2))
+    numbers = {key: number(row[key], digits) for key, digits in WRITTEN.items() if row[key] is not None}
+    return PROMISES[row["notion"]].format(**numbers)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -146,8 +151,8 @@ def _compare(options: argparse.Namespace) -> int:
             f"Promises of different kinds are compared by their ε at one δ, here {delta}: recomputed from the noise "
             "itself, exact, or a bound where it says ≤. Where it lies below the promise, noise was paid for and not "
             "needed; tight constants spend what was promised.",
-            "Of Rényi and zCDP rows ε is a parameter of the noise; the ε of their promise is that at "
-            f"{delta}. (ε, δ) and pure rows promise the ε asked for.",
+            "(ε, δ) and pure rows promise the ε asked for. ρ-zCDP and (α, divergence)-RDP rows do not: there ε is a "
+            f"parameter of the noise, and what they come to as (ε, δ)-DP is the column ε at δ = {delta}.",
             *said({flag: value for flag in OPTIONS if (value := getattr(options, flag)) is not None}),
             "Standard deviation and 95 % radius: of the whole sum (vectors: per coordinate), with rounding at its "
             "worst. Messages: per user.",

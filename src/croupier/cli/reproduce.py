@@ -9,7 +9,7 @@ from pathlib import Path
 
 from croupier.cli.options import print_json, referred
 from croupier.cli.progress import progress
-from croupier.cli.tables import table
+from croupier.cli.tables import say, table
 from croupier_papers import FIGURES, Task, compute, write
 
 NAME = "reproduce"
@@ -66,6 +66,8 @@ def _make(name: str, options: argparse.Namespace) -> dict[str, str]:
         if figure.table is not None:
             headings, rows = figure.table(body)
             table(headings, rows, right=_numbers(rows), title=f"{figure.paper}: {figure.shows}")
+        else:
+            say(*body["references"])
         print(f"figure:  {picture}")
         print(f"numbers: {numbers}")
     return {"figure": name, "picture": str(picture), "numbers": str(numbers)}

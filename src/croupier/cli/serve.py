@@ -63,8 +63,16 @@ METAVARS = {int: "N", float: "NUMBER", str: "TEXT", bool: "true"}
 
 def add(command: argparse.ArgumentParser) -> None:
     """The server, its settings' file, and any setting by name."""
-    command.add_argument("role", choices=ROLES, help="which server; `keys` makes or rotates keys and secrets and ends")
-    command.add_argument("files", nargs="*", metavar="FILE", help="experiments (analyzer), or a directory (keys)")
+    command.add_argument(
+        "role",
+        choices=ROLES,
+        metavar="{front,analyzer,keys}",
+        help="which server; `keys` makes or rotates keys and secrets and ends",
+    )
+    # The front takes none; without a default argparse would call them required.
+    command.add_argument(
+        "files", nargs="*", default=[], metavar="FILE", help="experiments (analyzer), or a directory (keys)"
+    )
     command.add_argument("--settings", metavar="FILE", help="settings as TOML; see docs/service.md")
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
     settings = command.add_argument_group(

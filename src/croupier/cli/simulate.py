@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from croupier.checks import InvalidParameter
+from croupier.bandits import Policy
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import (
     POLICY,
     PROTOCOL,
     add_protocol_options,
     add_world,
+    picture,
     print_json,
     protocol_options,
     said,
 )
 from croupier.cli.progress import progress
 from croupier.cli.protocols import NOTIONS
-from croupier.cli.tables import STANDARD_ERROR, number, table
+from croupier.cli.tables import STANDARD_ERROR, number, spread, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES, WORLDS, Run, World, ratings, simulate, simulated_policy, world
@@ -62,7 +65,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
     )
-    command.add_argument("--plot", metavar="FILE", help="write regret over time as a picture")
+    command.add_argument("--plot", type=picture, metavar="FILE", help="write regret over time as a picture")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -97,7 +100,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
         return 0
-    show(rows, f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}", _notes(where, given))
+    title = f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}"
+    show(rows, title, [*_notes(where, given), *_meanings(policies, options)])
     if options.plot:
         print(f"figure: {path}")
     return 0
@@ -106,8 +110,12 @@ def run(options: argparse.Namespace) -> int:
 def world_from(options: argparse.Namespace) -> World:
     """The world that the options describe."""
     drawn = options.arms is not None and options.data is None
-    if sum((options.means is not None, drawn, options.data is not None)) != 1:
-        raise InvalidParameter("means", options.means, "given, or else --arms, or --data: one of the three")
+    given = {"--means": options.means is not None, "--arms": drawn, "--data": options.data is not None}
+    if sum(given.values()) > 1:
+        both = " and ".join(flag for flag, there in given.items() if there)
+        raise CroupierError(f"only one of {both} may be given")
+    if not any(given.values()):
+        raise InvalidParameter("means", None, "given, or else --arms, or --data: one of the three")
     for name in ("low", "high") if not drawn else ():
         if vars(options)[name] is not None:
             raise InvalidParameter(name, vars(options)[name], "left out: means are drawn only with --arms")
@@ -166,7 +174,7 @@ def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
                 NOTIONS.get(row["notion"], "none"),
                 "-" if row["epsilon"] is None else number(row["epsilon"]),
                 number(row["regret_mean"]),
-                number(row["regret_sem"], 3),
+                spread(row["regret_sem"], row["regret_mean"]),
                 number(row["regret_median"]),
                 number(row["regret_max"]),
                 f"{100 * row['best_arm_rate']:.1f} %",
@@ -183,3 +191,25 @@ def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
 def _notes(where: World, given: dict[str, Any]) -> list[str]:
     changing = "Regret is against the arm that is best at each time; the best arm is that at the end."
     return [STANDARD_ERROR, *([changing] if where.changes else []), *said(given)]
+
+
+MEANT = {"renyi": "Rényi", "concentrated": "concentrated"}
+"""Notions whose ε is a parameter of the noise, and no (ε, δ)."""
+
+COMMON_BATCH = 10_000
+
+
+def _meanings(policies: Sequence[Policy], options: argparse.Namespace) -> list[str]:
+    """What the column ε is in rows of those notions, computed for a large batch."""
+    found: dict[str, list[str]] = {}
+    for policy in policies:
+        protocol = policy.ladder.protocol
+        if protocol is not None and protocol.row.notion in MEANT:
+            spent = protocol.plan(COMMON_BATCH).promised.epsilon(protocol.delta)
+            words = f"({number(spent, 3)}, {number(protocol.delta)})-DP"
+            found.setdefault(words, []).append(MEANT[protocol.row.notion])
+    return [
+        f"ε = {options.epsilon:g} of {' and '.join(sorted(set(kinds)))} rows is {words}, computed for a batch of "
+        f"{COMMON_BATCH:,}: they promise less than (ε, δ) and pure rows do."
+        for words, kinds in found.items()
+    ]

@@ -11,7 +11,7 @@ from typing import Any
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.cli.options import POLICY, PROTOCOL, add_protocol_options, add_world, print_json
 from croupier.cli.progress import progress
-from croupier.cli.tables import STANDARD_ERROR, number, table
+from croupier.cli.tables import STANDARD_ERROR, number, spread, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES, WORLDS
@@ -45,8 +45,15 @@ def _file_name(name: str, value: Any) -> str:
     return value
 
 
+def _parquet_name(name: str, value: Any) -> str:
+    """Checked before anything runs: a name such as a.csv would hold what its readers cannot read."""
+    if not _file_name(name, value).endswith(".parquet"):
+        raise InvalidParameter(name, value, "a file whose name ends in .parquet")
+    return str(value)
+
+
 EXECUTION: dict[str, Callable[[str, Any], Any]] = {
-    "out": _file_name,
+    "out": _parquet_name,
     "jobs": lambda name, value: integer(name, value, 1),
     "engine": lambda name, value: one_of(name, value, tuple(ENGINES)),
 }
@@ -169,7 +176,7 @@ def _report(options: argparse.Namespace, store: Store, rows: list[Row]) -> None:
                 f"{row['horizon']:,}",
                 f"{row['runs']:,}",
                 number(row["regret_mean"]),
-                "-" if row["regret_sem"] is None else number(row["regret_sem"], 3),
+                "-" if row["regret_sem"] is None else spread(row["regret_sem"], row["regret_mean"]),
                 number(row["regret_median"]),
                 number(row["regret_max"]),
                 f"{100 * row['best_arm_rate']:.1f} %",

@@ -88,6 +88,15 @@ def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[i
     return widths
 
 
+def spread(error: float, mean: float) -> str:
+    """A standard error; what is only the rounding of doubles is 0.
+
+    >>> spread(0.1234, 10.0), spread(3e-13, 1500.0)
+    ('0.123', '0')
+    """
+    return number(error if error > 1e-9 * abs(mean) else 0.0, 3)
+
+
 def number(value: float, digits: int = 4) -> str:
     """A number as a person would write it.
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 from croupier.checks import CroupierError, positive
 from croupier.cli.options import print_json
 from croupier.cli.patience import limited
+from croupier.cli.tables import number
 
 if TYPE_CHECKING:
     from croupier.service.verifying import Verdict
@@ -123,8 +124,8 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
         f"({verdict.reports:,} in all batches together, smallest batch {verdict.smallest})"
     )
     print(
-        f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {verdict.claimed_delta:.3g}) claimed for a turn; "
-        f"recomputed δ = {verdict.worst_delta:.3g} at that ε"
+        f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {number(verdict.claimed_delta, 3)}) claimed for a turn"
+        f"; recomputed δ = {number(verdict.worst_delta, 3)} at that ε"
     )
     print("  not shown    that the released numbers are what the messages said: only the analyzer saw those.")
     print(

@@ -80,7 +80,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model.fit(x, x[:, 0] > 0.6, groups=user).hypothesis_
     column 0 >= 0.588235
     >>> print(model.privacy_)
-    (1, 1e-06)-DP when one user is replaced
+    (1, 1e-6)-DP when one user is replaced
     """
 
     # With metadata routing, scikit-learn's searches and pipelines hand the users on unasked.

@@ -37,7 +37,7 @@ class Guarantee:
     >>> print(Guarantee("pure", 0.5))
     0.5-DP when one report is replaced
     >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user"))
-    (0.5, 1e-06)-DP when one user is replaced
+    (0.5, 1e-6)-DP when one user is replaced
     >>> print(Guarantee("pure", 0.5, unit="user", participations=20))
     0.5-DP for a user in at most 20 batches, when all their reports are replaced
     >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user", participations=20))
@@ -101,7 +101,7 @@ class Guarantee:
 
     @property
     def _amount(self) -> str:
-        approximate = f"({self.epsilon:.6g}, {self.delta:.3g})-DP"
+        approximate = f"({self.epsilon:.6g}, {small(self.delta)})-DP"
         if self.notion == "pure":
             return f"{self.epsilon:.6g}-DP"
         if self.notion == "concentrated":
@@ -135,6 +135,15 @@ def covering(one: Guarantee, other: Guarantee) -> Guarantee | None:
         epsilon = max(_at_order(order, divergence, one.delta), 0.0)
         return replace(one, order=order, divergence=divergence, epsilon=epsilon)
     return None
+
+
+def small(value: float) -> str:
+    """A δ as the tables write it, three digits and no zero before its power.
+
+    >>> small(1e-6), small(2.4e-12), small(0.0)
+    ('1e-6', '2.4e-12', '0')
+    """
+    return f"{value:.3g}".replace("e-0", "e-")
 
 
 def renyi_to_approximate(divergence: Callable[[float], float], delta: float) -> tuple[float, float]:

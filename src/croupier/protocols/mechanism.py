@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.noise import Noise, Source
 from croupier.privacy import Guarantee, Loss
+from croupier.privacy.guarantee import small
 from croupier.protocols.padding import Shape, TamperedMessage
 
 Integers = NDArray[np.int64]
@@ -55,7 +56,7 @@ class Certificate:
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
-        return f"{self.claim}: it {verdict}, with exact ε = {self.epsilon:.6g} at δ = {self.delta:.3g}"
+        return f"{self.claim}: it {verdict}, with exact ε = {self.epsilon:.6g} at δ = {small(self.delta)}"
 
     @property
     def holds(self) -> bool:

@@ -276,8 +276,9 @@ NEARLY = 0.98
 class CountingError:
     """How far a counter was off, over several runs of one stream.
 
-    `rms_error_worst` is the root mean square over runs at the worst time. Where the law of the error is known that
-    time is known beforehand; `rms_error_largest` is the largest over all times, which chance pushes up.
+    `rms_error_worst` is the root mean square over runs at the worst time. Where the law of the error is known, as of
+    all counters but those that double, that time is known beforehand. `rms_error_largest` is the largest over all
+    times, which chance pushes up.
     """
 
     max_error_mean: float

@@ -60,6 +60,8 @@ def price(mechanism: SumMechanism, epsilon: float | None = None, common_delta: f
         "exact_at_common_delta": is_exact(mechanism, common_delta),
         "participations": mechanism.guarantee.participations,
         "rho": mechanism.guarantee.rho,
+        "order": mechanism.guarantee.order,
+        "divergence": mechanism.guarantee.divergence,
         "variance": mechanism.variance,
         "rounding_variance": rounding,
         "total_standard_deviation": math.sqrt(mechanism.variance + rounding),

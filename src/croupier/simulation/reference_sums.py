@@ -36,6 +36,14 @@ class ReferenceSum(RunningSum):
         """The noise in the next estimate."""
         raise TypeError("a reference states its noise")
 
+    def variances(self, count: int) -> Floats:
+        """The variance of the noise in the first `count` estimates, exactly."""
+        raise TypeError("a reference states its noise")
+
+    def mean_squares(self, values: Floats) -> Floats:
+        # No user waits for a batch, so the error is the noise alone.
+        return self.variances(len(values))
+
     def update(self, value: Any) -> float:
         if self._seen >= self.users:
             raise InvalidParameter("users", self._seen + 1, f"at most {self.users}, as planned")
@@ -73,6 +81,9 @@ class CentralTree(ReferenceSum):
         drawn = [self._source.generator.normal(0.0, self._node, count // size) for size in self._tree.sizes]
         return prefixes(self._tree, drawn)[1 : count + 1]
 
+    def variances(self, count: int) -> Floats:
+        return prefixes(self._tree, [np.full(count // size, self._node**2) for size in self._tree.sizes])[1 : count + 1]
+
     def next_noise(self) -> float:
         level = min((self._seen & -self._seen).bit_length() - 1, self._tree.levels - 1)
         self._levels[:level] = 0.0
@@ -103,6 +114,9 @@ class SquareRoot(ReferenceSum):
 
         drawn = self._source.generator.normal(0.0, self._scale, count)
         return np.asarray(fftconvolve(drawn, self._factors[:count])[:count])
+
+    def variances(self, count: int) -> Floats:
+        return np.asarray(self._scale**2 * np.cumsum(self._factors[:count] ** 2))
 
     def next_noise(self) -> float:
         self._drawn.append(self._source.generator.normal(0.0, self._scale))

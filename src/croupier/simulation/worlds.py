@@ -46,6 +46,9 @@ class World(ABC):
         """Whether rewards are zero or one."""
         return False
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({np.array2string(self.means, precision=3, threshold=6)})"
+
     def at(self, users: Integers, assigned: Integers) -> World:
         """The world as a phase meets it: after so many users in each run, who are assigned to the arms in order."""
         return self
@@ -93,7 +96,8 @@ def checked_means(means: ArrayLike, name: str = "means") -> Floats:
     except (TypeError, ValueError):
         raise InvalidParameter(name, means, "numbers in [0, 1], one an arm") from None
     if table.ndim not in (1, 2) or table.shape[-1] < 2 or table.shape[0] < 1:
-        raise InvalidParameter(name, table.shape, "one mean an arm, for at least two arms")
+        shown = table.tolist() if table.size < 10 else f"an array of shape {table.shape}"
+        raise InvalidParameter(name, shown, "one mean an arm, for at least two arms")
     if not np.all((table >= 0) & (table <= 1)):
         raise InvalidParameter(name, float(table[~((table >= 0) & (table <= 1))][0]), "numbers in [0, 1]")
     return table
@@ -133,9 +137,6 @@ class Bernoulli(World):
 
     def sums(self, runs: Integers, arms: Integers, users: Integers, generator: np.random.Generator) -> Floats:
         return generator.binomial(users, self._probability(runs, arms)).astype(float)
-
-    def __repr__(self) -> str:
-        return f"Bernoulli({np.array2string(self.means, precision=3, threshold=6)})"
 
 
 class Changing(World):

@@ -172,7 +172,7 @@ def shuffled_bits(
     """Sums of bits through a shuffler, hidden among random bits ([TKMS21] Alg. 3).
 
     >>> shuffled_bits(epsilon=0.5, delta=1e-6).plan(users=1000)
-    shuffled-bits for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; standard deviation 8.23 of a sum
+    shuffled-bits for 1,000 users: (0.5, 1e-6)-DP when one report is replaced; standard deviation 8.23 of a sum
     """
     return protocol("shuffled-bits", **locals())
 
@@ -195,7 +195,7 @@ def shuffled_levels(
     """Sums of numbers through a shuffler: as many ones as the value has steps, hidden among random bits [CSUZZ19].
 
     >>> shuffled_levels(epsilon=0.5, low=1, high=5).plan(users=1000)
-    shuffled-levels for 1,000 users: (0.5, 1e-06)-DP when one report is replaced; standard deviation 33.7 of a sum
+    shuffled-levels for 1,000 users: (0.5, 1e-6)-DP when one report is replaced; standard deviation 33.7 of a sum
     """
     return protocol("shuffled-levels", **locals())
 
@@ -241,7 +241,7 @@ def skellam(
     """Sums under secure aggregation, with Skellam noise: Rényi privacy ([CZ23] Thm 2).
 
     >>> print(skellam(epsilon=1.0, delta=1e-6).plan(users=1000).guarantee)
-    (6, 3.00003)-RDP, so (4.8864, 1e-06)-DP when one report is replaced
+    (6, 3.00003)-RDP, so (4.8864, 1e-6)-DP when one report is replaced
     """
     return protocol("skellam", **locals())
 
@@ -267,7 +267,7 @@ def shuffled_laplace(
     It stands for [CZ23] Thm 3 and is another protocol, with a δ.
 
     >>> shuffled_laplace(epsilon=1.0, delta=1e-6).plan(users=1000)
-    shuffled-laplace for 1,000 users: (1, 1e-06)-DP when one report is replaced; standard deviation 1.42 of a sum
+    shuffled-laplace for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 1.42 of a sum
     """
     return protocol("shuffled-laplace", **locals())
 
@@ -291,7 +291,7 @@ def counted_messages(
     """Counts that are never below (or never above) the truth: messages are counted ([GKM21] Alg. 7 and 8).
 
     >>> counted_messages(epsilon=1.0, delta=1e-6, side="under").plan(users=1000)
-    counted-messages for 1,000 users: (1, 1e-06)-DP when one report is replaced; standard deviation 5.84 of a sum
+    counted-messages for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 5.84 of a sum
     """
     return protocol("counted-messages", **locals())
 
@@ -314,7 +314,7 @@ def shuffled_vectors(
     """Sums of vectors of norm at most one through a shuffler ([CJMP22]; tight: split into random shares [BBGN20]).
 
     >>> shuffled_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
-    shuffled-vectors for 1,000 users: (1, 1e-06)-DP when one report is replaced; standard deviation 9.19 of a coordinate
+    shuffled-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 9.19 of a coordinate
     """
     return protocol("shuffled-vectors", **locals())
 
@@ -325,7 +325,7 @@ discrete_gaussian = like(
     """Sums under secure aggregation, with discrete Gaussian noise: concentrated privacy ([CZ23] Thm 4).
 
     >>> print(discrete_gaussian(epsilon=1.0, delta=1e-6).plan(users=1000).guarantee)
-    0.5-zCDP, so (4.88656, 1e-06)-DP when one report is replaced
+    0.5-zCDP, so (4.88656, 1e-6)-DP when one report is replaced
     """,
 )
 

@@ -121,7 +121,7 @@ def test_advanced_composition_is_for_epsilon_below_one() -> None:
 @pytest.mark.parametrize("constants", ["tight", "published"])
 def test_the_promise_is_said_and_kept_in_its_form(constants: str) -> None:
     mechanism = shuffled_bits(epsilon=0.9, delta=1e-6, participations=5, constants=constants).plan(100)
-    assert str(mechanism.guarantee).startswith("(0.9, 1e-06)-DP for a user in at most 5 batches")
+    assert str(mechanism.guarantee).startswith("(0.9, 1e-6)-DP for a user in at most 5 batches")
     again = SumMechanism.from_json(mechanism.to_json())
     assert again == mechanism
     assert again.certificate().holds

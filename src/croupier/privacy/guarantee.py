@@ -41,7 +41,7 @@ class Guarantee:
     >>> print(Guarantee("pure", 0.5, unit="user", participations=20))
     0.5-DP for a user in at most 20 batches, when all their reports are replaced
     >>> print(Guarantee("approximate", 0.5, 1e-6, unit="user", participations=20))
-    (0.5, 1e-06)-DP for a user in at most 20 batches of this size, when all their reports are replaced
+    (0.5, 1e-6)-DP for a user in at most 20 batches of this size, when all their reports are replaced
     """
 
     notion: str

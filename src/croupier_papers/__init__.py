@@ -69,7 +69,7 @@ def write(body: Body, out: Path) -> tuple[Path, Path]:
     """Write NAME.png and NAME.json into a folder and return both paths."""
     figure = FIGURES[body["figure"]]
     picture, numbers = out / f"{figure.name}.png", out / f"{figure.name}.json"
-    save(finish(figure.draw(body), figure.source, quick=body["quick"]), picture)
+    save(finish(figure.draw(body), figure.source, quick=body.get("quick", False)), picture)
     try:
         numbers.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:

@@ -227,8 +227,8 @@ def _title(setup: Body) -> str:
 def _strip(setup: Body, several: bool) -> float:
     """Inches for the legend and the caption."""
     if "title" in setup["world"]:
-        return 1.3 if several else 1.7
-    return 0.6 if several and len(setup["policies"]) == 4 else 0.8
+        return 1.4 if several else 2.0
+    return 0.6 if several and len(setup["policies"]) == 4 else 0.9
 
 
 def _caption(setup: Body, panels: list[Body]) -> str:

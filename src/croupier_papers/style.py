@@ -134,7 +134,9 @@ def finish(figure: Any, source: str, *, quick: bool = False) -> Any:
         title.set_text(f"{source}\n{title.get_text()}")
     said = " ".join(text.get_text() for text in figure.findobj(_is_text))
     for caption in figure.findobj(lambda artist: artist.get_gid() == CAPTION):
-        caption.set_text("\n".join([caption.get_text(), *([QUICK] if quick else []), *map(str, cited(said))]))
+        ends = [*([QUICK] if quick else []), *map(str, cited(said))]
+        lines = [line for end in ends for line in folded(end, _characters(caption.figure))]
+        caption.set_text("\n".join([caption.get_text(), *lines]))
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             if axis.get_scale() == "log":
@@ -153,6 +155,11 @@ def _calm(axis: Any) -> None:
     if majors < 2 and not isinstance(axis.get_major_locator(), FixedLocator):
         axis.set_major_locator(LogLocator(base, subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value >= 1e-4 else f"{value:.0e}"))
+
+
+def _characters(strip: Any) -> int:
+    """How many characters of a caption fit side by side."""
+    return int(strip.bbox.width / strip.dpi * 17)
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -175,7 +182,7 @@ def folded(text: str, width: int) -> list[str]:
 
 def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -> None:
     """The legend and, under it, the caption."""
-    width, height = strip.bbox.width / strip.dpi, strip.bbox.height / strip.dpi
+    height = strip.bbox.height / strip.dpi
     rows = -(-len(handles) // columns) if handles else 0
     if handles:
         strip.legend(
@@ -191,7 +198,7 @@ def explain(strip: Any, handles: Sequence[Any], caption: str, *, columns: int) -
             borderpad=0.2,
         )
     top = 1.0 - (0.19 * rows + 0.07) / height
-    text = "\n".join(folded(caption, int(width * 17)))
+    text = "\n".join(folded(caption, _characters(strip)))
     strip.text(0.5, top, text, ha="center", va="top", fontsize=7, color=GREY, linespacing=1.3, gid=CAPTION)
 
 

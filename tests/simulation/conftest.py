@@ -19,7 +19,10 @@ def checked(figure: Any) -> None:
         return
     references = " ".join(str(reference) for reference in cited(said))
     (caption,) = [text for text in texts if " ".join(text.get_text().split()).endswith(references)]
-    assert caption.get_window_extent().y0 >= 0, "the papers stand below the picture's edge"
+    box = caption.get_window_extent()
+    assert box.y0 >= 0, "the papers stand below the picture's edge"
+    assert box.x0 >= 0, "a line is wider than the picture"
+    assert box.x1 <= figure.bbox.width, "a line is wider than the picture"
 
 
 @pytest.fixture(autouse=True)

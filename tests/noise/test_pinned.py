@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
+from flint import arb
 
 from croupier.noise import Binomial, DiscreteLaplace, seeded
 from croupier.noise.binomial import WIDEST
@@ -24,6 +25,15 @@ def test_bounded_laplace_has_the_scale_of_pure_privacy(epsilon: float, sensitivi
 def test_the_variance_of_enormous_laplace_noise_is_twice_the_square(scale: int) -> None:
     assert DiscreteLaplace(scale).variance == pytest.approx(2.0 * float(scale) ** 2, rel=1e-12)
     assert DiscreteLaplace(10**200).variance == math.inf
+
+
+@pytest.mark.parametrize("scale", [10**6, 10**7, 10**9])
+@pytest.mark.parametrize("reach", [0, 3, 40])
+def test_the_tail_of_wide_laplace_noise_is_its_closed_form_rounded_up(scale: int, reach: int) -> None:
+    """P(X > x) = e^{-(x+1)/b}/(1 + e^{-1/b}), in balls."""
+    exact = (arb(-(reach * scale + 1)) / scale).exp() / (1 + (arb(-1) / scale).exp())
+    bound = DiscreteLaplace(scale).tail(reach * scale)
+    assert exact <= arb(bound) <= exact * (1 + arb(1) / 10**9)
 
 
 def test_the_pair_of_bits_too_wide_to_tabulate_is_that_of_fewer_bits() -> None:

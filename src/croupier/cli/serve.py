@@ -95,7 +95,11 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def require_service() -> None:
     """Say what to install when the service's own dependencies are missing."""
-    missing = [name for name in ("httptools", "httpx", "sqlalchemy", "starlette", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name
+        for name in ("aiohttp", "httptools", "httpx2", "sqlalchemy", "starlette", "uvicorn")
+        if find_spec(name) is None
+    ]
     if missing:
         raise CroupierError(f"{', '.join(missing)} is missing: install croupier[service]")
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
 
-import httpx
+import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -73,7 +73,7 @@ class AnalyzerApp:
         plans: list[Plan],
         *,
         clock: Callable[[], float] = time.time,
-        http: httpx.AsyncClient | None = None,
+        http: httpx2.AsyncClient | None = None,
     ) -> None:
         if len({plan.name for plan in plans}) != len(plans):
             raise CroupierError("two experiments have the same name")

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-import httpx
+import httpx2
 
 from croupier.programs import replay
 from croupier.service.processes import Home, free_port
@@ -44,7 +44,7 @@ def written(tmp_path, text, name="experiment.toml"):
 
 
 def transcript_of(home, name):
-    return httpx.get(f"{home.analyzer_url}/experiments/{name}/transcript", timeout=30).text
+    return httpx2.get(f"{home.analyzer_url}/experiments/{name}/transcript", timeout=30).text
 
 
 def check_decisions(transcript):

@@ -59,7 +59,7 @@ class Row:
     delta_below: float = 1.0
     least_epsilon: float = 0.0
     """Below it the exact calibration of a batch takes longer than anybody waits for a whole experiment's."""
-    instead: Mapping[str, Callable[[Protocol, int], SumMechanism]] = field(default_factory=dict, repr=False)
+    instead: Mapping[str, Callable[[Protocol, int], SumMechanism]] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def trusts(self) -> tuple[str, ...]:

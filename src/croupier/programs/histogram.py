@@ -8,10 +8,12 @@ import numpy as np
 
 from croupier.checks import InvalidParameter, integer
 from croupier.programs.program import Program, Wanted
-from croupier.programs.sections import MOST_USERS, Check, Section, of, target, text, whole, within
+from croupier.programs.sections import MOST_USERS, Check, Section, of, target, text, trusted, whole, within
 from croupier.protocols import HistogramRelease, histogram
 from croupier.protocols.histograms.universe import universe_from_dict
 
+MODELS = {"shuffler": "shuffle"}
+"""The models that a service carries, by whom they trust."""
 TOP = 50
 """Items of a histogram that are shown."""
 
@@ -51,7 +53,12 @@ class HistogramProgram(Program):
         if ("items" in given) == ("universe" in given):
             raise InvalidParameter("program", sorted(given), "users, and either items or a universe")
         universe = given.pop("universe", None) or {"kind": "items", "names": given.pop("items")}
-        return {"universe": universe} | given | target(sections, counted=True)
+        trust = trusted(sections, tuple(MODELS))
+        return (
+            {"universe": universe, "model": MODELS[trust]}
+            | given
+            | target(sections, trust, counted=trust == "shuffler")
+        )
 
     @property
     def wanted(self) -> list[Wanted]:

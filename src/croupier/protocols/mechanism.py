@@ -183,6 +183,10 @@ class Mechanism(ABC):
     def extremes(self) -> tuple[Any, Any]:
         """Two values of a user, as different as can be."""
 
+    @abstractmethod
+    def check_value(self, value: object) -> None:
+        """Refuse what no user can report."""
+
     def summary(self, decoded: int | Sequence[int]) -> dict[str, float]:
         """What a batch's numbers say in short, where there is something short to say."""
         return {}

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from croupier.checks import InvalidParameter, integer
-from croupier.validity.fields import FIELD64
 from croupier.validity.xof import SEED, stream, tag
 
 ALGORITHM = 0xFFFFCC01

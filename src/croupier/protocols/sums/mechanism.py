@@ -122,6 +122,9 @@ class SumMechanism(Mechanism):
     def extremes(self) -> tuple[Any, Any]:
         return self.values.low, self.values.high
 
+    def check_value(self, value: object) -> None:
+        self.values.unit(self._one_value(value))
+
     @cached_property
     def noise(self) -> Noise:
         """All the noise in the decoded number, when every party adds theirs."""

@@ -289,7 +289,7 @@ class Protocol:
 OWN = ("precision", "scaling", "side", "failure", "wrap_failure", "front_noise", "participations", "trust")
 """The options that a protocol keeps; those of its values are in `values`."""
 UNREAD_IN_SHARES = ("scaling", "wrap_failure")
-"""Options of rows that do not matter where two servers add the noise: the encoding is fixed, and no sum wraps around."""
+"""Options that do not matter where two servers add the noise: the encoding is fixed, and no sum wraps around."""
 
 
 def _default(name: str) -> Any:

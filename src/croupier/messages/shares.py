@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from croupier.messages.offer import Offer
-from croupier.messages.wire import REPORT_ID, TOKEN, Malformed
+from croupier.messages.sealing import SUITES
+from croupier.messages.wire import HEADER, REPORT_ID, TOKEN, Malformed, upload_bytes
 from croupier.validity.shares import WORD
 from croupier.validity.xof import SEED
 
@@ -30,6 +31,18 @@ def scopes(offer: Offer) -> tuple[bytes, ...]:
     return tuple(batch.hash for batch in offer.batches)
 
 
+def arm_scope(stream: str) -> bytes:
+    """The scope of an arm's reports, from the name of its stream."""
+    return int(stream.removeprefix("arm-")).to_bytes(4, "big")
+
+
+def stream_of(offer: Offer) -> str:
+    """The name of those whose reports count together: an arm's, or those on this offer alone."""
+    if offer.batches[0].mechanism.fits_any_batch:
+        return f"arm-{NO_ARM if offer.arm is None else offer.arm}"
+    return f"offer-{offer.number}"
+
+
 def share_info(experiment: str, configuration: bytes, scope: bytes, part: int, report: bytes) -> bytes:
     """What both shares of a part are bound to: the seal of one, the expansion of the other's seed."""
     return b"croupier/2 share\0" + experiment.encode() + b"\0" + configuration + scope + bytes([part]) + report
@@ -38,6 +51,15 @@ def share_info(experiment: str, configuration: bytes, scope: bytes, part: int, r
 def part_lengths(offer: Offer, overhead: int) -> tuple[int, ...]:
     """How long each sealed share is."""
     return tuple(WORD * (batch.mechanism.outputs or 1) + overhead for batch in offer.batches[: len(scopes(offer))])
+
+
+def upload_length(offer: Offer, suite: str) -> int:
+    """The length of every upload on an offer, whatever is in it."""
+    overhead = SUITES[suite].overhead
+    if offer.batches[0].mechanism.ring is None:
+        shapes = (batch.shape for batch in offer.batches)
+        return upload_bytes(((shape.slots, shape.length + overhead) for shape in shapes), overhead)
+    return HEADER + shared_upload_bytes(part_lengths(offer, overhead)) + overhead
 
 
 def shared_upload_bytes(lengths: Sequence[int]) -> int:

@@ -37,7 +37,7 @@ class HistogramProgram(Program):
         body = dict(parameters)
         users, self.rounds = body.pop("users"), integer("rounds", body.pop("rounds", 1), 1)
         self.mechanism = histogram(**body | {"universe": universe_from_dict(body["universe"])}).plan(users)
-        self.released_rounds = 0
+        self.released_rounds = self.users = 0
         self.counts = np.zeros(self.mechanism.size)
         self.stopped = False
         self._batch = 0
@@ -64,9 +64,11 @@ class HistogramProgram(Program):
     def wanted(self) -> list[Wanted]:
         return [] if self.finished else [Wanted(self._batch, None, ((self._batch, self.mechanism),))]
 
-    def released(self, batch: int, decoded: Any) -> None:
+    def released(self, batch: int, decoded: Any, users: int) -> None:
         self._expect(batch)
-        self.counts += HistogramRelease(self.mechanism, np.asarray(decoded, dtype=np.int64)).counts
+        counted = self.mechanism.for_users(users)
+        self.counts += HistogramRelease(counted, np.asarray(decoded, dtype=np.int64)).counts
+        self.users += users
         self.released_rounds += 1
         self._batch += 1
 
@@ -89,7 +91,7 @@ class HistogramProgram(Program):
         order = np.argsort(-self.counts, kind="stable")[:TOP].tolist() if self.released_rounds else []
         name = self.mechanism.universe.name
         return {
-            "users": self.released_rounds * self.mechanism.users,
+            "users": self.users,
             "planned": self.rounds * self.mechanism.users,
             "rounds": self.rounds,
             "size": self.mechanism.size,

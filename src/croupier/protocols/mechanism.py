@@ -268,6 +268,12 @@ class Mechanism(ABC):
         """Whether nothing in a report depends on its batch: the servers add all the noise, and each of them enough."""
         return self.trust == "two-servers"
 
+    def for_users(self, users: int) -> Self:
+        """The same for another number of users, where nothing but the batch's size changes."""
+        if users != self.users:
+            raise InvalidParameter("users", users, f"{self.users}: the noise is that of a batch of so many")
+        return self
+
     def secret(self, value: object, source: Source) -> list[int]:
         """What a device splits into shares: its encoded value, with its own share of the noise where it adds one."""
         raise self._not_shared()

@@ -8,8 +8,9 @@ from typing import Any
 from croupier.bandits import POLICIES
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.configuration import NAME, Admission, Configuration, Privacy, Reports, ServerKeys
-from croupier.messages.sealing import SUITES
-from croupier.messages.wire import LONGEST_UPLOAD, upload_bytes
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.shares import upload_length
+from croupier.messages.wire import LONGEST_UPLOAD
 from croupier.privacy import Loss
 from croupier.programs import KINDS, Program, program
 from croupier.programs.sections import SECTIONS, Section, checked, text
@@ -133,9 +134,8 @@ def _plan(body: dict[str, Any]) -> Plan:
 def check_length(plan: Plan, suite: str) -> None:
     """Refuse an experiment whose uploads would be longer than a front takes."""
     for turn in plan.program().wanted:
-        overhead = SUITES[suite].overhead
-        shapes = (mechanism.shape for _, mechanism in turn.batches)
-        length = upload_bytes(((shape.slots, shape.length + overhead) for shape in shapes), overhead)
+        batches = tuple(Batch.of(number, bytes(32), mechanism) for number, mechanism in turn.batches)
+        length = upload_length(Offer(plan.name, bytes(32), turn.number, turn.arm, batches), suite)
         if length > LONGEST_UPLOAD:
             raise CroupierError(f"{plan.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Number
 from typing import Any, ClassVar, Self
@@ -336,6 +336,9 @@ class SumMechanism(Mechanism):
     @property
     def ring(self) -> Ring | None:
         return self.carrier.ring
+
+    def for_users(self, users: int) -> Self:
+        return replace(self, users=users) if self.fits_any_batch else super().for_users(users)
 
     def secret(self, value: object, source: Source) -> list[int]:
         report = self.randomize(self._one_value(value), source)

@@ -105,10 +105,10 @@ class Front(Notary):
     def _times(self, name: str, now: float) -> tuple[int, int]:
         """When a turn of this experiment that is given out now is overdue, and when its token expires."""
         reports = self._current(name).reports
-        awaited = math.ceil(reports.at[1]) + self.rules.due_within
+        awaited = reports.at[1] + self.rules.due_within
         step = max(1, math.ceil(awaited / GRID))
         due = (int(now + awaited) // step + 1) * step
-        return due, due + max(0, reports.within - awaited)
+        return due, due + max(0, reports.within - math.floor(awaited))
 
     def _nothing(self, name: str) -> Problem:
         finished = self.store.finished(name)
@@ -185,7 +185,7 @@ class Front(Notary):
         What is stored says that day, not when the turn was taken.
         """
         expires, reports = tokens.expiry(token), configuration.reports
-        due = expires - max(0, reports.within - math.ceil(reports.at[1]) - self.rules.due_within)
+        due = expires - max(0, reports.within - math.floor(reports.at[1] + self.rules.due_within))
         return due, -(-(expires + self.rules.remember) // DAY) * DAY
 
     def _late(self, token: bytes) -> bool:

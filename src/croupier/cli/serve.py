@@ -41,7 +41,6 @@ SETTINGS = {
     "ahead": "front: turns given out for each user of a batch",
     "spare": "front: and so many turns more",
     "due_within": "front: seconds until a turn is given to somebody else too",
-    "report_within": "front: seconds until a turn is void",
     "admission": "front: who may take part, everybody or tickets; it does not start until this is said",
     "issuer": "front: with tickets, the public key of who issues them, as base64; not the analyzer",
     "remember": "front: for how many seconds spent tokens are remembered",

@@ -82,6 +82,18 @@ class FrontClient:
             whole["batches"] += page["batches"]
         return whole
 
+    async def group(self, name: str) -> bytes | None:
+        """The next reports in shares to be settled."""
+        return _body(await self._send("GET", f"/experiments/{quote(name)}/groups", within=SLOW))
+
+    async def settle(self, name: str, group: int, answer: bytes) -> bytes | None:
+        """Answer a group; the next one, if there is one."""
+        return _body(await self._send("POST", f"/experiments/{quote(name)}/groups/{group}", answer, SLOW))
+
+    async def share(self, name: str, batch: int) -> Statement:
+        """The front's answer for a batch in shares."""
+        return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/share"))
+
     async def receipt(self, name: str, batch: int) -> Statement:
         return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/receipt"))
 
@@ -120,12 +132,13 @@ class FrontClient:
         return parsed
 
     async def _send(
-        self, method: str, path: str, body: dict[str, Any] | None = None, within: float = QUICK
+        self, method: str, path: str, body: dict[str, Any] | bytes | None = None, within: float = QUICK
     ) -> httpx2.Response:
+        sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
         try:
             with self._waits.on("front"):
                 async with asyncio.timeout(within):
-                    answer = await self._http.request(method, self.url + path, json=body, headers=self._headers)
+                    answer = await self._http.request(method, self.url + path, headers=self._headers, **sent)
         except TimeoutError:
             raise FrontAway(f"the front at {self.url} does not answer within {within:g} seconds") from None
         except httpx2.TransportError as error:
@@ -147,6 +160,10 @@ def _reason(error: httpx2.TransportError) -> str:
     if "CERTIFICATE" in str(error):
         return "its certificate is not trusted here: SSL_CERT_FILE may name its issuer's"
     return type(error).__name__
+
+
+def _body(answer: httpx2.Response) -> bytes | None:
+    return None if answer.status_code == 204 else answer.content
 
 
 def _batch(name: str, batch: int) -> str:

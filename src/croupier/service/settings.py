@@ -64,8 +64,8 @@ class FrontSettings(ServerSettings):
     """The front's settings.
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
-    turns as a batch has users are given out, and `spare` more; a turn that is not reported `due_within` seconds is
-    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` has no
+    turns as a batch has users are given out, and `spare` more, where a batch must be full; a turn that is not reported
+    `due_within` seconds after its experiment's window is given to somebody else too. `admission` has no
     default: `everybody`, or `tickets` of the holder of the public key `issuer`, who must not be the analyzer. Spent
     tokens are remembered `remember` seconds, and no ticket may be valid for longer.
     `largest_epsilon` and `smallest_batch` are what this front lends
@@ -82,7 +82,6 @@ class FrontSettings(ServerSettings):
     ahead: float = 1.5
     spare: int = 2
     due_within: int = 30
-    report_within: int = 600
     remember: int = 7 * 86_400
     largest_epsilon: float = 10.0
     smallest_batch: int = 2
@@ -95,14 +94,13 @@ class FrontSettings(ServerSettings):
         integer("workers", self.workers, 1, 256)
         integer("spare", self.spare, 0)
         integer("due_within", self.due_within, 1)
-        integer("report_within", self.report_within, self.due_within)
         integer("smallest_batch", self.smallest_batch, 2)
         integer("group_size", self.group_size, 1, 10_000)
         integer("queue", self.queue, 1)
         between("group_seconds", self.group_seconds, 0, 1, "[]")
         positive("largest_epsilon", self.largest_epsilon)
         # Tickets end with a day, so a shorter memory would refuse good ones.
-        integer("remember", self.remember, max(self.report_within, 86_400 if self.admission == "tickets" else 1))
+        integer("remember", self.remember, 86_400 if self.admission == "tickets" else 1)
         _secret("analyzer", self.analyzer)
         admission_of(self)
         if finite("ahead", self.ahead) < 1:

@@ -24,6 +24,9 @@ arms = ["red", "<b>green</b>", "blue, the name of which is a little longer"]
 [program]
 policy = "vb-sdp-ae"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 8.0
 [reward]

@@ -43,6 +43,9 @@ arms = ["red", "green", "blue"]
 [program]
 policy = "vb-sdp-ae"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 front_noise = false
@@ -59,6 +62,9 @@ kind = "histogram"
 users = 16
 rounds = {rounds}
 items = {items}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 8.0
 delta = 0.001

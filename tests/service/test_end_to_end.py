@@ -21,6 +21,9 @@ arms = ["red", "green", "blue"]
 [program]
 policy = "{policy}"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = {epsilon}
 [reward]

@@ -187,6 +187,9 @@ arms = ["red", "green"]
 [program]
 policy = "dp-klucb"
 horizon = 64
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 [reward]

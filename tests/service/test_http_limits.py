@@ -35,6 +35,9 @@ arms = ["red", "green"]
 [program]
 policy = "dp-klucb"
 horizon = 4000
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 honest_fraction = 0.9

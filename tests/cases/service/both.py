@@ -21,6 +21,7 @@ PLAN = {
     "program": {"policy": "dp-klucb", "horizon": 400},
     "reward": {"protocol": "shuffled-bits"},
     "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    "reports": {"report_within": 600, "report_at": [0, 0]},
     "batches": {"smallest": 32, "deadline": 50},
 }
 COUNTER = {
@@ -28,6 +29,7 @@ COUNTER = {
     "program": {"kind": "counter", "users": 192, "shufflers": 2},
     "reward": {"protocol": "shuffled-bits"},
     "privacy": {"epsilon": 4.0, "honest_fraction": 0.9},
+    "reports": {"report_within": 600, "report_at": [0, 0]},
 }
 """Batches of 32, and of 96 above them."""
 

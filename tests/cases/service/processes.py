@@ -15,6 +15,9 @@ title = "How many have finished so far?"
 kind = "counter"
 users = 200
 shufflers = 2
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 [reward]
@@ -27,6 +30,9 @@ title = "Which fruit do people like?"
 kind = "histogram"
 users = 60
 items = ["apple", "pear", "plum"]
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """

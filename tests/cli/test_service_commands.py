@@ -16,6 +16,7 @@ from croupier.checks import CroupierError
 from croupier.cli import main
 from croupier.cli.experiment_table import standing
 from croupier.cli.serve import SETTINGS
+from croupier.messages.admittance import NotAdmitted
 from croupier.service import verifying
 from croupier.service.experiment import plan
 from croupier.service.keys import public_key
@@ -97,7 +98,7 @@ def test_the_ticket_of_the_document_is_one_that_its_issuers_front_takes(
     settings = FrontSettings(keys="k", store="s", analyzer="a", admission="tickets", issuer=printed[1])
     issuer = public_key("issuer", settings.issuer)
     check(issuer, found["ticket"], "onboarding", time.time(), settings.remember)
-    with pytest.raises(CroupierError, match="not-admitted"):
+    with pytest.raises(NotAdmitted, match="not one of the issuer's"):
         check(issuer, found["ticket"], "another", time.time(), settings.remember)
 
 

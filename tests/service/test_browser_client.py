@@ -21,7 +21,7 @@ from cases.service.browser_pages import REACHED, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
 from cases.service.processes import QUICK, home_of, transcript_of, written
 from croupier.client import Limits
-from croupier.messages.configuration import Admission
+from croupier.messages.admission import Admission
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES, unseal
 from croupier.messages.signing import Statement, to_text

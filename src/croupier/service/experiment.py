@@ -7,7 +7,8 @@ from typing import Any
 
 from croupier.bandits import POLICIES
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.messages.configuration import NAME, Admission, Configuration, Privacy, ServerKeys
+from croupier.messages.admission import Admission
+from croupier.messages.configuration import NAME, Configuration, Privacy, ServerKeys
 from croupier.messages.sealing import SUITES
 from croupier.messages.wire import LONGEST_UPLOAD, upload_bytes
 from croupier.privacy import Loss

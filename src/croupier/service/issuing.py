@@ -50,7 +50,7 @@ class TokenIssuer:
         if public.n.bit_length() != BITS or public.e != EXPONENT:
             raise InvalidParameter("key", f"{public.n.bit_length()} bits, exponent {public.e}", form)
         self.public = key_bytes(public.n)
-        self._numbers, self._modulus = numbers, public.n
+        self._numbers = numbers
 
     def answer(self, body: bytes) -> bytes:
         """The answer to a token request, as both travel."""
@@ -62,22 +62,23 @@ class TokenIssuer:
         if name != key_id(self.public)[-1]:
             raise Unprocessable("the request is for another key than this issuer's")
         number = int.from_bytes(blinded, "big")
-        if number >= self._modulus:
+        if number >= self._numbers.public_numbers.n:
             raise Unprocessable("the request is no number below the key's modulus")
-        return self._root(number).to_bytes(SIZE, "big")
+        return blind_sign(self._numbers, number).to_bytes(SIZE, "big")
 
-    def _root(self, number: int) -> int:
-        """The number to the private exponent.
 
-        Neither the base nor the exponents are what was sent or the key's own: Python's powers take a time that depends
-        on both. A wrong result, of which the key could be computed, does not leave.
-        """
-        factor = unit(self._modulus)
-        base = number * pow(factor, EXPONENT, self._modulus) % self._modulus
-        p, q = self._numbers.p, self._numbers.q
-        at_p = pow(base, self._numbers.dmp1 + secrets.randbits(_SPREAD) * (p - 1), p)
-        at_q = pow(base, self._numbers.dmq1 + secrets.randbits(_SPREAD) * (q - 1), q)
-        root = at_q + q * ((at_p - at_q) * self._numbers.iqmp % p)
-        if pow(root, EXPONENT, self._modulus) != base:
-            raise BlindingProblem("the signature came out wrong, and is not sent")
-        return root * pow(factor, -1, self._modulus) % self._modulus
+def blind_sign(numbers: rsa.RSAPrivateNumbers, number: int) -> int:
+    """A number to the private exponent: BlindSign of RFC 9474, 4.3.
+
+    Neither the base nor the exponents are what was sent or the key's own: Python's powers take a time that depends on
+    both. A wrong result, of which the key could be computed, does not leave.
+    """
+    modulus, exponent = numbers.public_numbers.n, numbers.public_numbers.e
+    factor = unit(modulus)
+    base = number * pow(factor, exponent, modulus) % modulus
+    at_p = pow(base, numbers.dmp1 + secrets.randbits(_SPREAD) * (numbers.p - 1), numbers.p)
+    at_q = pow(base, numbers.dmq1 + secrets.randbits(_SPREAD) * (numbers.q - 1), numbers.q)
+    root = at_q + numbers.q * ((at_p - at_q) * numbers.iqmp % numbers.p)
+    if pow(root, exponent, modulus) != base:
+        raise BlindingProblem("the signature came out wrong, and is not sent")
+    return root * pow(factor, -1, modulus) % modulus

@@ -113,10 +113,12 @@ export async function blindRequest(issuer, asked, { nonce = random(32), salt = r
   };
 }
 
-// Begins a token for an experiment that was joined and admits by tokens.
-export async function tokenRequest({ configuration }) {
+// Begins a token for an experiment that was joined and admits by tokens. An app that knows the issuer's key, in base64,
+// gives it too: then not even both servers and the issuer together can have users with keys of their own.
+export async function tokenRequest({ configuration }, { issuer: known } = {}) {
   const { admission, experiment, keys } = configuration;
   demand(admission.kind === "tokens", "malformed", `${experiment} admits ${admission.kind}, not by tokens`);
+  demand(known === undefined || known === admission.issuer, "bad-signature", "another issuer's key than the app knows");
   const issuer = fromBase64(admission.issuer);
   return blindRequest(issuer, await challenge(issuer, experiment, fromBase64(keys.front.verify)));
 }

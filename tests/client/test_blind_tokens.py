@@ -18,11 +18,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cases.blind_tokens import FRONT, ISSUERS, asked, token_of
 from cases.client import Server, both_signed, configuration
 from croupier.checks import InvalidParameter
-from croupier.client import Admission, BeyondLimits, Joined, Limits, TokenRequest, token_request
+from croupier.client import Admission, BadSignature, BeyondLimits, Joined, Limits, TokenRequest, token_request
 from croupier.messages import blind_rsa
 from croupier.messages.admittance import NotAdmitted
 from croupier.messages.blind_rsa import BlindingProblem, PublicKey, blind, encode, finalize, verify
 from croupier.messages.blind_tokens import challenge, challenge_of, check, key_bytes, key_id, read_key, request
+from croupier.messages.signing import to_text
 from croupier.service.issuing import TokenIssuer, Unprocessable, blind_sign
 
 VECTORS = Path(__file__).parent / "rfc_tokens.json"
@@ -151,6 +152,17 @@ def test_a_token_is_asked_for_only_where_tokens_admit():
     for admission in (Admission("everybody"), Admission("tickets", bytes(32))):
         with pytest.raises(InvalidParameter, match=f"admits by tokens, and it admits {admission.kind}"):
             token_request(joined(configuration(analyzer, front, admission=admission), analyzer, front))
+
+
+def test_an_app_that_knows_its_issuer_believes_no_other_key():
+    """Both servers and the issuer together could else give each user a key, and know the user by it."""
+    analyzer, front = Server.make(), Server.make()
+    found = joined(configuration(analyzer, front, admission=Admission("tokens", ISSUERS[0].public)), analyzer, front)
+    for known in (ISSUERS[0].public, to_text(ISSUERS[0].public)):
+        assert token_request(found, known).body
+    for other in (ISSUERS[1].public, to_text(ISSUERS[1].public), b""):
+        with pytest.raises(BadSignature, match="another issuer's key"):
+            token_request(found, other)
 
 
 def test_a_device_may_refuse_tokens_or_accept_nothing_else():

@@ -214,6 +214,8 @@ def test_a_token_that_a_browser_asked_for_is_one_that_the_front_takes(ask):
         names.add(found.admission.check(bytes.fromhex(ask("finishToken", one | {"answered": answered})), door))
     assert len(names) == 2
     assert ask("askForToken", {"statement": making.signed(plain.statement()).to_dict()}) == {"refused": "malformed"}
+    others = [ask("askForToken", given | {"known": {"issuer": to_text(one.public)}}) for one in ISSUERS]
+    assert [one.get("refused") for one in others] == [None, "bad-signature"]
     # An issuer's key of any other form is refused with its configuration.
     for bad in (issuer.public[:-1], bytes(32), issuer.public[:-1] + b"\3"):
         body = plain.to_dict() | {"admission": {"kind": "tokens", "issuer": to_text(bad)}}

@@ -8,12 +8,16 @@ from __future__ import annotations
 from croupier.checks import InvalidParameter
 from croupier.client.device import Joined
 from croupier.messages.blind_tokens import TokenRequest, challenge, request
+from croupier.messages.signing import BadSignature, from_text
 
 __all__ = ["TokenRequest", "token_request"]
 
 
-def token_request(joined: Joined) -> TokenRequest:
+def token_request(joined: Joined, issuer: bytes | str | None = None) -> TokenRequest:
     """Begin a token for an experiment that admits by tokens, of the issuer's key that both servers signed.
+
+    An app that knows the `issuer`'s key, as bytes or as text, gives it too: then not even both servers and the issuer
+    together can have users with keys of their own.
 
     >>> joined = client.join("onboarding")  # doctest: +SKIP
     >>> asked = token_request(joined)  # doctest: +SKIP
@@ -21,7 +25,9 @@ def token_request(joined: Joined) -> TokenRequest:
     >>> turn = client.play("onboarding", ticket=asked.finish(answer.content))  # doctest: +SKIP
     """
     configuration = joined.configuration
-    kind, issuer = configuration.admission.kind, configuration.admission.issuer
-    if kind != "tokens" or issuer is None:
+    kind, key = configuration.admission.kind, configuration.admission.issuer
+    if kind != "tokens" or key is None:
         raise InvalidParameter("experiment", joined.name, f"one that admits by tokens, and it admits {kind}")
-    return request(issuer, challenge(issuer, joined.name, configuration.keys["front"].verify))
+    if issuer is not None and key != (issuer if isinstance(issuer, bytes) else from_text("issuer", issuer)):
+        raise BadSignature(f"{joined.name} names another issuer's key than this app knows")
+    return request(key, challenge(key, joined.name, configuration.keys["front"].verify))

@@ -252,10 +252,10 @@ export const challenges = (vectors) =>
 // A token of an experiment that is joined: what goes to the issuer, and the token once there is an answer.
 const asked = [];
 
-export async function askForToken({ statement }) {
+export async function askForToken({ statement, known }) {
   const fetch = async () => answer(200, statement);
   const joined = await new Client("https://analyzer.example", { fetch, trust }).join("colours");
-  const { value, refused } = await outcome(tokenRequest(joined));
+  const { value, refused } = await outcome(tokenRequest(joined, known));
   if (refused) return { refused };
   return { at: asked.push(value) - 1, body: hex(value.body), headers: value.headers };
 }

@@ -136,7 +136,8 @@ class Front(Notary):
         expires = tokens.expiry(report.token)
         due = expires - self.rules.report_within + self.rules.due_within
         # What is stored says on which day the token may be forgotten, not when its turn was taken.
-        day = NEVER if self.rules.admission.lasting else -(-(expires + self.rules.remember) // DAY) * DAY
+        lasting = self._configuration(name, offer.configuration).admission.lasting
+        day = NEVER if lasting else -(-(expires + self.rules.remember) // DAY) * DAY
         return Arrival(name, report.offer, token, report.report, due, day, parts, late=self.clock() >= expires)
 
     def take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:

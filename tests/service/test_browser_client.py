@@ -49,6 +49,9 @@ arms = ["red", "green, the name of which is a little longer than a phone is wide
 [program]
 policy = "{policy}"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = {epsilon}
 [reward]
@@ -60,6 +63,9 @@ name = "steps"
 kind = "counter"
 users = 96
 shufflers = 2
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 [reward]
@@ -71,6 +77,9 @@ name = "fruit"
 kind = "histogram"
 users = 48
 items = ["apple", "pear", "plum"]
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """

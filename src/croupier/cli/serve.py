@@ -41,7 +41,6 @@ SETTINGS = {
     "ahead": "front: turns given out for each user of a batch",
     "spare": "front: and so many turns more",
     "due_within": "front: seconds until a turn is given to somebody else too",
-    "report_within": "front: seconds until a turn is void",
     "admission": "front: who may take part, everybody, tickets or tokens; it does not start until this is said",
     "issuer": "front: with tickets or tokens, the public key of who issues them, as base64; not the analyzer",
     "remember": "front: for how many seconds spent turns and tickets are remembered (blind tokens: for good)",
@@ -96,7 +95,11 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def require_service() -> None:
     """Say what to install when the service's own dependencies are missing."""
-    missing = [name for name in ("httptools", "httpx", "sqlalchemy", "starlette", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name
+        for name in ("aiohttp", "httptools", "httpx2", "sqlalchemy", "starlette", "uvicorn")
+        if find_spec(name) is None
+    ]
     if missing:
         raise CroupierError(f"{', '.join(missing)} is missing: install croupier[service]")
 

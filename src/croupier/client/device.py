@@ -20,9 +20,11 @@ from croupier.client.limits import Limits
 from croupier.messages.configuration import Configuration, NotCovered, check_name, seal_slots
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal
+from croupier.messages.shares import SharedReport, scopes, share_info
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.messages.wire import Envelope, Part, Report, report_info
 from croupier.noise import Source
+from croupier.validity.xof import SEED
 
 URN = "urn:croupier:error:"
 REPORT_TYPE = "application/vnd.croupier.report"
@@ -289,21 +291,37 @@ class Device:
         configuration, offer = turn.joined.configuration, turn.offer
         name, report = configuration.experiment, os.urandom(16)
         front = configuration.keys["front"].seal
-        parts = []
         try:
-            for batch in offer.batches:
-                opened = batch.mechanism.slots(value, self.source)
-                parts.append(Part(batch.number, seal_slots(name, batch, turn.opened_under(batch), opened)))
+            bundle = (self._shared if configuration.in_shares else self._shuffled)(turn, value, report)
         finally:
             # From here on no image of the memory tells this report's noise.
             self.source.renew()
-        bundle = Report(report, turn.token, offer.number, tuple(parts)).to_bytes()
         sealed = seal(configuration.suite, front, bundle, report_info(name, offer.configuration))
         body = Envelope(SUITES[configuration.suite].number, key_id(front), offer.configuration, sealed).to_bytes()
         # Where the front is now, whatever address the batch was begun under.
         newest = self.joined.get(name, turn.joined).configuration
         url = f"{newest.urls['front']}/experiments/{quote(name)}/reports"
         return Pending(self._address(name), url, to_text(report), to_text(body), turn.expires)
+
+    def _shuffled(self, turn: Turn, value: object, report: bytes) -> bytes:
+        """Messages for each batch, all alike, sealed to the analyzer one by one."""
+        name, parts = turn.joined.name, []
+        for batch in turn.offer.batches:
+            opened = batch.mechanism.slots(value, self.source)
+            parts.append(Part(batch.number, seal_slots(name, batch, turn.opened_under(batch), opened)))
+        return Report(report, turn.token, turn.offer.number, tuple(parts)).to_bytes()
+
+    def _shared(self, turn: Turn, value: object, report: bytes) -> bytes:
+        """Two shares of each part: the seed of one for the front, the other sealed to the analyzer."""
+        configuration, offer, seed = turn.joined.configuration, turn.offer, os.urandom(SEED)
+        sealed = []
+        for part, scope in enumerate(scopes(offer)):
+            mechanism = offer.batches[part].mechanism
+            info = share_info(turn.joined.name, offer.configuration, scope, part, report)
+            assert mechanism.ring is not None
+            share = mechanism.ring.split(mechanism.secret(value, self.source), seed, info)
+            sealed.append(seal(configuration.suite, configuration.keys["analyzer"].seal, share, info))
+        return SharedReport(report, turn.token, offer.number, seed, tuple(sealed)).to_bytes()
 
     def _send(self, pending: Pending) -> Steps:
         body = from_text("body", pending.body)

@@ -9,9 +9,12 @@ from urllib.parse import urlsplit
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
 from croupier.messages.admission import ADMISSIONS
-from croupier.messages.configuration import Configuration
+from croupier.messages.configuration import TRUSTS, Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES
+
+HIDE_EACH_OTHER = ("devices", "shuffler")
+"""The trusts under which the users of a batch hide each other."""
 
 
 class BeyondLimits(CroupierError):
@@ -25,7 +28,7 @@ class Limits:
     Parameters
     ----------
     epsilon, delta : the largest ε and δ of one turn.
-    users : the smallest batch.
+    users : the smallest batch, where a batch's users hide each other.
     honest_fraction : the largest part of honest users that a promise may rest on.
     epsilon_per_period, delta_per_period : the ledger's budget: what all turns within any period may cost. The period is
         the longest of any experiment joined.
@@ -33,7 +36,8 @@ class Limits:
     longest_period : an experiment with a longer one is refused.
     suites : the accepted ways to seal a report.
     admission : the accepted ways to admit users.
-    front_noise : whether batches without the front's own noise are refused.
+    trust : whom the device may have to trust.
+    front_noise : whether batches whose users alone hide each other are refused: those without noise of a server's own.
     shared_keys : whether both servers may have one key.
     plain_http : whether plain http beyond this machine is allowed, by which anybody on the way could read a ticket.
 
@@ -52,6 +56,7 @@ class Limits:
     shortest_period: int = 86_400
     longest_period: int = 366 * 86_400
     suites: tuple[str, ...] = tuple(SUITES)
+    trust: tuple[str, ...] = TRUSTS
     admission: tuple[str, ...] = ADMISSIONS
     front_noise: bool = True
     shared_keys: bool = False
@@ -66,7 +71,7 @@ class Limits:
         between("delta_per_period", self.delta_per_period, 0, 1, "[)")
         integer("shortest_period", self.shortest_period, 1)
         integer("longest_period", self.longest_period, self.shortest_period)
-        for name, known in (("suites", tuple(SUITES)), ("admission", ADMISSIONS)):
+        for name, known in (("suites", tuple(SUITES)), ("trust", TRUSTS), ("admission", ADMISSIONS)):
             accepted = getattr(self, name)
             if not isinstance(accepted, tuple) or not accepted or not set(accepted) <= set(known):
                 raise InvalidParameter(name, accepted, f"a tuple of some of {', '.join(known)}")
@@ -85,9 +90,9 @@ class Limits:
             raise BeyondLimits(f"{url} is plain http beyond this machine, and this device accepts https only")
 
     def check_offer(self, offer: Offer) -> None:
-        """Refuse a turn in a batch that is too small."""
+        """Refuse a turn in a batch that is too small to hide among."""
         for batch in offer.batches:
-            if batch.mechanism.users < self.users:
+            if batch.mechanism.trust in HIDE_EACH_OTHER and batch.mechanism.users < self.users:
                 raise BeyondLimits(
                     f"a batch of {batch.mechanism.users} users is smaller than this device's {self.users}"
                 )
@@ -111,7 +116,10 @@ class Limits:
             yield f"the experiment's δ = {privacy.delta:g} is above this device's {self.delta:g}"
         if privacy.period > self.longest_period:
             yield f"the experiment's period of {privacy.period} s is longer than this device's {self.longest_period}"
-        if recipe["smallest"] < self.users:
+        among = configuration.trust in HIDE_EACH_OTHER
+        if configuration.trust not in self.trust:
+            yield f"the experiment trusts {configuration.trust}, and this device accepts {' or '.join(self.trust)}"
+        if among and recipe["smallest"] < self.users:
             yield f"batches of {recipe['smallest']} users are smaller than this device's {self.users}"
         # The fewer users must be honest for the promise to hold, the better for the one who is.
         if privacy.honest_fraction > self.honest_fraction:
@@ -121,8 +129,8 @@ class Limits:
             )
         if admission not in self.admission:
             yield f"the experiment admits {admission}, and this device accepts {' or '.join(self.admission)}"
-        if self.front_noise and recipe.get("front_noise") is not True:
-            yield "the front adds no noise of its own, so that strangers without noise could tell this device's value"
+        if among and self.front_noise and recipe.get("front_noise") is not True:
+            yield "no server adds noise of its own, so that strangers without noise could tell this device's value"
 
 
 def on_this_machine(url: str) -> bool:

@@ -25,7 +25,11 @@ from croupier.protocols.mechanism import canonical
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 KIND = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}")
 """What the name of a kind of program looks like. Who runs programs looks it up; others need not know it."""
-PROMISED = ("program", "recipe", "privacy", "admission")
+TRUSTS = ("two-servers", "devices", "shuffler", "nobody")
+"""Who must be trusted, of those that a service can be run with; see `croupier.protocols.mechanism.TRUSTS`."""
+IN_SHARES = ("two-servers", "devices")
+"""Those whose reports are split between two servers."""
+PROMISED = ("program", "recipe", "trust", "reports", "privacy", "admission")
 """The parts of a configuration that stay as they were first signed."""
 
 
@@ -41,6 +45,7 @@ class NotCovered(CroupierError):
 class Privacy:
     """The promise to one user for one turn, and for whom and how long it is counted.
 
+    `honest_fraction` is the part of a batch that is counted on: 0 where nobody is, because the servers add the noise.
     `unit` says in words who "a user" is; `period` is how many seconds the user's own ledger covers before it renews.
     """
 
@@ -53,10 +58,38 @@ class Privacy:
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
         between("delta", self.delta, 0, 1, "[)")
-        between("honest_fraction", self.honest_fraction, 0, 1, "(]")
+        between("honest_fraction", self.honest_fraction, 0, 1, "[]")
         integer("period", self.period, 1)
         if not isinstance(self.unit, str):
             raise InvalidParameter("unit", self.unit, "words that say who a user is")
+
+
+@dataclass(frozen=True)
+class Reports:
+    """When a device reports a turn: at a moment that it draws with the turn, whatever came of it.
+
+    `within` is how many seconds after its turn a report is still taken. `at` is the window, in seconds after the turn,
+    in which the moment is drawn. `default` is what is reported where nothing was recorded by then.
+    """
+
+    within: int
+    at: tuple[float, float]
+    default: Any = None
+
+    def __post_init__(self) -> None:
+        integer("report_within", self.within, 1, 2**31)
+        if not isinstance(self.at, tuple) or len(self.at) != 2:
+            raise InvalidParameter("report_at", self.at, "two numbers of seconds, the first and the last")
+        low, high = (float(between("report_at", end, 0, self.within, "[]")) for end in self.at)
+        if low > high:
+            raise InvalidParameter("report_at", self.at, "two numbers of seconds, the first before the last")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"within": self.within, "at": list(self.at), "default": self.default}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Reports:
+        return cls(**data | {"at": tuple(data["at"])})
 
 
 @dataclass(frozen=True)
@@ -81,9 +114,9 @@ class ServerKeys:
 class Configuration:
     """One revision of an experiment's public configuration.
 
-    `recipe` says what every mechanism must be: its protocol, constants and values, the smallest batch, and whether the
-    front adds a whole noise of its own. A later revision may change the title, the keys, the addresses and add arms,
-    and nothing of the `promise`.
+    `trust` says who must be trusted. `recipe` says what every mechanism must be: its protocol, constants and values,
+    the smallest batch, whether the front adds a whole noise of its own, and in shares also the encoding. A later
+    revision may change the title, the keys, the addresses and add arms, and nothing of the `promise`.
     """
 
     experiment: str
@@ -92,6 +125,8 @@ class Configuration:
     arms: tuple[str, ...]
     program: dict[str, Any]
     recipe: dict[str, Any]
+    trust: str
+    reports: Reports
     privacy: Privacy
     admission: Admission
     suite: str
@@ -104,6 +139,7 @@ class Configuration:
         if not KIND.fullmatch(str(kind := self.program.get("kind"))):
             raise InvalidParameter("program.kind", kind, "a name of 1 to 127 letters, digits and _.:-")
         one_of("suite", self.suite, tuple(SUITES))
+        one_of("trust", self.trust, TRUSTS)
         for server in SERVERS:
             check_public(self.suite, self.keys[server].seal)
             if not isinstance(self.urls[server], str) or not re.match(r"https?://", self.urls[server]):
@@ -125,6 +161,8 @@ class Configuration:
             "arms": list(self.arms),
             "program": self.program,
             "recipe": self.recipe,
+            "trust": self.trust,
+            "reports": self.reports.to_dict(),
             "privacy": asdict(self.privacy),
             "admission": self.admission.to_dict(),
             "suite": self.suite,
@@ -132,13 +170,18 @@ class Configuration:
             "urls": {server: self.urls[server] for server in SERVERS},
         }
 
+    @property
+    def in_shares(self) -> bool:
+        """Whether reports are split between the two servers."""
+        return self.trust in IN_SHARES
+
     def statement(self) -> Statement:
         """The configuration as a statement to be signed."""
         return Statement.of("configuration", self.to_dict())
 
     @cached_property
     def promise(self) -> str:
-        """What no later revision may change, as text: the program, the recipe, the privacy, who is admitted."""
+        """What no later revision may change, as text: what is run, how it is hidden, whom one trusts, who may come."""
         return canonical({key: self.to_dict()[key] for key in PROMISED})
 
     def check_promise(self, promised: str) -> None:
@@ -173,6 +216,8 @@ class Configuration:
             )
 
     def _check_mechanism(self, mechanism: Mechanism) -> None:
+        if mechanism.trust != self.trust:
+            raise NotCovered(f"a batch that trusts {mechanism.trust}, and {self.trust} was signed")
         if not mechanism.checkable:
             raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
         if mechanism.guarantee.participations > 1:
@@ -220,6 +265,7 @@ def _read_configuration(text: str) -> Configuration:
             **body
             | {
                 "arms": tuple(body["arms"]),
+                "reports": Reports.from_dict(body["reports"]),
                 "privacy": Privacy(**body["privacy"]),
                 "admission": Admission.from_dict(body["admission"]),
                 "keys": {server: ServerKeys.from_dict(body["keys"][server]) for server in SERVERS},

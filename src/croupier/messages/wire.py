@@ -15,6 +15,8 @@ LONGEST_UPLOAD = 2**20
 """No upload is longer than this."""
 
 _HEADER = struct.Struct(f">BB{KEY_ID}s{HASH}s")
+HEADER = _HEADER.size
+"""Bytes of an upload before the sealed report."""
 _BUNDLE = struct.Struct(f">{REPORT_ID}s{TOKEN}sIB")
 _PART = struct.Struct(">IHH")
 

@@ -51,7 +51,7 @@ class BanditProgram(Program):
     >>> bandit = BanditProgram({"name": "dp-klucb", "arms": 2, "horizon": 1000, "epsilon": 1.0, "binary": True})
     >>> [(batch.batch, batch.arm, batch.mechanism.users) for batch in bandit.open]
     [(0, 0, 32)]
-    >>> bandit.released(0, 20)
+    >>> bandit.released(0, 20, users=32)
     >>> [(batch.batch, batch.arm, batch.mechanism.users) for batch in bandit.open]
     [(1, 1, 32)]
     """
@@ -110,10 +110,11 @@ class BanditProgram(Program):
     def wanted(self) -> list[Wanted]:
         return [Wanted(one.batch, one.arm, ((one.batch, one.mechanism),), one.odds) for one in self.open]
 
-    def released(self, batch: int, decoded: Any) -> None:
+    def released(self, batch: int, decoded: Any, users: int) -> None:
         number, full = int(decoded), self._taken(batch)
-        self._phase[full.arm] = (full.mechanism, number)
-        self._reports[full.arm] += full.mechanism.users
+        self._phase[full.arm] = (full.mechanism.for_users(users), number)
+        self._assigned[0, full.arm] = users
+        self._reports[full.arm] += users
         self._over()
 
     def expired(self, batch: int) -> None:

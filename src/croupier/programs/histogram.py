@@ -8,10 +8,12 @@ import numpy as np
 
 from croupier.checks import InvalidParameter, integer
 from croupier.programs.program import Program, Wanted
-from croupier.programs.sections import MOST_USERS, Check, Section, of, target, text, whole, within
+from croupier.programs.sections import MOST_USERS, Check, Section, of, target, text, trusted, whole, within
 from croupier.protocols import HistogramRelease, histogram
 from croupier.protocols.histograms.universe import universe_from_dict
 
+MODELS = {"shuffler": "shuffle"}
+"""The models that a service carries, by whom they trust."""
 TOP = 50
 """Items of a histogram that are shown."""
 
@@ -35,7 +37,7 @@ class HistogramProgram(Program):
         body = dict(parameters)
         users, self.rounds = body.pop("users"), integer("rounds", body.pop("rounds", 1), 1)
         self.mechanism = histogram(**body | {"universe": universe_from_dict(body["universe"])}).plan(users)
-        self.released_rounds = 0
+        self.released_rounds = self.users = 0
         self.counts = np.zeros(self.mechanism.size)
         self.stopped = False
         self._batch = 0
@@ -51,15 +53,22 @@ class HistogramProgram(Program):
         if ("items" in given) == ("universe" in given):
             raise InvalidParameter("program", sorted(given), "users, and either items or a universe")
         universe = given.pop("universe", None) or {"kind": "items", "names": given.pop("items")}
-        return {"universe": universe} | given | target(sections, counted=True)
+        trust = trusted(sections, tuple(MODELS))
+        return (
+            {"universe": universe, "model": MODELS[trust]}
+            | given
+            | target(sections, trust, counted=trust == "shuffler")
+        )
 
     @property
     def wanted(self) -> list[Wanted]:
         return [] if self.finished else [Wanted(self._batch, None, ((self._batch, self.mechanism),))]
 
-    def released(self, batch: int, decoded: Any) -> None:
+    def released(self, batch: int, decoded: Any, users: int) -> None:
         self._expect(batch)
-        self.counts += HistogramRelease(self.mechanism, np.asarray(decoded, dtype=np.int64)).counts
+        counted = self.mechanism.for_users(users)
+        self.counts += HistogramRelease(counted, np.asarray(decoded, dtype=np.int64)).counts
+        self.users += users
         self.released_rounds += 1
         self._batch += 1
 
@@ -82,7 +91,7 @@ class HistogramProgram(Program):
         order = np.argsort(-self.counts, kind="stable")[:TOP].tolist() if self.released_rounds else []
         name = self.mechanism.universe.name
         return {
-            "users": self.released_rounds * self.mechanism.users,
+            "users": self.users,
             "planned": self.rounds * self.mechanism.users,
             "rounds": self.rounds,
             "size": self.mechanism.size,

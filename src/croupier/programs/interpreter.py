@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from croupier.checks import CroupierError, InvalidParameter, one_of
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import Statement
@@ -152,7 +152,9 @@ class State:
 
     def _released(self, change: Change) -> None:
         self._over(change)
-        self.program.released(change.record["batch"], change.record["decoded"])
+        assert change.batch is not None
+        users = integer("users", change.record.get("users"), 1, change.batch.mechanism.users)
+        self.program.released(change.record["batch"], change.record["decoded"], users)
 
     def _expired(self, change: Change) -> None:
         self._over(change)

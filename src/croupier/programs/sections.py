@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, between, finite, integer
+from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of
 from croupier.protocols import ROWS, protocol
 from croupier.protocols.padding import CAP_SHARE
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
@@ -15,6 +15,11 @@ LONGEST = 2.0**53
 """Seconds; the front counts no further."""
 
 HONEST = 0.9
+DEFAULT_TRUST = "two-servers"
+SUMS = {"two-servers": "laplace", "devices": "laplace", "shuffler": "shuffled-laplace", "nobody": "local-laplace"}
+"""How a batch is summed under each trust, unless the experiment says otherwise."""
+COUNTED_ON = ("devices", "shuffler")
+"""The trusts under which users of a batch are counted on."""
 
 Section = dict[str, Any]
 Check = Callable[[str, Any], Any]
@@ -52,10 +57,16 @@ SECTIONS: dict[str, dict[str, Check]] = {
         "unit": of(str, "words that say who a user is"),
         "period": whole(1, int(LONGEST)),
         "front_noise": truth,
+        "trust": text,
     },
     "reward": dict.fromkeys(("protocol", "constants", "side"), text)
     | dict.fromkeys(("low", "high"), finite)
     | dict.fromkeys(("binary", "clip"), truth),
+    "reports": {
+        "report_within": whole(1, 2**31),
+        "report_at": of(list, "two numbers of seconds, as [300, 600]"),
+        "default": lambda name, value: value,
+    },
     "batches": {"smallest": whole(1, MOST_USERS), "deadline": within(1.0, LONGEST)},
 }
 """What each section of the file may hold, and how each value is checked; `program` is the program's own."""
@@ -71,14 +82,15 @@ def checked(section: str, body: Any, checks: dict[str, Check]) -> Section:
     return {key: checks[key](f"{section}.{key}", value) for key, value in body.items()}
 
 
-def target(sections: dict[str, Section], *, counted: bool) -> Section:
+def target(sections: dict[str, Section], trust: str, *, counted: bool) -> Section:
     """ε, δ and γ as a program takes them; of a counted message's δ a share is kept back for the limit on its noise."""
     given = sections["privacy"]
-    asked: Section = {
-        "epsilon": given.get("epsilon", 1.0),
-        "honest_fraction": given.get("honest_fraction", HONEST),
-        "front_noise": given.get("front_noise", True),
-    }
+    asked: Section = {"epsilon": given.get("epsilon", 1.0)}
+    for key, usual, trusts in (("honest_fraction", HONEST, COUNTED_ON), ("front_noise", True, ("shuffler",))):
+        if trust in trusts:
+            asked[key] = given.get(key, usual)
+        elif key in given:
+            raise InvalidParameter(f"privacy.{key}", given[key], f"left out where the trust is {trust}")
     if counted:
         asked["delta"] = given.get("delta", DEFAULT_DELTA) / (1.0 + CAP_SHARE)
     elif "delta" in given:
@@ -86,19 +98,31 @@ def target(sections: dict[str, Section], *, counted: bool) -> Section:
     return asked
 
 
+def trusted(sections: dict[str, Section], possible: Sequence[str] = tuple(SUMS)) -> str:
+    """Whom the experiment trusts: as it says, or the first that is possible, beginning with one of two servers."""
+    given = sections["privacy"].get("trust")
+    usual = DEFAULT_TRUST if DEFAULT_TRUST in possible else possible[0]
+    return str(one_of("privacy.trust", usual if given is None else given, tuple(possible)))
+
+
 def summing(sections: dict[str, Section]) -> tuple[str, Section]:
     """The protocol that sums a batch, and its options."""
     reward = dict(sections["reward"])
-    name = reward.pop("protocol", "shuffled-laplace")
+    name = reward.pop("protocol", None)
+    trust = trusted(sections) if name is None else ""
+    name = name or SUMS[trust]
     row = ROWS.find(name)
-    if row.trust != "shuffler" or row.vectors:
-        carried = [kind.name for kind in ROWS.values() if kind.trust == "shuffler" and not kind.vectors]
-        raise InvalidParameter("protocol", name, "one that a front carries: " + ", ".join(carried))
+    possible = [kind for kind in row.trusts if kind in SUMS]
+    if not possible or row.vectors:
+        carried = [kind.name for kind in ROWS.values() if {*kind.trusts} & {*SUMS} and not kind.vectors]
+        raise InvalidParameter("protocol", name, "one that the servers carry: " + ", ".join(carried))
+    trust = trust or trusted(sections, possible)
     # Who gives a range of their own means numbers within it, unless they say otherwise.
     binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())
     if row.binary_only and not binary:
         raise InvalidParameter("reward.binary", binary, f"true: {name} sums one of two values")
-    return name, target(sections, counted=row.caps_noise) | reward | ({} if row.binary_only else {"binary": binary})
+    options = target(sections, trust, counted=row.caps_noise) | ({"trust": trust} if len(row.trusts) > 1 else {})
+    return name, options | reward | ({} if row.binary_only else {"binary": binary})
 
 
 def smallest_batch(sections: dict[str, Section], name: str, options: Section) -> Section:
@@ -106,8 +130,9 @@ def smallest_batch(sections: dict[str, Section], name: str, options: Section) ->
     given = sections["batches"].get("smallest")
     if given is None:
         return {}
-    least, fraction = protocol(name, **options).smallest, options["honest_fraction"]
+    least = protocol(name, **options).smallest
     if given < least:
-        allowed = f"a whole number >= {least}, the smallest batch of {name} at honest_fraction = {fraction:g}"
+        at = f" at honest_fraction = {options['honest_fraction']:g}" if "honest_fraction" in options else ""
+        allowed = f"a whole number >= {least}, the smallest batch of {name}{at}"
         raise InvalidParameter("batches.smallest", given, allowed)
     return {"smallest": given}

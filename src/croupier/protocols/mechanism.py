@@ -22,6 +22,7 @@ from croupier.noise import Noise, Source
 from croupier.privacy import Guarantee, Loss
 from croupier.privacy.guarantee import small
 from croupier.protocols.padding import Shape, TamperedMessage
+from croupier.validity.shares import Ring
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,8 +33,9 @@ MOST_MESSAGES = 100_000
 MOST_USERS = 10**12
 POSSIBLE = 2.0**-40
 """How often an honest batch may decode to what is taken for damage."""
-TRUSTS = ("shuffler", "devices", "nobody", "analyzer")
-"""Who must be trusted: the shuffler; devices to add their noise, and servers not to collude; nobody; the analyzer."""
+TRUSTS = ("two-servers", "devices", "shuffler", "nobody", "analyzer")
+"""Who must be trusted: one of two servers, whichever; devices to add their noise, and servers not to collude; the
+shuffler; nobody; the analyzer."""
 
 KINDS: dict[str, type[Mechanism]] = {}
 """Every kind of mechanism by the name in its serialized form."""
@@ -181,6 +183,10 @@ class Mechanism(ABC):
     def extremes(self) -> tuple[Any, Any]:
         """Two values of a user, as different as can be."""
 
+    @abstractmethod
+    def check_value(self, value: object) -> None:
+        """Refuse what no user can report."""
+
     def summary(self, decoded: int | Sequence[int]) -> dict[str, float]:
         """What a batch's numbers say in short, where there is something short to say."""
         return {}
@@ -249,6 +255,39 @@ class Mechanism(ABC):
     @abstractmethod
     def _decoded(self, slots: Sequence[bytes | None]) -> Decoded:
         """What so many slots say, whatever some users may have sent."""
+
+    # In shares between two servers
+
+    @property
+    def ring(self) -> Ring | None:
+        """The numbers that reports are split into shares over; None where they are not carried in shares."""
+        return None
+
+    @property
+    def fits_any_batch(self) -> bool:
+        """Whether nothing in a report depends on its batch: the servers add all the noise, and each of them enough."""
+        return self.trust == "two-servers"
+
+    def for_users(self, users: int) -> Self:
+        """The same for another number of users, where nothing but the batch's size changes."""
+        if users != self.users:
+            raise InvalidParameter("users", users, f"{self.users}: the noise is that of a batch of so many")
+        return self
+
+    def secret(self, value: object, source: Source) -> list[int]:
+        """What a device splits into shares: its encoded value, with its own share of the noise where it adds one."""
+        raise self._not_shared()
+
+    def server_noise(self, source: Source) -> list[int]:
+        """What one server adds to its sum: a whole noise, or nothing where the devices add theirs."""
+        raise self._not_shared()
+
+    def told(self, total: Sequence[int]) -> int | tuple[int, ...]:
+        """What is published, from the sum of both servers' sums."""
+        raise self._not_shared()
+
+    def _not_shared(self) -> CroupierError:
+        return CroupierError(f"{type(self).__name__} is not carried in shares between two servers")
 
     @property
     @abstractmethod

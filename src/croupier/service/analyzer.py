@@ -14,11 +14,12 @@ from typing import Any
 
 from croupier.checks import CroupierError
 from croupier.messages.admission import Admission
-from croupier.messages.configuration import Configuration, ServerKeys
+from croupier.messages.configuration import IN_SHARES, Configuration, ServerKeys
 from croupier.messages.offer import Batch
 from croupier.messages.sealing import key_id
 from croupier.messages.signing import BadSignature, Statement, from_text
 from croupier.messages.wire import message_info
+from croupier.noise import Source, secure
 from croupier.programs import Wanted
 from croupier.programs.records import Head
 from croupier.protocols import Decoded, TamperedMessage
@@ -26,10 +27,12 @@ from croupier.service.decryption import Opener
 from croupier.service.experiment import Plan, Site
 from croupier.service.experiment_log import Live
 from croupier.service.front_client import FrontAway, FrontClient
+from croupier.service.high_water import HighWater
 from croupier.service.keys import Keys, SealingKey
 from croupier.service.openapi import MOST_LINES
 from croupier.service.problems import Problem, kind_of
 from croupier.service.receipts import BadRelease, check_decoded, check_receipt
+from croupier.service.settling import Settling
 from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
 
@@ -50,7 +53,10 @@ class Analyzer:
         suite: str,
         clock: Callable[[], float],
         waits: Waits,
+        source: Source | None = None,
+        mark: HighWater | None = None,
     ) -> None:
+        self.settling = Settling(store, keys, link, opener, source or secure(), mark or HighWater(None), waits)
         self.keys, self.link, self.opener, self.urls, self.suite = keys, link, opener, urls, suite
         self.live = {plan.name: Live(plan, store, keys, clock, waits) for plan in plans}
         self._site: Site | None = None
@@ -107,6 +113,8 @@ class Analyzer:
         self._check_keys(live)
         await self._configure(live)
         await self._publish(live, published)
+        if live.plan.trust in IN_SHARES and live.open:
+            await self.settling.settle_all(live)
         # Everything when there may be something left from before a crash; later only what can still change.
         since = min(live.open, default=live.state.newest) if live.caught_up else 0
         live.caught_up = True
@@ -139,10 +147,18 @@ class Analyzer:
                 # This log is older than the front's store, as after a backup: what was in the batch is gone.
                 log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
             await live.record("expired", lambda: number in live.open, batch=number)
+            await self._forget(live, number)
         elif number in live.done and state == "ready":
             await self.link.acknowledge(live.name, number)
         elif state == "open" and (number in live.done or number in live.program.unwanted):
             await self.link.cancel(live.name, number)
+            if number in live.done:
+                await self._forget(live, number)
+
+    async def _forget(self, live: Live, number: int) -> None:
+        """Nothing of a batch in shares is kept once it is over."""
+        if live.plan.trust in IN_SHARES:
+            await self.settling.forget(live, number)
 
     async def _configure(self, live: Live) -> None:
         """Have the current configuration signed by both; a changed one is a new revision."""
@@ -203,16 +219,21 @@ class Analyzer:
         witness = await self._witnessed(live)
         body: dict[str, Any] = {"batch": number, "witness": witness.to_dict()}
         try:
-            receipt, reading = await self._decoded(live, batch)
+            if batch.mechanism.ring is None:
+                receipt, reading = await self._decoded(live, batch)
+                users = batch.mechanism.users
+            else:
+                receipt, reading, users = await self.settling.decoded(live, batch)
         except (BadRelease, BadSignature, TamperedMessage) as error:
             log.warning("refused", extra={"fields": {"experiment": live.name, "batch": number, "why": str(error)}})
             event, body["reason"] = "refused", str(error)
         else:
             decoded = list(reading.decoded) if isinstance(reading.decoded, tuple) else reading.decoded
             event = "released"
-            body |= {"decoded": decoded, "damaged": reading.damaged, "receipt": receipt.to_dict()}
+            body |= {"decoded": decoded, "damaged": reading.damaged, "users": users, "receipt": receipt.to_dict()}
         await live.record(event, lambda: number in live.open, **body)
         await self.link.acknowledge(live.name, number)
+        await self._forget(live, number)
 
     async def _witnessed(self, live: Live) -> Statement:
         """The end of the log, countersigned by the front, which is shown all lines since the last time."""

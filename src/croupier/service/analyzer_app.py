@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
 
-import httpx
+import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -25,6 +25,8 @@ from croupier.service.decryption import Opener
 from croupier.service.experiment import Plan, check_length
 from croupier.service.experiment_log import Live
 from croupier.service.front_client import FrontClient
+from croupier.service.high_water import HighWater
+from croupier.service.keys import ANSWERED, BATCH_KEYS
 from croupier.service.meters import Meters
 from croupier.service.openapi import JSON, PAGES
 from croupier.service.problems import Problem, kind_of
@@ -73,7 +75,7 @@ class AnalyzerApp:
         plans: list[Plan],
         *,
         clock: Callable[[], float] = time.time,
-        http: httpx.AsyncClient | None = None,
+        http: httpx2.AsyncClient | None = None,
     ) -> None:
         if len({plan.name for plan in plans}) != len(plans):
             raise CroupierError("two experiments have the same name")
@@ -83,14 +85,24 @@ class AnalyzerApp:
         keys = key_files.load(Path(settings.keys))
         keys.newest(settings.suite)
         self.known_admin = known_bearer(settings.admin)
-        self.store = AnalyzerStore(store_url(settings.store))
+        directory = Path(settings.keys)
+        self.store = AnalyzerStore(store_url(settings.store), directory / BATCH_KEYS)
         own = settings.front_internal or settings.front
         self.waits = Waits(store=LATE_SECONDS, front=LATE_SECONDS, decryption=LATE_SECONDS)
         self.link = FrontClient(own, key_files.bearer(Path(settings.bearer)), self.waits, http)
         self.opener = Opener(settings.openers, self.waits)
         urls = {"analyzer": settings.public_url, "front": settings.front.rstrip("/")}
         self.analyzer = Analyzer(
-            plans, self.store, keys, self.link, self.opener, urls, settings.suite, clock, self.waits
+            plans,
+            self.store,
+            keys,
+            self.link,
+            self.opener,
+            urls,
+            settings.suite,
+            clock,
+            self.waits,
+            mark=HighWater(directory / ANSWERED),
         )
         self.shown = {name: Shown(live) for name, live in self.analyzer.live.items()}
         self._disk = ""

@@ -8,19 +8,22 @@ from typing import Any
 from croupier.bandits import POLICIES
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.admission import Admission
-from croupier.messages.configuration import NAME, Configuration, Privacy, ServerKeys
-from croupier.messages.sealing import SUITES
-from croupier.messages.wire import LONGEST_UPLOAD, upload_bytes
+from croupier.messages.configuration import NAME, Configuration, Privacy, Reports, ServerKeys
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.shares import upload_length
+from croupier.messages.wire import LONGEST_UPLOAD
 from croupier.privacy import Loss
 from croupier.programs import KINDS, Program, program
 from croupier.programs.sections import SECTIONS, Section, checked, text
-from croupier.protocols import ROWS
+from croupier.protocols import ROWS, Mechanism
 from croupier.protocols.padding import CAP_SHARE
 from croupier.service.settings import read_toml
 
 UNIT = "one installation of the app"
 PERIOD = 86_400
 DEADLINE = 3600.0
+REPORT_WITHIN = 86_400
+REPORT_AT = (300.0, 600.0)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Plan:
     arms: tuple[str, ...]
     parameters: dict[str, Any]
     recipe: dict[str, Any]
+    trust: str
+    reports: Reports
     privacy: Privacy
     deadline: float | None
 
@@ -51,7 +56,7 @@ class Plan:
 
     def configuration(self, revision: int, arms: tuple[str, ...], site: Site) -> Configuration:
         """The public configuration, to be signed."""
-        promise = (self.parameters, self.recipe, self.privacy, site.admission)
+        promise = (self.parameters, self.recipe, self.trust, self.reports, self.privacy, site.admission)
         return Configuration(self.name, revision, self.title, arms, *promise, site.suite, site.keys, site.urls)
 
 
@@ -82,7 +87,7 @@ def plan(body: dict[str, Any]) -> Plan:
 
     >>> five = plan({"name": "colours", "arms": ["red", "green"], "program": {"horizon": 1000}})
     >>> five.recipe["protocol"], five.recipe["smallest"], five.privacy.epsilon
-    ('shuffled-laplace', 32, 1.0)
+    ('laplace', 32, 1.0)
     """
     try:
         return _plan(dict(body))
@@ -122,17 +127,27 @@ def _plan(body: dict[str, Any]) -> Plan:
     if deadline is not None and not chosen.expires:
         raise InvalidParameter("batches.deadline", deadline, f"left out: a {kind}'s levels must have the same users")
     privacy = _privacy(sections["privacy"], parameters, running)
-    return Plan(name, title or name, tuple(arms), parameters, recipe, privacy, deadline)
+    reports = _reports(sections["reports"], mechanisms[0])
+    trust = mechanisms[0].trust
+    return Plan(name, title or name, tuple(arms), parameters, recipe, trust, reports, privacy, deadline)
 
 
 def check_length(plan: Plan, suite: str) -> None:
     """Refuse an experiment whose uploads would be longer than a front takes."""
     for turn in plan.program().wanted:
-        overhead = SUITES[suite].overhead
-        shapes = (mechanism.shape for _, mechanism in turn.batches)
-        length = upload_bytes(((shape.slots, shape.length + overhead) for shape in shapes), overhead)
+        batches = tuple(Batch.of(number, bytes(32), mechanism) for number, mechanism in turn.batches)
+        length = upload_length(Offer(plan.name, bytes(32), turn.number, turn.arm, batches), suite)
         if length > LONGEST_UPLOAD:
             raise CroupierError(f"{plan.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
+
+
+def _reports(given: Section, mechanism: Mechanism) -> Reports:
+    """When devices report, and what where nothing came of a turn: the lowest value, unless the experiment says."""
+    within = given.get("report_within", REPORT_WITHIN)
+    at = given.get("report_at", [min(end, within) for end in REPORT_AT])
+    default = given.get("default", mechanism.extremes[0])
+    mechanism.check_value(default)
+    return Reports(within, tuple(at), default)
 
 
 def _privacy(given: Section, parameters: Section, running: Program) -> Privacy:
@@ -149,7 +164,7 @@ def _privacy(given: Section, parameters: Section, running: Program) -> Privacy:
     return Privacy(
         epsilon,
         float(delta),
-        float(parameters["honest_fraction"]),
+        float(parameters.get("honest_fraction", 0.0)),
         given.get("unit", UNIT),
         given.get("period", PERIOD),
     )

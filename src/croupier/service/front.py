@@ -14,19 +14,24 @@ from typing import Any
 
 from croupier.checks import CroupierError
 from croupier.messages.admittance import Door, NotAdmitted
-from croupier.messages.configuration import seal_slots
+from croupier.messages.configuration import Configuration, seal_slots
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
+from croupier.messages.shares import SharedReport, arm_scope, part_lengths, share_info, stream_of
 from croupier.messages.signing import Statement, to_text
 from croupier.messages.wire import Envelope, Malformed, Report, report_info
 from croupier.service import tokens
 from croupier.service.decryption import Job, open_all
+from croupier.service.groups import MOST_REPORTS, BadGroup, Group, bits
+from croupier.service.high_water import HighWater
 from croupier.service.keys import Keys
 from croupier.service.meters import STEP
 from croupier.service.notary import Notary, Rules
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.problems import Problem
 from croupier.service.store import Arrival, Closing, FrontStore, Standing
+from croupier.service.store.share_sums import Sum, Waiting
+from croupier.validity.shares import Ring
 
 VERSION = 2
 DAY = 86_400
@@ -53,8 +58,12 @@ class Assignment:
 class Front(Notary):
     """The front's decisions: beside what it signs for the analyzer, what it does for users and with their messages."""
 
-    def __init__(self, store: FrontStore, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: FrontStore, keys: Keys, rules: Rules, clock: Callable[[], float], mark: HighWater | None = None
+    ) -> None:
         super().__init__(store, keys, rules, clock)
+        self.given = mark or HighWater(None)
+        self.given.check(store.answers)
         self._offers: dict[tuple[str, int], Offer] = {}
 
     def admit(self, name: str, ticket: bytes) -> bytes | None:
@@ -68,11 +77,13 @@ class Front(Notary):
         """Give out turns, one for each request (an experiment, and the name of a ticket), as long as there are any."""
         now = self.clock()
         names = [name for name, _ in wishes]
-        step = max(1, math.ceil(self.rules.due_within / GRID))
-        due = (int(now + self.rules.due_within) // step + 1) * step
-        expires = due + self.rules.report_within - self.rules.due_within
         answers: list[Assignment | Problem] = [Problem("nothing-open")] * len(wishes)
         for name in set(names):
+            try:
+                due, expires = self._times(name, now)
+            except Problem as problem:
+                answers = [problem if asked == name else answer for asked, answer in zip(names, answers, strict=True)]
+                continue
             asked = [index for index, asked_name in enumerate(names) if asked_name == name]
             holders = [wishes[index][1] for index in asked]
             turns = self.store.assign(
@@ -93,6 +104,14 @@ class Front(Notary):
                     token = tokens.issue(self.keys.token, name, turn[0], expires, holder)
                     answers[index] = Assignment(turn[1], token, expires)
         return answers
+
+    def _times(self, name: str, now: float) -> tuple[int, int]:
+        """When a turn of this experiment that is given out now is overdue, and when its token expires."""
+        reports = self._current(name).reports
+        awaited = reports.at[1] + self.rules.due_within
+        step = max(1, math.ceil(awaited / GRID))
+        due = (int(now + awaited) // step + 1) * step
+        return due, due + max(0, reports.within - math.floor(awaited))
 
     def _nothing(self, name: str) -> Problem:
         finished = self.store.finished(name)
@@ -116,14 +135,16 @@ class Front(Notary):
         """Check an opened report: its token, its offer, and that it looks like every other report of its batches."""
         if opened is None:
             raise Problem("unopenable-report")
+        configuration = self._configuration(name, envelope.configuration)
         try:
+            if configuration.in_shares:
+                return self._shared_arrival(name, envelope, configuration, opened)
             report = Report.from_bytes(opened)
         except Malformed as error:
             raise Problem("malformed-report", str(error)) from None
         token = tokens.redeem(self.keys.token, report.token, name, report.offer)
         offer = self._offer(name, report.offer)
-        if offer.configuration != envelope.configuration:
-            raise Problem("wrong-batch", "the report was made under another configuration than its offer")
+        _same_configuration(offer, envelope)
         if [part.batch for part in report.parts] != [batch.number for batch in offer.batches]:
             raise Problem("wrong-batch")
         for part, batch in zip(report.parts, offer.batches, strict=True):
@@ -133,12 +154,46 @@ class Front(Notary):
             if len(set(part.messages)) != len(part.messages):
                 raise Problem("wrong-shape", "two messages are equal")
         parts = tuple((part.batch, part.messages) for part in report.parts)
-        expires = tokens.expiry(report.token)
-        due = expires - self.rules.report_within + self.rules.due_within
-        # What is stored says on which day the token may be forgotten, not when its turn was taken.
-        lasting = self._configuration(name, offer.configuration).admission.lasting
-        day = NEVER if lasting else -(-(expires + self.rules.remember) // DAY) * DAY
-        return Arrival(name, report.offer, token, report.report, due, day, parts, late=self.clock() >= expires)
+        times = self._token_times(configuration, report.token)
+        return Arrival(name, report.offer, token, report.report, *times, parts, late=self._late(report.token))
+
+    def _shared_arrival(self, name: str, envelope: Envelope, configuration: Configuration, opened: bytes) -> Arrival:
+        """The same for a report in shares."""
+        number = SharedReport.offer_of(opened)
+        offer = self._offer(name, number)
+        _same_configuration(offer, envelope)
+        lengths = part_lengths(offer, SUITES[configuration.suite].overhead)
+        report = SharedReport.from_bytes(opened, lengths)
+        token = tokens.redeem(self.keys.token, report.token, name, report.offer)
+        # With devices' noise a report fits its own batches only.
+        own = () if offer.batches[0].mechanism.fits_any_batch else tuple((one.number, ()) for one in offer.batches)
+        return Arrival(
+            name,
+            report.offer,
+            token,
+            report.report,
+            *self._token_times(configuration, report.token),
+            own,
+            late=self._late(report.token),
+            stream=stream_of(offer),
+            name=report.report,
+            configuration=envelope.configuration,
+            seed=report.seed,
+            sealed=b"".join(report.sealed),
+        )
+
+    def _token_times(self, configuration: Configuration, token: bytes) -> tuple[int, int]:
+        """When the turn of a token is overdue, and on which day the token may be forgotten.
+
+        What is stored says that day, not when the turn was taken.
+        """
+        expires, reports = tokens.expiry(token), configuration.reports
+        due = expires - max(0, reports.within - math.floor(reports.at[1] + self.rules.due_within))
+        lasting = configuration.admission.lasting
+        return due, NEVER if lasting else -(-(expires + self.rules.remember) // DAY) * DAY
+
+    def _late(self, token: bytes) -> bool:
+        return self.clock() >= tokens.expiry(token)
 
     def take(self, uploads: Sequence[tuple[str, bytes]]) -> list[str | Problem]:
         """Take a group of uploads for good: open each, check it, and write those that pass in one transaction.
@@ -165,18 +220,100 @@ class Front(Notary):
     def close_full(self) -> int:
         """Make every full batch ready to leave; returns how many there were. One that cannot be stops no other."""
         closed, failure = 0, None
-        for name, number in self.store.full():
+        for name, number, in_shares in self.store.full():
             try:
                 now = self.clock()
                 if self.rules.claim and not self.store.claim(name, number, now, now + self.rules.claim):
                     continue
                 # Drawn and sealed before the store is locked; whoever closes the batch first uses his own.
-                closed += self.store.close_batch(name, number, self._receipt, self._noise(name, number))
+                if in_shares:
+                    closed += self._answer(name, number)
+                else:
+                    closed += self.store.close_batch(name, number, self._receipt, self._noise(name, number))
             except Exception as error:
                 failure = error
         if failure is not None:
             raise failure
         return closed
+
+    # In shares
+
+    def group(self, name: str) -> Group | None:
+        """The next reports in shares for the analyzer to settle, if any can be counted now."""
+        return self.store.group(name, MOST_REPORTS)
+
+    def settle(self, name: str, number: int, answer: bytes) -> int:
+        """The analyzer has settled a group: what it accepted counts, and its seeds are deleted. Again is the same."""
+        batches: dict[int, Batch] = {}
+
+        def batch_of(batch: int) -> Batch:
+            if batch not in batches:
+                batches[batch] = self._batch(name, batch)
+            return batches[batch]
+
+        def ring(batch: int) -> Ring:
+            found = batch_of(batch).mechanism.ring
+            assert found is not None
+            return found
+
+        def share(report: Waiting, stream: str, listed: Sequence[int]) -> list[list[int]]:
+            """What the report's seed stands for, in each batch."""
+            return self._expanded(name, report, stream, [batch_of(batch) for batch in listed])
+
+        try:
+            return self.store.settle(name, number, lambda count: bits(answer, count), share, ring)
+        except BadGroup as error:
+            raise Problem("bad-request", str(error)) from None
+
+    def _expanded(self, name: str, report: Waiting, stream: str, batches: Sequence[Batch]) -> list[list[int]]:
+        first = batches[0].mechanism
+        assert first.ring is not None
+        if first.fits_any_batch:
+            info = share_info(name, report.configuration, arm_scope(stream), 0, report.report)
+            return [first.ring.expand(report.seed, info, first.outputs or 1)] * len(batches)
+        shares = []
+        for part, batch in enumerate(batches):
+            info = share_info(name, report.configuration, batch.hash, part, report.report)
+            assert batch.mechanism.ring is not None
+            shares.append(batch.mechanism.ring.expand(report.seed, info, batch.mechanism.outputs or 1))
+        return shares
+
+    def _answer(self, name: str, number: int) -> bool:
+        """Close a batch in shares: its sum, with a whole noise of this front's own, signed."""
+        batch = self._batch(name, number)
+        ring = batch.mechanism.ring
+        assert ring is not None
+        try:
+            noise = batch.mechanism.server_noise(self.store.source)
+        finally:
+            # From here on no image of the memory tells this noise.
+            self.store.source.renew()
+
+        def receipt(known: Sum, reports: int, share: list[int]) -> str:
+            body = {
+                "version": VERSION,
+                "experiment": name,
+                "configuration": to_text(batch.pin),
+                "batch": number,
+                "batch_hash": to_text(batch.hash),
+                "reports": reports,
+                "set": to_text(known.settled),
+                "share": to_text(ring.encode(share)),
+            }
+            return json.dumps(Statement.of("release", body).signed("front", self.keys.sign).to_dict())
+
+        return self.store.answer(name, number, lambda known: ring.add(known.numbers, noise), receipt)
+
+    def share(self, name: str, number: int) -> dict[str, Any]:
+        """What this front answers for a batch in shares: one answer, however often it is asked for."""
+        state, receipt = self._state(name, number)
+        if receipt is None or state not in ("ready", "released"):
+            raise Problem(_GONE.get(state, "not-released"))
+        if state == "ready" and not self.store.may_pull(name, number):
+            raise Problem("not-released", "the log is to be countersigned before the next batch is pulled")
+        self.given.raise_to(self.store.answers)
+        statement: dict[str, Any] = json.loads(receipt)
+        return statement
 
     def standings(self, name: str, since: int = 0, most: int = MOST_BATCHES) -> dict[str, Any]:
         """The public counts of an experiment: the next batches from a number on, the turns given out, the reports."""
@@ -186,12 +323,16 @@ class Front(Notary):
         assigned, accepted = self.store.plays(name)
         assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
         batches = [_standing(standing) for standing in self.store.standings(name, since, most)]
-        return {"finished": finished, "assigned": assigned, "accepted": accepted, "batches": batches}
+        waiting = [to_text(digest) for digest in self.store.waiting_configurations(name)]
+        counts = {"assigned": assigned, "accepted": accepted, "refused": self.store.refused(name)}
+        return {"finished": finished, **counts, "batches": batches, "waiting": waiting}
 
     def receipt(self, name: str, number: int) -> dict[str, Any]:
         """What a ready batch is, signed: how many reports and messages, and the hash of them all."""
         state, receipt = self._state(name, number)
-        if receipt is None or state not in ("ready", "released"):
+        # In shares it is the answer itself, which leaves once the log is countersigned.
+        shown = ("released",) if self._batch(name, number).mechanism.ring else ("ready", "released")
+        if receipt is None or state not in shown:
             raise Problem(_GONE.get(state, "not-released"))
         statement: dict[str, Any] = json.loads(receipt)
         return statement
@@ -227,10 +368,10 @@ class Front(Notary):
         self.store.finish(name)
 
     def sweep(self) -> int:
-        """Delete what has expired."""
+        """Delete what has expired, and close what is due."""
         now = self.clock()
         self.store.prune(int(now))
-        return self.store.expire(now)
+        return self.store.expire(now) + self.store.close_due(now)
 
     def _state(self, name: str, number: int) -> tuple[str, str | None]:
         state = self.store.receipt(name, number)
@@ -247,11 +388,15 @@ class Front(Notary):
             offer = self._offers[name, number] = Offer.from_text(json.loads(envelope)["body"])
         return offer
 
+    def _batch(self, name: str, number: int) -> Batch:
+        stored = self.store.batch(name, number)
+        if stored is None:
+            raise Problem("unknown-batch")
+        return Batch(number, *stored)
+
     def _noise(self, name: str, number: int) -> tuple[bytes, ...]:
         """A whole noise of this front's own, sealed as users' messages are; drawn anew for each closing."""
-        stored = self.store.batch(name, number)
-        assert stored is not None
-        batch = Batch(number, *stored)
+        batch = self._batch(name, number)
         try:
             own = batch.mechanism.front_slots(self.store.source)
         finally:
@@ -273,6 +418,11 @@ class Front(Notary):
             "sha256": to_text(closing.digest),
         }
         return json.dumps(Statement.of("release", body).signed("front", self.keys.sign).to_dict())
+
+
+def _same_configuration(offer: Offer, envelope: Envelope) -> None:
+    if offer.configuration != envelope.configuration:
+        raise Problem("wrong-batch", "the report was made under another configuration than its offer")
 
 
 _GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}

@@ -24,8 +24,9 @@ from croupier.service import front_worker, meters, openapi
 from croupier.service.connections import most_held
 from croupier.service.front import Assignment
 from croupier.service.group_commit import Groups
+from croupier.service.groups import MOST_REPORTS
 from croupier.service.meters import Meters
-from croupier.service.openapi import JSON, MESSAGES_TYPE, MOST_LINES
+from croupier.service.openapi import GROUP_TYPE, JSON, MESSAGES_TYPE, MOST_LINES
 from croupier.service.pool import Pool
 from croupier.service.problems import Problem, kind_of
 from croupier.service.settings import FrontSettings, origins_of
@@ -127,6 +128,9 @@ class FrontApp:
             Route(batch + "/receipt", self.receipt),
             Route(batch + "/messages/{part}", self.messages),
             Route(batch + "/messages", self.acknowledge, methods=["DELETE"]),
+            Route(batch + "/share", self.share),
+            Route(base + "/groups", self.group),
+            Route(base + "/groups/{group}", self.settle, methods=["POST"]),
         ]
         app = Starlette(routes=routes, lifespan=self._lifespan)
         add_handlers(app, self.meters)
@@ -303,6 +307,33 @@ class FrontApp:
         name, number, part = request.path_params["name"], whole(request, "batch"), whole(request, "part")
         body = await asyncio.to_thread(self.front.part, name, number, part)
         return Response(body, media_type=MESSAGES_TYPE)
+
+    async def group(self, request: Request) -> Response:
+        """The next reports in shares to be settled."""
+        check_bearer(request, self.known_bearer)
+        return await self._next_group(request.path_params["name"])
+
+    async def settle(self, request: Request) -> Response:
+        """The analyzer's answer to a group; the next one is the answer to this."""
+        check_bearer(request, self.known_bearer)
+        name, number = request.path_params["name"], whole(request, "group")
+        with Place(self._room) as place:
+            answer = await body_of(request, MOST_REPORTS, place)
+        if await self._work(self._settle, front_worker.settle, (name, number, answer)):
+            self._full.set()
+        return await self._next_group(name)
+
+    def _settle(self, answer: tuple[str, int, bytes]) -> int:
+        return self.front.settle(*answer)
+
+    async def _next_group(self, name: str) -> Response:
+        group = await asyncio.to_thread(self.front.group, name)
+        return Response(status_code=204) if group is None else Response(group.to_bytes(), media_type=GROUP_TYPE)
+
+    async def share(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        name, number = request.path_params["name"], whole(request, "batch")
+        return JSONResponse(await asyncio.to_thread(self.front.share, name, number))
 
     async def acknowledge(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)

@@ -9,6 +9,8 @@ from pathlib import Path
 from croupier.noise import Source, secure
 from croupier.service import keys as key_files
 from croupier.service.front import Assignment, Front
+from croupier.service.high_water import HighWater
+from croupier.service.keys import ANSWERED, BATCH_KEYS
 from croupier.service.notary import Rules
 from croupier.service.problems import Problem
 from croupier.service.settings import FrontSettings, admission_of, store_url
@@ -21,12 +23,12 @@ def front_of(settings: FrontSettings, clock: Callable[[], float], source: Source
     """The front that these settings describe."""
     keys = key_files.load(Path(settings.keys))
     keys.newest(settings.suite)
-    store = FrontStore(store_url(settings.store), source, keys.store)
+    directory = Path(settings.keys)
+    store = FrontStore(store_url(settings.store), source, keys.store, directory / BATCH_KEYS)
     rules = Rules(
         settings.ahead,
         settings.spare,
         settings.due_within,
-        settings.report_within,
         settings.remember,
         admission_of(settings),
         settings.largest_epsilon,
@@ -34,7 +36,7 @@ def front_of(settings: FrontSettings, clock: Callable[[], float], source: Source
         settings.public_url,
         CLAIM_SECONDS if settings.workers > 1 else 0.0,
     )
-    return Front(store, keys, rules, clock)
+    return Front(store, keys, rules, clock, HighWater(directory / ANSWERED))
 
 
 _here: list[Front] = []
@@ -48,6 +50,10 @@ def prepare(settings: FrontSettings) -> None:
 
 def assign(wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
     return _here[0].assign(wishes)
+
+
+def settle(answer: tuple[str, int, bytes]) -> int:
+    return _here[0].settle(*answer)
 
 
 def close_full() -> int:

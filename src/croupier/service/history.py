@@ -55,14 +55,15 @@ class History:
     def _over(self, change: Change, batch: Batch) -> Record:
         offer, mechanism = change.offer, batch.mechanism
         assert offer is not None
-        about: Record = {"arm": offer.arm, "users": mechanism.users}
         if "decoded" not in change.record:
-            return about
+            return {"arm": offer.arm, "users": mechanism.users}
+        users = change.record["users"]
         if offer.number not in self._counted:
             # A counter's turn is one report in several batches: it counts with the first of them.
             self._counted.add(offer.number)
-            self.reports += _users(offer)
-        return about | mechanism.summary(change.record["decoded"])
+            self.reports += min(users, _users(offer))
+        about: Record = {"arm": offer.arm, "users": users}
+        return about | mechanism.for_users(users).summary(change.record["decoded"])
 
 
 def _users(offer: Offer) -> int:

@@ -35,6 +35,9 @@ from croupier.messages.sealing import DEFAULT_SUITE, key_id, suite
 from croupier.messages.signing import from_text, to_text
 from croupier.service.issuing import TokenIssuer, make_key
 
+BATCH_KEYS, ANSWERED = "batches", "answered"
+"""Beside a server's keys: the directory of those that live as long as a batch, and how many answers it has given."""
+
 
 class KeyProblem(CroupierError):
     """A key that is missing, unreadable, or readable by others."""

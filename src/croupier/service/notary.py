@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from croupier.client.limits import HIDE_EACH_OTHER
 from croupier.messages.admission import EVERYBODY, Admission
 from croupier.messages.configuration import BrokenPromise, Configuration, NotCovered
 from croupier.messages.offer import Batch, Offer, configuration_of
 from croupier.messages.sealing import SUITES, key_id
+from croupier.messages.shares import stream_of, upload_length
 from croupier.messages.signing import BadSignature, Statement
-from croupier.messages.wire import LONGEST_UPLOAD, upload_bytes
+from croupier.messages.wire import LONGEST_UPLOAD
 from croupier.programs.records import Head
 from croupier.service.keys import Keys
 from croupier.service.problems import Problem
@@ -29,7 +31,6 @@ class Rules:
     ahead: float = 1.5
     spare: int = 2
     due_within: int = 30
-    report_within: int = 600
     remember: int = 7 * 86_400
     admission: Admission = EVERYBODY
     largest_epsilon: float = 10.0
@@ -77,7 +78,8 @@ class Notary:
             raise Problem("beyond-policy", f"this front's url is {rules.url}, and the configuration names {named}")
         if configuration.admission != rules.admission:
             raise Problem("beyond-policy", f"this front admits {rules.admission.words}")
-        if configuration.admission.kind == "everybody" and not configuration.recipe["front_noise"]:
+        bare = configuration.trust in HIDE_EACH_OTHER and not configuration.recipe["front_noise"]
+        if configuration.admission.kind == "everybody" and bare:
             raise Problem("beyond-policy", "where everybody is admitted, only noise of the front hides one user")
 
     def _check_known(self, configuration: Configuration) -> bytes | None:
@@ -130,28 +132,30 @@ class Notary:
             if batch.pin != (offer.configuration if known is None else known[0]):
                 raise Problem("not-covered", f"batch {batch.number} is pinned to another configuration")
         expires = None if deadline is None else self.clock() + deadline
-        batches = [self._new_batch(name, batch, expires) for batch in offer.batches]
-        length = upload_bytes(((shape.slots, shape.length) for shape in batches), SUITES[configuration.suite].overhead)
+        least = configuration.recipe["smallest"]
+        batches = [self._new_batch(name, batch, expires, stream_of(offer), least) for batch in offer.batches]
+        length = upload_length(offer, configuration.suite)
         if length > LONGEST_UPLOAD:
             raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
         signed = statement.signed("front", self.keys.sign)
-        if not self.store.put_offer(
-            name, number, json.dumps(signed.to_dict()), batches, upload=length, odds=offer.odds, together=together
-        ):
+        envelope, stream = json.dumps(signed.to_dict()), stream_of(offer)
+        if not self.store.put_offer(name, number, envelope, batches, length, offer.odds, together, stream):
             raise Problem("offer-conflict")
         return signed
 
-    def _new_batch(self, name: str, batch: Batch, expires: float | None) -> NewBatch:
+    def _new_batch(self, name: str, batch: Batch, expires: float | None, stream: str, least: int) -> NewBatch:
         length = batch.shape.length + self._overhead(name, batch)
-        users, slots = batch.mechanism.users, batch.shape.slots
-        return NewBatch(batch.number, batch.hash, batch.pin, users, slots, length, expires, batch.text)
+        users, slots, mechanism = batch.mechanism.users, batch.shape.slots, batch.mechanism
+        in_shares = mechanism.trust if mechanism.ring is not None else ""
+        held = (users, slots, length, expires, batch.text, in_shares, min(least, users), stream)
+        return NewBatch(batch.number, batch.hash, batch.pin, *held)
 
     def countersign(self, name: str, statement: Statement, lines: Sequence[bytes]) -> Statement:
         """Sign the head of an analyzer's log too, if it extends the one that was signed last. Again is the same.
 
         `lines` are the digests of the lines in between: no log that was countersigned can be written anew.
         """
-        configuration = Configuration.from_text(self.configuration(name)["body"])
+        configuration = self._current(name)
         _signed(statement, "analyzer", configuration)
         head, known = Head.from_statement(statement, name), self._head(name)
         reached = known
@@ -179,6 +183,10 @@ class Notary:
             raise Problem("unknown-experiment", "no log of it was countersigned yet")
         statement: dict[str, Any] = json.loads(envelope)
         return statement
+
+    def _current(self, name: str) -> Configuration:
+        """The configuration that is served now."""
+        return Configuration.from_text(self.configuration(name)["body"])
 
     def _configuration(self, name: str, digest: bytes) -> Configuration:
         if (name, digest) not in self._texts:

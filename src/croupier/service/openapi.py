@@ -29,6 +29,7 @@ from croupier.service.schemas import (
 )
 
 MESSAGES_TYPE = "application/vnd.croupier.messages"
+GROUP_TYPE = "application/vnd.croupier.group"
 JSON = "application/json"
 MOST_NUMBER = 2**32 - 1
 MOST_BATCHES = 1000
@@ -202,6 +203,7 @@ FRONT = (
             "token-expired",
             "token-spent",
             "batch-closed",
+            "experiment-finished",
             "wrong-batch",
             "wrong-shape",
             "too-busy",
@@ -234,6 +236,28 @@ FRONT = (
         bearer=True,
         refusals=_RELEASE,
         status=(204,),
+    ),
+    _get(_BATCH + "/share", "The front's answer for a batch in shares", STATEMENT, *_RELEASE, bearer=True),
+    Operation(
+        "get",
+        _BASE + "/groups",
+        "The next reports in shares to be settled; 204 when there are none",
+        _BINARY,
+        bearer=True,
+        status=(200, 204),
+        media=(GROUP_TYPE,),
+    ),
+    Operation(
+        "post",
+        _BASE + "/groups/{group}",
+        "Settle a group: a bit for each report that counts; the answer is the next group",
+        _BINARY,
+        _BINARY,
+        True,
+        _WRITES,
+        status=(200, 204),
+        media=(GROUP_TYPE,),
+        takes="application/octet-stream",
     ),
     Operation("delete", _BATCH, "Delete an open batch", bearer=True, refusals=("unknown-batch",), status=(204,)),
     Operation("post", _BASE + "/finish", "The experiment has ended", bearer=True, refusals=(_UNKNOWN,), status=(204,)),

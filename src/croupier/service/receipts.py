@@ -9,7 +9,7 @@ from croupier.checks import CroupierError
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch
 from croupier.messages.sealing import SUITES
-from croupier.messages.signing import Statement, to_text
+from croupier.messages.signing import Statement, from_text, to_text
 
 
 class BadRelease(CroupierError):
@@ -36,11 +36,34 @@ def check_receipt(receipt: Statement, pinned: Configuration, batch: Batch) -> di
     return body
 
 
-def check_decoded(batch: Batch, decoded: int | Sequence[int], damaged: int) -> None:
+def check_share(answer: Statement, pinned: Configuration, batch: Batch) -> dict[str, Any]:
+    """The front's answer for a batch in shares: of this batch, and of no more reports than it takes."""
+    answer.check("front", pinned.verify_keys["front"])
+    body = answer.body
+    due = {
+        "experiment": pinned.experiment,
+        "configuration": to_text(batch.pin),
+        "batch": batch.number,
+        "batch_hash": to_text(batch.hash),
+    }
+    for key, value in due.items():
+        if body.get(key) != value:
+            raise BadRelease(f"the receipt says {key} = {body.get(key)!r}, and {value!r} is due")
+    users = batch.mechanism.users
+    least = 1 if batch.mechanism.fits_any_batch else users
+    reports = body.get("reports")
+    if not isinstance(reports, int) or isinstance(reports, bool) or not least <= reports <= users:
+        raise BadRelease(f"the receipt says reports = {reports!r}, and {least} to {users} are due")
+    for key in ("set", "share"):
+        from_text(key, body.get(key))
+    return body
+
+
+def check_decoded(batch: Batch, decoded: int | Sequence[int], damaged: int, users: int | None = None) -> None:
     """Refuse a batch that its users cannot have made: more is damaged than the bad ones send, or a number is none that
     values and noise add up to (see `Mechanism.possible`).
     """
-    mechanism = batch.mechanism
+    mechanism = batch.mechanism if users is None else batch.mechanism.for_users(users)
     low, high = mechanism.possible
     numbers = [decoded] if isinstance(decoded, int) else list(decoded)
     if (None if isinstance(decoded, int) else len(numbers)) != mechanism.outputs:

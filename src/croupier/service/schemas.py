@@ -42,6 +42,8 @@ COUNTS = fields(
     finished=FLAG,
     assigned=COUNT,
     accepted=COUNT,
+    refused=COUNT,
+    waiting=array(BASE64),
     batches=array(fields(batch=COUNT, users=COUNT, received=COUNT, state=_STATES)),
 )
 _PRIVACY = fields(
@@ -56,6 +58,7 @@ STATE = fields(
     arms=array(TEXT),
     finished=FLAG,
     trouble=TEXT,
+    trust=TEXT,
     privacy=_PRIVACY,
     smallest=COUNT,
     assigned=COUNT,
@@ -79,6 +82,8 @@ PARTICIPATION = fields(
     experiment=TEXT,
     title=TEXT,
     arms=array(TEXT),
+    trust=TEXT,
+    report_at=array({"type": "number"}),
     privacy=_PRIVACY,
     values=optional(ANY),
     smallest=COUNT,

@@ -65,8 +65,8 @@ class FrontSettings(ServerSettings):
     """The front's settings.
 
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
-    turns as a batch has users are given out, and `spare` more; a turn that is not reported `due_within` seconds is
-    given to somebody else too, and one that is not reported `report_within` seconds is void. `admission` has no
+    turns as a batch has users are given out, and `spare` more, where a batch must be full; a turn that is not reported
+    `due_within` seconds after its experiment's window is given to somebody else too. `admission` has no
     default: `everybody`, or `tickets` or blind `tokens` of the holder of the public key `issuer`, who must not be the
     analyzer. Spent tickets are remembered `remember` seconds, and none may be valid for longer; spent blind tokens are
     remembered for good.
@@ -84,7 +84,6 @@ class FrontSettings(ServerSettings):
     ahead: float = 1.5
     spare: int = 2
     due_within: int = 30
-    report_within: int = 600
     remember: int = 7 * 86_400
     largest_epsilon: float = 10.0
     smallest_batch: int = 2
@@ -97,7 +96,6 @@ class FrontSettings(ServerSettings):
         integer("workers", self.workers, 1, 256)
         integer("spare", self.spare, 0)
         integer("due_within", self.due_within, 1)
-        integer("report_within", self.report_within, self.due_within)
         integer("smallest_batch", self.smallest_batch, 2)
         integer("group_size", self.group_size, 1, 10_000)
         integer("queue", self.queue, 1)
@@ -105,7 +103,7 @@ class FrontSettings(ServerSettings):
         positive("largest_epsilon", self.largest_epsilon)
         _secret("analyzer", self.analyzer)
         admission_of(self)
-        integer("remember", self.remember, max(self.report_within, WAYS[self.admission].shortest_memory))
+        integer("remember", self.remember, WAYS[self.admission].shortest_memory)
         if finite("ahead", self.ahead) < 1:
             raise InvalidParameter("ahead", self.ahead, "a number >= 1")
 

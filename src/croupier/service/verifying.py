@@ -20,7 +20,7 @@ from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.programs import Change, State, records
 from croupier.programs.records import LONGEST_LINE, Head, Record
-from croupier.service.receipts import check_decoded, check_receipt
+from croupier.service.receipts import check_decoded, check_receipt, check_share
 
 LARGEST = 2**63 - 1
 MOST_RECORDS = 10**7
@@ -151,8 +151,12 @@ class _Check:
 
     def _check_released(self, record: Record) -> None:
         batch, decoded = self.state.batch(record["batch"]), _decoded(record["decoded"])
-        check_receipt(Statement.from_dict("release", record["receipt"]), self.state.configuration(batch.pin), batch)
-        check_decoded(batch, decoded, integer("damaged", record["damaged"], 0))
+        receipt = Statement.from_dict("release", record["receipt"])
+        check = check_receipt if batch.mechanism.ring is None else check_share
+        users = check(receipt, self.state.configuration(batch.pin), batch)["reports"]
+        if record["users"] != users:
+            raise CroupierError(f"{record['users']} users, and the front signed for {users}")
+        check_decoded(batch, decoded, integer("damaged", record["damaged"], 0), users)
         self._check_witnessed(record)
 
     def _check_witnessed(self, record: Record) -> None:
@@ -183,7 +187,7 @@ class _Check:
     def _note_released(self, change: Change) -> None:
         assert change.batch is not None
         self.verdict.released += 1
-        self.verdict.reports += change.batch.mechanism.users
+        self.verdict.reports += change.record["users"]
         self.verdict.damaged += change.record["damaged"]
 
     def _note_expired(self, _: Change) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import asdict
@@ -13,9 +14,11 @@ from croupier.client.limits import Limits
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES
+from croupier.messages.shares import upload_length
 from croupier.messages.signing import from_text, to_text
-from croupier.messages.wire import TOKEN, upload_bytes
+from croupier.messages.wire import TOKEN
 from croupier.noise import secure, seeded
+from croupier.protocols import Mechanism
 from croupier.service.experiment_log import Live
 
 
@@ -73,6 +76,7 @@ def state(live: Live) -> dict[str, Any]:
         "values": live.plan.recipe.get("values"),
         "finished": live.program.finished,
         "trouble": live.trouble,
+        "trust": live.plan.trust,
         "privacy": _privacy(live) | {"worst_delta": history.worst_delta},
         "smallest": live.plan.recipe["smallest"],
         "assigned": live.counted("assigned"),
@@ -132,6 +136,8 @@ def participation(live: Live) -> dict[str, Any]:
         "experiment": live.name,
         "title": live.plan.title,
         "arms": list(live.arms),
+        "trust": live.plan.trust,
+        "report_at": list(live.plan.reports.at),
         "privacy": _privacy(live),
         "values": live.plan.recipe.get("values"),
         "smallest": live.plan.recipe["smallest"],
@@ -146,7 +152,6 @@ def participation(live: Live) -> dict[str, Any]:
     body |= {"servers": configuration.urls, "admission": configuration.admission.to_dict()}
     overhead = SUITES[configuration.suite].overhead
     for offer in offers:
-        sealed = ((batch.shape.slots, batch.shape.length + overhead) for batch in offer.batches)
         batches: list[dict[str, Any]] = []
         for batch in offer.batches:
             local = batch.mechanism.residual
@@ -160,19 +165,27 @@ def participation(live: Live) -> dict[str, Any]:
                     "hides_nothing_alone": local.hides_nothing,
                     "residual_advantage": local.advantage,
                     "sample": [
-                        {"value": value, "messages": [slot.hex() for slot in batch.mechanism.slots(value, seeded(1))]}
+                        {"value": value, "messages": _sample(batch.mechanism, value)}
                         for value in batch.mechanism.extremes
                     ],
                 }
             )
         whole = {
-            "upload_bytes": upload_bytes(sealed, overhead),
+            "upload_bytes": upload_length(offer, configuration.suite),
             "sample_upload": _sample_upload(live, offer),
             # A turn shows the same value to all its batches, so what they cost adds up.
             "residual_epsilon": sum(batch["residual_epsilon"] for batch in batches),
         }
         body["reports"].append({"arm": offer.arm, "batches": batches} | whole)
     return body
+
+
+def _sample(mechanism: Mechanism, value: object) -> list[str]:
+    """One report before sealing, made with a public seed: its messages, or the front's seed and the other share."""
+    if mechanism.ring is None:
+        return [slot.hex() for slot in mechanism.slots(value, seeded(1))]
+    seed = hashlib.sha256(repr(value).encode()).digest()
+    return [seed.hex(), mechanism.ring.split(mechanism.secret(value, seeded(1)), seed, b"a sample").hex()]
 
 
 def _sample_upload(live: Live, offer: Offer) -> str:

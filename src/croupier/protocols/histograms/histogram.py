@@ -105,6 +105,9 @@ class HistogramMechanism(Planned):
     def outputs(self) -> int | None:
         return self.size
 
+    def check_value(self, value: object) -> None:
+        self.universe.indices([value])  # type: ignore[arg-type]
+
     @property
     def extremes(self) -> tuple[Any, Any]:
         items = self.universe.some(self.size)

@@ -97,6 +97,9 @@ class SelectionMechanism(Planned):
     def possible(self) -> tuple[int, int]:
         return 0, self.size - 1
 
+    def check_value(self, value: object) -> None:
+        integer("value", value, 0, self.size - 1)
+
     @property
     def outputs(self) -> int | None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Number
 from typing import Any, ClassVar, Self
@@ -34,12 +34,14 @@ from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.carriers import CARRIERS, Carrier
 from croupier.protocols.sums.error import deviation_with_rounding
 from croupier.protocols.sums.values import Ball, Values, encode, values_from_dict, values_to_dict
+from croupier.validity.shares import Ring
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SIDES = ("unbiased", "over", "under")
-PARTIES = ("batch", "user", "analyzer")
+PARTIES = ("batch", "user", "analyzer", "servers")
+SERVERS = 2
 CHUNK = 2**20
 """Messages that an audit holds in memory at once."""
 
@@ -49,7 +51,8 @@ class SumMechanism(Mechanism):
     """One private sum over `users` users, calibrated: frozen, serializable, with its certificate.
 
     `share` is the noise of one party and `noise_from` says which: every user of the batch, whose shares hide each of
-    them together ("batch"); every user, whose own share must suffice ("user"); or the trusted analyzer ("analyzer").
+    them together ("batch"); every user, whose own share must suffice ("user"); the trusted analyzer ("analyzer"); or
+    each of two servers, of which one must be honest ("servers"): then no user is counted on, and `honest` is 0.
     `front_shares` of noise come from the front besides: a whole noise, which hides a user among strangers only.
     """
 
@@ -70,9 +73,9 @@ class SumMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         integer("users", self.users, 1)
-        integer("honest", self.honest, 1, self.users)
-        integer("precision", self.precision, 1)
         one_of("noise_from", self.noise_from, PARTIES)
+        integer("honest", self.honest, 0 if self.noise_from == "servers" else 1, self.users)
+        integer("precision", self.precision, 1)
         one_of("side", self.side, SIDES)
         one_of("constants", self.constants, ("tight", "published", "proof"))
         if not isinstance(self.protocol, str):
@@ -91,7 +94,7 @@ class SumMechanism(Mechanism):
 
     @property
     def trust(self) -> str:
-        return {"batch": self.carrier.trust, "user": "nobody", "analyzer": "analyzer"}[self.noise_from]
+        return {"user": "nobody", "analyzer": "analyzer"}.get(self.noise_from, self.carrier.trust)
 
     @property
     def coordinates(self) -> int:
@@ -119,10 +122,14 @@ class SumMechanism(Mechanism):
     def extremes(self) -> tuple[Any, Any]:
         return self.values.low, self.values.high
 
+    def check_value(self, value: object) -> None:
+        self.values.unit(self._one_value(value))
+
     @cached_property
     def noise(self) -> Noise:
-        """All the noise in the decoded number, when every user adds theirs, and the front its own."""
-        return self.share if self.noise_from == "analyzer" else self.share.times(self.users + self.front_shares)
+        """All the noise in the decoded number, when every party adds theirs."""
+        parties = {"analyzer": 1, "servers": SERVERS}.get(self.noise_from, self.users + self.front_shares)
+        return self.share if parties == 1 else self.share.times(parties)
 
     @property
     def guard(self) -> Noise:
@@ -174,7 +181,7 @@ class SumMechanism(Mechanism):
         return self.carrier.collect(self, gathered)
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> Release:
-        """Read a batch's view. Only a central mechanism needs `source`: there the analyzer adds the noise."""
+        """Read a batch's view. `source` is needed where the analyzer, or two servers, add the noise."""
         decoded = self.analyze_many(view, source)
         return Release(self, tuple(decoded.tolist()) if self.coordinates else int(decoded))
 
@@ -198,11 +205,15 @@ class SumMechanism(Mechanism):
 
     def analyze_many(self, views: ArrayLike, source: Source | None = None) -> Integers:
         """The decoded numbers of views with any leading axes."""
+        return self._read_with(self.noise, views, source)
+
+    def _read_with(self, noise: Noise, views: ArrayLike, source: Source | None) -> Integers:
+        """The decoded numbers, with this noise where it is not in the reports."""
         decoded = self.carrier.decode(self, np.asarray(views))
-        if self.noise_from == "analyzer":
+        if self.noise_from in ("analyzer", "servers"):
             if source is None:
-                raise InvalidParameter("source", None, "given: in the central model the analyzer draws the noise")
-            decoded = decoded + self.share.sample(decoded.shape, source)
+                raise InvalidParameter("source", None, f"given: here the {self.noise_from} draws the noise")
+            decoded = decoded + noise.sample(decoded.shape, source)
         return decoded
 
     def simulate(self, values: ArrayLike, source: Source) -> Release:
@@ -280,7 +291,7 @@ class SumMechanism(Mechanism):
     @property
     def omission_bias(self) -> float:
         """How far, at most, the users not counted as honest can push the sum by leaving their noise out."""
-        if self.noise_from == "analyzer":
+        if self.noise_from in ("analyzer", "servers"):
             return 0.0
         return (self.users - self.honest) * abs(self.share.mean) * self.unit
 
@@ -317,15 +328,44 @@ class SumMechanism(Mechanism):
 
     def _shape(self) -> Shape:
         shape = self.carrier.shape(self)
-        if self.noise_from != "batch":
+        if self.noise_from == "analyzer":
             # A device must not be talked into sending its value without noise.
-            raise CroupierError(f"{self.protocol} has its noise from the {self.noise_from}, not from the batch")
+            raise CroupierError(f"{self.protocol} has its noise from the analyzer, which would see the sum without it")
         return shape
 
-    def _messages(self, value: object, source: Source) -> tuple[bytes, ...]:
+    @property
+    def ring(self) -> Ring | None:
+        return self.carrier.ring
+
+    def for_users(self, users: int) -> Self:
+        return replace(self, users=users) if self.fits_any_batch else super().for_users(users)
+
+    def secret(self, value: object, source: Source) -> list[int]:
+        report = self.randomize(self._one_value(value), source)
+        return [int(number) for number in np.atleast_1d(report)]
+
+    def server_noise(self, source: Source) -> list[int]:
+        if self.noise_from != "servers":
+            return [0] * self.dimension
+        return [int(number) for number in self.share.sample(self.dimension, source)]
+
+    def told(self, total: Sequence[int]) -> int | tuple[int, ...]:
+        decoded = self.carrier.decode(self, self.carrier.summed(self, total))
+        return tuple(decoded.tolist()) if self.coordinates else int(decoded)
+
+    def _one_value(self, value: object) -> Any:
+        """A value of one user: a list would be taken for many users' values."""
+        if self.coordinates:
+            vector = np.asarray(value)
+            if vector.shape != self.value_shape:
+                raise InvalidParameter("value", f"shape {vector.shape}", f"a vector of {self.dimension} numbers")
+            return vector
         if not isinstance(value, Number | np.bool_):
-            # A list would be taken for many users' values.
             raise InvalidParameter("value", value, "a number")
+        return value
+
+    def _messages(self, value: object, source: Source) -> tuple[bytes, ...]:
+        value = self._one_value(value)
         unit = float(self.values.unit(value))  # type: ignore[arg-type]
         report = self.randomize(value, source)  # type: ignore[arg-type]
         while not self.carrier.fits(self, report, unit):
@@ -341,7 +381,8 @@ class SumMechanism(Mechanism):
 
     @cached_property
     def residual(self) -> Residual:
-        return Residual(math.inf, 1.0) if self.noise_from == "analyzer" else self.carrier.residual(self)
+        bare = self.noise_from in ("analyzer", "servers")
+        return Residual(math.inf, 1.0) if bare else self.carrier.residual(self)
 
     def summary(self, decoded: int | Sequence[int]) -> dict[str, float]:
         if self.coordinates:
@@ -352,7 +393,8 @@ class SumMechanism(Mechanism):
     def exposed(self, end: int, trials: int, source: Source, progress: Callable[[int], None] | None = None) -> Integers:
         """All users hold the lowest value, the first one that or the highest; vectors stand on the first axis.
 
-        The decoded sum tells most, or the first user's own report where it is visible.
+        The decoded sum tells most, or the first user's own report where it is visible. Of two servers' noises the one
+        who looks knows his own.
         """
         lowest = self.values.along(self.values.low)
         batch = np.broadcast_to(lowest, (self.users, *lowest.shape)).copy()
@@ -365,7 +407,7 @@ class SumMechanism(Mechanism):
             if self.carrier.lists_reports:
                 drawn.append(view[..., 0])
             else:
-                decoded = self.analyze_many(view, source)
+                decoded = self._read_with(self.guard, view, source)
                 drawn.append(decoded[..., 0] if self.coordinates else decoded)
             if progress is not None:
                 progress(now)
@@ -386,7 +428,7 @@ class SumMechanism(Mechanism):
     def recipe(self) -> dict[str, Any]:
         body = self.to_dict()
         recipe = {key: body[key] for key in ("protocol", "constants", "values", "side")}
-        return recipe | {"front_noise": self.front_shares > 0}
+        return recipe | {"front_noise": self.front_shares > 0} | self.carrier.recipe(self)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -36,7 +36,8 @@ VECTORS = (*EVERY, "dimension", "diameter", "clip")
 class Row:
     """One kind of protocol: what it promises against whom, what it reads, and how to plan it.
 
-    `trust` is one of `croupier.protocols.mechanism.TRUSTS`.
+    `trust` is one of `croupier.protocols.mechanism.TRUSTS`. Where its noise can also come from others, `instead` says
+    how to plan it under each other trust.
     """
 
     name: str
@@ -58,6 +59,12 @@ class Row:
     delta_below: float = 1.0
     least_epsilon: float = 0.0
     """Below it the exact calibration of a batch takes longer than anybody waits for a whole experiment's."""
+    instead: Mapping[str, Callable[[Protocol, int], SumMechanism]] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def trusts(self) -> tuple[str, ...]:
+        """Whom it can be planned to trust; the first unless one is asked for."""
+        return (self.trust, *self.instead)
 
     @property
     def vectors(self) -> bool:
@@ -114,6 +121,7 @@ class Protocol:
     precision, scaling : into how many steps a value is divided.
     side, failure : where counts may err, and how often by more than is minimised.
     wrap_failure : the chance of a modular wrap-around that is allowed (the papers' p; tight: 2^-40).
+    trust : who must be trusted, where the row leaves a choice. None: whom the row trusts.
     participations : in how many batches a user may be, once in each: together they keep the promise ([CZ23] App. I).
     front_noise : whether the front of a service adds a whole noise of its own, for a user among strangers.
 
@@ -137,6 +145,7 @@ class Protocol:
     wrap_failure: float | None = None
     front_noise: bool = False
     participations: int = 1
+    trust: str | None = None
 
     def __post_init__(self) -> None:
         self.row.check_options({name: getattr(self, name) for name in OWN if getattr(self, name) != _default(name)})
@@ -151,6 +160,10 @@ class Protocol:
             between("wrap_failure", self.wrap_failure, 0, 1)
         one_of("side", self.side, ("over", "under"))
         integer("participations", self.participations, 1, MOST_PARTICIPATIONS)
+        if self.trust is not None:
+            one_of("trust", self.trust, self.row.trusts)
+        if self.trusts == "two-servers":
+            self._check_two_servers()
         if self.precision is not None:
             integer("precision", self.precision, 1)
         if not 1 <= self.scaling <= 10**6:
@@ -163,6 +176,16 @@ class Protocol:
                 limit = f"a number in (0, {self.row.delta_below:g}) with published constants ({self.row.paper})"
                 raise InvalidParameter("delta", self.delta, limit)
 
+    def _check_two_servers(self) -> None:
+        """Each server adds a whole noise: no user is counted on, and nobody has published such constants."""
+        if self.honest_fraction != 1.0:
+            raise InvalidParameter("honest_fraction", self.honest_fraction, "left out: the servers add all the noise")
+        if self.published:
+            raise InvalidParameter("constants", self.constants, "tight where the servers add the noise")
+        for name in UNREAD_IN_SHARES:
+            if getattr(self, name) != _default(name):
+                raise InvalidParameter(name, getattr(self, name), "left out: sums in shares do not depend on it")
+
     def __repr__(self) -> str:
         """What makes it again, without what is as it always is."""
         usual = Protocol(self.row, self.epsilon, self.delta, self.constants, self.values)
@@ -174,9 +197,16 @@ class Protocol:
     def name(self) -> str:
         return self.row.name
 
+    @property
+    def trusts(self) -> str:
+        """Who must be trusted."""
+        return self.trust or self.row.trust
+
     def having(self, **options: Any) -> Protocol:
         """The same with these options, as far as the row reads them."""
-        return replace(self, **{name: options[name] for name in options if name in self.row.options})
+        unread = UNREAD_IN_SHARES if self.trusts == "two-servers" else ()
+        read = {name: options[name] for name in options if name in self.row.options and name not in unread}
+        return replace(self, **read)
 
     @property
     def published(self) -> bool:
@@ -198,7 +228,9 @@ class Protocol:
         return self.row.smallest(self)
 
     def honest(self, users: int) -> int:
-        """How many users of a batch are counted on: ⌈γn⌉."""
+        """How many users of a batch are counted on: ⌈γn⌉, or none where the servers add the noise."""
+        if self.trusts == "two-servers":
+            return 0
         return max(1, math.ceil(self.honest_fraction * users - 1e-9))
 
     def front_shares(self, users: int) -> int:
@@ -254,8 +286,10 @@ class Protocol:
         )
 
 
-OWN = ("precision", "scaling", "side", "failure", "wrap_failure", "front_noise", "participations")
+OWN = ("precision", "scaling", "side", "failure", "wrap_failure", "front_noise", "participations", "trust")
 """The options that a protocol keeps; those of its values are in `values`."""
+UNREAD_IN_SHARES = ("scaling", "wrap_failure")
+"""Options that do not matter where two servers add the noise: the encoding is fixed, and no sum wraps around."""
 
 
 def _default(name: str) -> Any:
@@ -264,10 +298,11 @@ def _default(name: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _plan(protocol: Protocol, users: int) -> SumMechanism:
-    mechanism = protocol.row.plan(protocol, users) if protocol.participations == 1 else returning(protocol, users)
+    plan = protocol.row.instead.get(protocol.trusts, protocol.row.plan)
+    mechanism = plan(protocol, users) if protocol.participations == 1 else returning(protocol, users)
     claim = mechanism.guarantee
-    if mechanism.trust != protocol.row.trust:
-        raise CroupierError(f"{protocol.name} says that {protocol.row.trust} is trusted, and it is {mechanism.trust}")
+    if mechanism.trust != protocol.trusts:
+        raise CroupierError(f"{protocol.name} says that {protocol.trusts} is trusted, and it is {mechanism.trust}")
     if claim.notion in ("pure", "approximate") and mechanism.promised.delta(claim.epsilon) <= claim.delta:
         return mechanism  # sooner than a whole certificate, which also searches for the least ε
     certificate = mechanism.certificate()

@@ -12,6 +12,7 @@ from croupier.protocols.sums.counted import COUNTED_MESSAGES
 from croupier.protocols.sums.protocol import Protocol, Row
 from croupier.protocols.sums.secagg import CENTRAL_LAPLACE, DISCRETE_GAUSSIAN, LAPLACE, LOCAL_LAPLACE, SKELLAM
 from croupier.protocols.sums.split_and_mix import SHUFFLED_LAPLACE, SHUFFLED_VECTORS
+from croupier.protocols.sums.two_servers import SHARED_VECTORS
 from croupier.registry import Registry, instances
 
 _OWN: dict[str, Row] = {
@@ -27,6 +28,7 @@ _OWN: dict[str, Row] = {
         SHUFFLED_LAPLACE,
         COUNTED_MESSAGES,
         SHUFFLED_VECTORS,
+        SHARED_VECTORS,
     )
 }
 
@@ -53,9 +55,13 @@ PARAMETERS = {
     "failure": "how often the error may exceed the one that is minimised.",
     "wrap_failure": "how often a modular sum may wrap around. None: 2^-40 (tight) or 1e-6 (published).",
     "participations": "in how many batches a user may be, once in each: all together keep the promise.",
+    "trust": 'who must be trusted. None: the devices. "two-servers": either of two, which each add a whole noise.',
     "front_noise": "whether the front of a service adds a whole noise of its own, for a user among strangers.",
 }
 """What every parameter of a recipe means."""
+
+TARGET = ("epsilon", "delta")
+"""What every recipe reads."""
 
 Given = ParamSpec("Given")
 
@@ -72,6 +78,7 @@ class Shared(TypedDict, total=False):
     side: Literal["over", "under"]
     wrap_failure: float | None
     front_noise: bool
+    trust: str | None
 
 
 class Returning(Shared, total=False):
@@ -111,11 +118,14 @@ def _door(
 
     @wraps(model)
     def door(*arguments: Given.args, **options: Given.kwargs) -> Protocol:
-        row.check_options({key: options[key] for key in options if key not in ("epsilon", "delta")})
+        row.check_options({key: options[key] for key in options if key not in TARGET})
         return build(*arguments, **options)
 
     said, example = inspect.cleandoc(text).split("\n\n>>>", 1)
-    described = "\n".join(f"{key} : {PARAMETERS[key]}" for key in inspect.signature(model).parameters)
+    every = inspect.signature(model)
+    read = [key for key in every.parameters if key in (*TARGET, *row.options)]
+    described = "\n".join(f"{key} : {PARAMETERS[key]}" for key in read)
+    door.__signature__ = every.replace(parameters=[every.parameters[key] for key in read])  # type: ignore[attr-defined]
     door.__name__ = door.__qualname__ = name
     door.__doc__ = f"{said}\n\nParameters\n----------\n{described}\n\nExamples\n--------\n>>>{example}"
     return door
@@ -138,7 +148,8 @@ def protocol(
     name : one of `croupier protocols`, or an installed one.
     epsilon, delta, constants : as in `laplace` and `shuffled_bits`.
     options : `low`, `high`, `binary`, `clip` (what users may report); `dimension`, `diameter` (of vectors);
-        `honest_fraction`, `participations`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`.
+        `honest_fraction`, `participations`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`,
+        `trust`.
 
     Examples
     --------
@@ -213,11 +224,14 @@ def laplace(
     clip: bool = False,
     precision: int | None = None,
     wrap_failure: float | None = None,
+    trust: str | None = None,
 ) -> Protocol:
     """Sums under secure aggregation, with discrete Laplace noise: purely private ([CZ23] Thm 1).
 
     >>> laplace(epsilon=1.0).plan(users=1000)
     laplace for 1,000 users: 1-DP when one report is replaced; standard deviation 1.42 of a sum
+    >>> laplace(epsilon=1.0, trust="two-servers").plan(users=1000)
+    laplace for 1,000 users: 1-DP when one report is replaced; standard deviation 2 of a sum
     """
     return protocol("laplace", **locals())
 
@@ -237,6 +251,7 @@ def skellam(
     clip: bool = False,
     precision: int | None = None,
     wrap_failure: float | None = None,
+    trust: str | None = None,
 ) -> Protocol:
     """Sums under secure aggregation, with Skellam noise: Rényi privacy ([CZ23] Thm 2).
 
@@ -317,6 +332,27 @@ def shuffled_vectors(
     shuffled-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 9.19 of a coordinate
     """
     return protocol("shuffled-vectors", **locals())
+
+
+@recipe
+def shared_vectors(
+    *,
+    epsilon: float,
+    dimension: int,
+    delta: float | None = None,
+    constants: str = "tight",
+    honest_fraction: float = 1.0,
+    participations: int = 1,
+    diameter: float = 2.0,
+    clip: bool = False,
+    precision: int | None = None,
+) -> Protocol:
+    """Sums of vectors of norm at most one in shares between two servers, each of which adds a whole Skellam noise.
+
+    >>> shared_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
+    shared-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 12.2 of a coordinate
+    """
+    return protocol("shared-vectors", **locals())
 
 
 discrete_gaussian = like(

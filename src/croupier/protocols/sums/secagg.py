@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 
 from croupier.checks import InvalidParameter
-from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
+from croupier.noise import Noise
 from croupier.privacy import Guarantee, privacy_loss, renyi_to_approximate, skellam_divergence
 from croupier.protocols.sums.carriers import Plain, SecureAggregation
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.protocol import NUMBERS, Protocol, Row
+from croupier.protocols.sums.two_servers import TRUST, gaussian_noise, laplace_noise, planner, skellam_noise
 
 TIGHT_SCALING = 4.0
 """Tight Laplace encodes this many times finer than [CZ23], so that rounding adds 1 % to the error and two bits."""
@@ -28,12 +28,6 @@ def laplace_precision(protocol: Protocol, users: int, epsilon: float) -> int:
         return 1
     scaling = 1.0 if protocol.published else TIGHT_SCALING
     return max(1, math.ceil(scaling * epsilon * math.sqrt(users)))
-
-
-def laplace_noise(precision: int, epsilon: float) -> DiscreteLaplace:
-    """Discrete Laplace of scale g/ε: pure ε-DP at sensitivity g."""
-    scale = precision / Fraction(epsilon)
-    return DiscreteLaplace(int(scale) if scale.denominator == 1 else scale)
 
 
 def laplace_slack(precision: int, epsilon: float, failure: float) -> float:
@@ -105,11 +99,11 @@ def _plan_concentrated(
 
 
 def _skellam_share(precision: int, epsilon: float, honest: int) -> Noise:
-    return Skellam((precision / Fraction(epsilon)) ** 2).share(honest)
+    return skellam_noise(precision, epsilon).share(honest)
 
 
 def _gaussian_share(precision: int, epsilon: float, honest: int) -> Noise:
-    share = DiscreteGaussian((precision / Fraction(epsilon)) ** 2).share(honest)
+    share = gaussian_noise(precision, epsilon).share(honest)
     if share.sigma2 < 0.25:
         raise InvalidParameter("precision", precision, "large enough that each share has σ >= 1/2 ([CZ23] Lemma 4)")
     return share
@@ -150,6 +144,10 @@ def _gaussian_slack(spread: float, p: float) -> float:
     return spread * math.sqrt(2.0 * math.log(2.0 / p))
 
 
+def _pure_claim(protocol: Protocol, total: Noise, precision: int) -> Guarantee:
+    return Guarantee("pure", protocol.epsilon)
+
+
 LAPLACE = Row(
     name="laplace",
     trust="devices",
@@ -157,7 +155,8 @@ LAPLACE = Row(
     carrier="secure aggregation",
     paper="[CZ23] Thm 1",
     plan=_plan_laplace("batch"),
-    options=(*NUMBERS, "precision", "wrap_failure"),
+    instead={TRUST: planner(laplace_noise, _pure_claim)},
+    options=(*NUMBERS, "precision", "wrap_failure", "trust"),
 )
 
 SKELLAM = Row(
@@ -167,7 +166,8 @@ SKELLAM = Row(
     carrier="secure aggregation",
     paper="[CZ23] Thm 2",
     plan=_plan_concentrated(_skellam_share, _skellam_slack, _renyi_claim),
-    options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
+    instead={TRUST: planner(skellam_noise, _renyi_claim)},
+    options=(*NUMBERS, "precision", "scaling", "wrap_failure", "trust"),
     least_epsilon=1e-3,
 )
 
@@ -178,7 +178,8 @@ DISCRETE_GAUSSIAN = Row(
     carrier="secure aggregation",
     paper="[CZ23] Thm 4",
     plan=_plan_concentrated(_gaussian_share, _gaussian_slack, _concentrated_claim),
-    options=(*NUMBERS, "precision", "scaling", "wrap_failure"),
+    instead={TRUST: planner(gaussian_noise, _concentrated_claim)},
+    options=(*NUMBERS, "precision", "scaling", "wrap_failure", "trust"),
     epsilon_below=1.0,
     least_epsilon=1e-3,
 )

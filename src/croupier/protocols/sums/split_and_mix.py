@@ -12,7 +12,8 @@ from croupier.protocols.sums.bits import published_levels, unary
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.protocol import DEFAULT_DELTA, NUMBERS, VECTORS, Protocol, Row
-from croupier.protocols.sums.secagg import laplace_noise, laplace_precision, laplace_slack, modulus
+from croupier.protocols.sums.secagg import laplace_precision, laplace_slack, modulus
+from croupier.protocols.sums.two_servers import laplace_noise
 from croupier.search import least_passing_positive
 
 VECTOR_PRECISION = 4.0

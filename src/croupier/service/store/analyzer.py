@@ -1,14 +1,38 @@
-"""What the analyzer keeps: for each experiment a numbered log of lines, and nothing else."""
+"""What the analyzer keeps: for each experiment a numbered log of lines; in shares also its part of open batches.
+
+Of a batch in shares it keeps the sum of its own shares, under a key that is not in the database, and the names of the
+reports that it has counted. In one transaction a sum is replaced by the total with noise. Names are remembered for as
+long as the key that their shares were sealed to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, Text, func, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+)
 from sqlalchemy.exc import IntegrityError
 
+from croupier.service.groups import bitmap, set_hash
+from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database, StoreProblem
+from croupier.validity.shares import Ring
 
 META = MetaData()
 
@@ -20,6 +44,41 @@ _lines = Table(
     Column("line", Text, nullable=False),
 )
 _pulse = Table("pulse", META, Column("number", Integer, primary_key=True))
+_settled = Table(
+    # The newest group of each experiment and what was answered: asked again, the same.
+    "settled",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("answer", LargeBinary, nullable=False),
+)
+_names = Table(
+    # Reports that were counted, under the key that they were sealed to.
+    "names",
+    META,
+    Column("key", LargeBinary, primary_key=True),
+    Column("name", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)
+_sums = Table(
+    "sums",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("batch", BigInteger, primary_key=True),
+    Column("reports", BigInteger, nullable=False),
+    Column("settled", LargeBinary, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+_totals = Table(
+    # With noise, before they are logged.
+    "totals",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("batch", BigInteger, primary_key=True),
+    Column("total", LargeBinary, nullable=False),
+)
+_answers = Table("answers", META, Column("number", BigInteger, primary_key=True))
 
 PAGE_RECORDS, PAGE_CHARACTERS = 64, 2**18
 """A log is read in pieces of at most so many records, and of few more characters than this."""
@@ -29,10 +88,42 @@ READERS = 4
 
 def _begin_pulse(connection: Connection) -> None:
     connection.execute(insert(_pulse).values(number=0))
+    connection.execute(insert(_answers).values(number=0))
 
 
 STEPS = (META.create_all, _begin_pulse)
 """Numbered migrations; a later one is added, never changed."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A report that opened: its name, the id of the key that it was sealed to, and this server's share of each part.
+
+    One part counts for all batches of its group, or there is one for each.
+    """
+
+    name: bytes
+    key: bytes
+    parts: tuple[tuple[Ring, list[int]], ...]
+
+    def ring(self, place: int) -> Ring:
+        return self.parts[min(place, len(self.parts) - 1)][0]
+
+    def share(self, place: int) -> list[int]:
+        return self.parts[min(place, len(self.parts) - 1)][1]
+
+
+@dataclass(frozen=True)
+class Held:
+    """This server's sum of a batch: of how many reports, and which."""
+
+    numbers: tuple[int, ...]
+    reports: int
+    settled: bytes
+
+
+def _sum_key(experiment: str, batch: int) -> str:
+    return f"{experiment}.sum.{batch}"
 
 
 class AnalyzerStore:
@@ -42,8 +133,9 @@ class AnalyzerStore:
     writing and reading stand in nobody else's way.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, batch_keys: Path | None = None) -> None:
         self.database = Database(url)
+        self.batch_keys = BatchKeys(batch_keys)
         self.database.migrate(STEPS, _lines.name)
         self.writer = ThreadPoolExecutor(1, "store-writer")
         self.readers = ThreadPoolExecutor(READERS, "store-reader")
@@ -91,6 +183,108 @@ class AnalyzerStore:
                 connection.execute(insert(_lines), rows)
         except IntegrityError:
             raise StoreProblem(f"the log of {experiment} has grown elsewhere: is another analyzer at work?") from None
+
+    # In shares
+
+    @property
+    def answers(self) -> int:
+        """How many answers this store has given."""
+        with self.database.read() as connection:
+            return int(connection.execute(select(_answers.c.number)).scalar_one())
+
+    def settle(
+        self, experiment: str, group: int, digest: bytes, batches: Sequence[int], opened: Sequence[Opened | None]
+    ) -> bytes:
+        """Count the reports of a group that opened and were not counted before; the answer, a bit for each.
+
+        All in one transaction: their names, this server's sums and the answer. Asked again, the answer is the same.
+        """
+        with self.database.write() as connection:
+            known = connection.execute(select(_settled).where(_settled.c.experiment == experiment)).first()
+            if known is not None and known.number == group:
+                if known.digest != digest:
+                    raise StoreProblem(f"group {group} of {experiment} came with other reports than before")
+                return bytes(known.answer)
+            fresh = self._fresh(connection, opened)
+            counted = [report for report, good in zip(opened, fresh, strict=True) if report is not None and good]
+            if counted:
+                connection.execute(insert(_names), [{"key": one.key, "name": one.name} for one in counted])
+                for place, batch in enumerate(batches):
+                    self._add(connection, experiment, batch, place, counted)
+            answer = bitmap(fresh)
+            row = {"experiment": experiment, "number": group, "digest": digest, "answer": answer}
+            wish = self.database.insert(_settled).values(row)
+            connection.execute(wish.on_conflict_do_update(index_elements=["experiment"], set_=row))
+            connection.execute(_answers.update().values(number=_answers.c.number + 1))
+        return answer
+
+    def _fresh(self, connection: Connection, opened: Sequence[Opened | None]) -> list[bool]:
+        """Which of these reports were never counted under the key that they were sealed to."""
+        seen: set[tuple[bytes, bytes]] = set()
+        for key in {one.key for one in opened if one is not None}:
+            names = [one.name for one in opened if one is not None and one.key == key]
+            query = select(_names.c.name).where(_names.c.key == key, _names.c.name.in_(names))
+            seen |= {(key, name) for name in connection.execute(query).scalars()}
+        fresh = []
+        for one in opened:
+            good = one is not None and (one.key, one.name) not in seen
+            fresh.append(good)
+            if one is not None:
+                seen.add((one.key, one.name))
+        return fresh
+
+    def _add(self, connection: Connection, experiment: str, batch: int, place: int, counted: Sequence[Opened]) -> None:
+        ring = counted[0].ring(place)
+        shares = [one.share(place) for one in counted]
+        known = self._sum(connection, experiment, batch)
+        reports, settled = (0, bytes(32)) if known is None else (known.reports, known.settled)
+        numbers = ring.total(shares if known is None else [known.numbers, *shares], len(shares[0]))
+        row = {
+            "experiment": experiment,
+            "batch": batch,
+            "reports": reports + len(counted),
+            "settled": set_hash((one.name for one in counted), settled),
+            "payload": self.batch_keys.hide(_sum_key(experiment, batch), ring.encode(numbers)),
+        }
+        wish = self.database.insert(_sums).values(row)
+        connection.execute(wish.on_conflict_do_update(index_elements=["experiment", "batch"], set_=row))
+
+    def _sum(self, connection: Connection, experiment: str, batch: int) -> Held | None:
+        row = connection.execute(select(_sums).where(_sums.c.experiment == experiment, _sums.c.batch == batch)).first()
+        if row is None:
+            return None
+        shown = self.batch_keys.show(_sum_key(experiment, batch), row.payload)
+        numbers = tuple(int.from_bytes(shown[i : i + 8], "little") for i in range(0, len(shown), 8))
+        return Held(numbers, row.reports, row.settled)
+
+    def total(self, experiment: str, batch: int, add: Callable[[Held | None], bytes]) -> bytes:
+        """The total of a batch: what `add` makes of this server's sum, once; the sum is deleted with it.
+
+        Asked again, it is the same: what was drawn is never drawn anew.
+        """
+        this = (_totals.c.experiment == experiment, _totals.c.batch == batch)
+        with self.database.write() as connection:
+            known = connection.execute(select(_totals.c.total).where(*this)).scalar()
+            if known is not None:
+                return bytes(known)
+            total = add(self._sum(connection, experiment, batch))
+            connection.execute(insert(_totals).values(experiment=experiment, batch=batch, total=total))
+            connection.execute(delete(_sums).where(_sums.c.experiment == experiment, _sums.c.batch == batch))
+            connection.execute(_answers.update().values(number=_answers.c.number + 1))
+        self.batch_keys.destroy([_sum_key(experiment, batch)])
+        return total
+
+    def forget_batch(self, experiment: str, batch: int) -> None:
+        """A batch is over: nothing of it is kept beside the log."""
+        with self.database.write() as connection:
+            for table in (_sums, _totals):
+                connection.execute(delete(table).where(table.c.experiment == experiment, table.c.batch == batch))
+        self.batch_keys.destroy([_sum_key(experiment, batch)])
+
+    def forget_names(self, key: bytes) -> None:
+        """The names of reports that were sealed to a key: once it is destroyed none of them can come again."""
+        with self.database.write() as connection:
+            connection.execute(delete(_names).where(_names.c.key == key))
 
     def touch(self) -> None:
         """Write something, to see whether one can."""

@@ -64,10 +64,12 @@ class Experiments:
         upload: int = 0,
         odds: float = 1.0,
         together: Sequence[int] = (),
+        stream: str = "",
     ) -> bool:
         """Open an offer and those of its batches that are new; False when either exists with other contents.
 
-        Reports on it have `upload` bytes. It is dealt with these odds, once all offers of `together` are here.
+        Reports on it have `upload` bytes. Its turns count with those of its `stream`. It is dealt with these odds, once
+        all offers of `together` are here.
         """
         this = (OFFERS.c.experiment == experiment, OFFERS.c.number == number)
         waits_for = json.dumps(list(together))
@@ -100,6 +102,7 @@ class Experiments:
                     batches=json.dumps([batch.number for batch in batches]),
                     open=True,
                     odds=odds,
+                    stream=stream or f"offer-{number}",
                     together=waits_for,
                     assigned=0,
                     accepted=0,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from croupier.noise import Source
 from croupier.service.dealing import deal
+from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database, StoreProblem
 from croupier.service.store.experiments import Experiments
 from croupier.service.store.intake import Intake
-from croupier.service.store.outbox import Outbox
+from croupier.service.store.outbox import PLAYS, Dropped, Outbox
 from croupier.service.store.schema import (
     BATCHES,
     EXPERIMENTS,
@@ -26,6 +30,7 @@ from croupier.service.store.schema import (
     OpenOffer,
     steps,
 )
+from croupier.service.store.share_sums import ShareSums
 from croupier.service.store.vault import Vault
 
 # Built once: putting a statement together takes longer than running it.
@@ -34,15 +39,17 @@ _LOCK_OFFERS = _OPEN_OFFERS.order_by(OFFERS.c.number).with_for_update()
 _KNOWN_OFFERS = select(OFFERS.c.number).where(
     OFFERS.c.experiment == bindparam("e"), OFFERS.c.number.in_(bindparam("numbers", expanding=True))
 )
-_OPEN_BATCHES = select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received).where(
+_OPEN_BATCHES = select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received, BATCHES.c.shares).where(
     BATCHES.c.experiment == bindparam("e"),
     BATCHES.c.state == "open",
-    (BATCHES.c.expires.is_(None)) | (BATCHES.c.expires > bindparam("now")),
+    # With servers' noise a batch that has too few reports at its deadline goes on.
+    (BATCHES.c.expires.is_(None)) | (BATCHES.c.expires > bindparam("now")) | (BATCHES.c.shares == "two-servers"),
 )
 _TURNS_OUT = (
-    select(ISSUED.c.offer, func.sum(ISSUED.c.open).label("open"))
+    select(OFFERS.c.stream, func.sum(ISSUED.c.open).label("open"))
+    .join(OFFERS, (OFFERS.c.experiment == ISSUED.c.experiment) & (OFFERS.c.number == ISSUED.c.offer))
     .where(ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"), ISSUED.c.due <= bindparam("latest"))
-    .group_by(ISSUED.c.offer)
+    .group_by(OFFERS.c.stream)
 )
 _HELD = select(HOLDERS.c.mark, HOLDERS.c.offer).where(
     HOLDERS.c.mark.in_(bindparam("marks", expanding=True)), HOLDERS.c.due > bindparam("now")
@@ -55,18 +62,39 @@ _COUNT_GIVEN = (
 )
 
 
-class FrontStore(Experiments, Outbox):
-    """Experiments, offers, batches, and the messages of batches that are open."""
+GUESSED = 20
+"""What is guessed of how many turns are reported counts like so many reports."""
+LEAST_REPORTING = 0.25
+"""However few report, no more than four turns are given out for a report that is missing."""
 
-    def __init__(self, url: str, source: Source, key: bytes) -> None:
+
+def expected_turns(missing: int, reporting: float) -> int:
+    """How many turns bring so many reports, or a few more, where this share of them is reported.
+
+    One standard deviation more than on average: what is too much is in the arm's next batch.
+
+    >>> expected_turns(32, 1.0), expected_turns(32, 0.8), expected_turns(0, 0.8)
+    (32, 44, 0)
+    """
+    return math.ceil((missing + math.sqrt(max(missing, 0) * (1.0 - reporting))) / reporting)
+
+
+class FrontStore(Experiments, ShareSums, Outbox):
+    """Experiments, offers, batches, and the messages or shares of batches that are open.
+
+    `batch_keys` is the directory of keys that live as long as a batch; None keeps them in memory.
+    """
+
+    def __init__(self, url: str, source: Source, key: bytes, batch_keys: Path | None = None) -> None:
         self.database, self.source, self.vault = Database(url), source, Vault(key)
+        self.batch_keys = BatchKeys(batch_keys)
         self.database.migrate(steps(self.vault), BATCHES.name)
         with self.database.read() as connection:
             known = connection.execute(select(SEALS.c.mark)).scalar()
         if known != self.vault.own_mark:
             self.close()
             raise StoreProblem(f"the store {self.database.name} was begun with another `store` key than this one")
-        self._intake = Intake(self.database, source, self.vault)
+        self._intake = Intake(self.database, source, self.vault, self.put_waiting)
         wish = self.database.insert(ISSUED)
         self._issue = wish.on_conflict_do_update(
             index_elements=["experiment", "offer", "due"], set_={"open": ISSUED.c.open + wish.excluded.open}
@@ -85,9 +113,10 @@ class FrontStore(Experiments, Outbox):
         """Give out a turn each, or a word why not: by the odds of the offers that have turns to give.
 
         None is dealt before those are known that it was opened with. An offer gives out `ahead` times as many turns as
-        its batch has users, and `spare` more: those that were reported and those that are not overdue count. The holder
-        of a ticket has one turn at a time: who asks again before it is due is given the same, and who has reported is
-        `not-admitted`.
+        its batch has users, and `spare` more: those that were reported and those that are not overdue count. In shares
+        with servers' noise no report comes too late for its arm: as many are given out as are expected to fit. The
+        holder of a ticket has one turn at a time: who asks again before it is due is given the same, and who has
+        reported is `not-admitted`.
         """
         with self._intake.lock, self.database.write() as connection:
             rooms = self._rooms(connection, experiment, now, due, ahead, spare)
@@ -123,23 +152,38 @@ class FrontStore(Experiments, Outbox):
         # Turns that are due much later than any can be were given out before a clock was set back.
         names = {"e": experiment, "now": now, "latest": 2 * due - int(now)}
         offers = connection.execute(_OPEN_OFFERS if self.database.sqlite else _LOCK_OFFERS, names).all()
-        places = {
-            row.number: int(ahead * row.users) + spare - row.received
-            for row in connection.execute(_OPEN_BATCHES, names)
-        }
-        out = {row.offer: int(row.open) for row in connection.execute(_TURNS_OUT, names)}
+        open_batches = {row.number: row for row in connection.execute(_OPEN_BATCHES, names)}
+        out = Counter({row.stream: int(row.open) for row in connection.execute(_TURNS_OUT, names)})
+        waiting = self.waiting(connection, experiment)
+        reporting = self._reporting(connection, experiment, out.total(), ahead)
+
+        def places(offer: Any) -> int:
+            """How many turns may be out: of each batch as many as are missing, and more for those who stay silent."""
+            turns = []
+            for batch in (open_batches[number] for number in json.loads(offer.batches)):
+                missing = batch.users - batch.received - waiting.get(offer.stream, 0)
+                if batch.shares == "two-servers":
+                    turns.append(expected_turns(missing, reporting))
+                else:
+                    turns.append(int(ahead * batch.users) + spare - batch.users + missing)
+            return min(turns)
+
         awaited = {offer.number: set(json.loads(offer.together)) for offer in offers}
         missing = set().union(*awaited.values()) - {offer.number for offer in offers}
         if missing:
             missing -= set(connection.execute(_KNOWN_OFFERS, names | {"numbers": sorted(missing)}).scalars())
         rooms = {}
         for offer in offers:
-            batches = json.loads(offer.batches)
-            if all(number in places for number in batches):
-                least = min(places[number] for number in batches)
-                turns = 0 if awaited[offer.number] & missing else least - out.get(offer.number, 0)
+            if all(number in open_batches for number in json.loads(offer.batches)):
+                turns = 0 if awaited[offer.number] & missing else places(offer) - out[offer.stream]
                 rooms[offer.number] = OpenOffer(offer.envelope, offer.odds, turns)
         return rooms
+
+    def _reporting(self, connection: Connection, experiment: str, out: int, ahead: float) -> float:
+        """The share of turns that were reported, of those that are not out any more; at first one in `ahead`."""
+        rows = connection.execute(PLAYS, {"e": experiment}).all()
+        over, reported = int(sum(row.assigned for row in rows)) - out, int(sum(row.accepted for row in rows))
+        return min(1.0, max(LEAST_REPORTING, (reported + GUESSED) / (over + ahead * GUESSED)))
 
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
         """Take a group of reports in one transaction; see `Intake.accept`."""
@@ -152,7 +196,8 @@ class FrontStore(Experiments, Outbox):
         with self.database.write() as connection:
             connection.execute(update(EXPERIMENTS).where(EXPERIMENTS.c.name == experiment).values(finished=True))
             dropped = self._drop(connection, "cancelled", BATCHES.c.experiment == experiment)
-        self._scrub(dropped)
+            keys = self.drop_sums(connection, experiment, (), everything=True)
+        self._forget(Dropped(dropped.batches, dropped.keys + keys))
 
     def touch(self) -> None:
         """Write something, to see whether one can."""

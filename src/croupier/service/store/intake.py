@@ -11,18 +11,29 @@ import json
 import secrets
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from croupier.noise import Source
 from croupier.service.shuffling import mixed
 from croupier.service.store.database import Database
-from croupier.service.store.schema import BATCHES, ISSUED, OFFERS, POOLS, SPENT, TOTALS, Arrival, pool_place
+from croupier.service.store.schema import (
+    BATCHES,
+    EXPERIMENTS,
+    ISSUED,
+    OFFERS,
+    PENDING,
+    POOLS,
+    SPENT,
+    TOTALS,
+    Arrival,
+    pool_place,
+)
 from croupier.service.store.vault import Vault
 
 POOL_BYTES = 2**15
@@ -39,7 +50,7 @@ Key = tuple[str, int]
 
 # Built once: putting a statement together takes longer than running it.
 _FIND_BATCHES = (
-    select(*(BATCHES.c[name] for name in ("number", "users", "received", "length", "state")))
+    select(*(BATCHES.c[name] for name in ("number", "users", "received", "length", "state", "shares")))
     .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number.in_(bindparam("numbers", expanding=True)))
     .order_by(BATCHES.c.number)
 )
@@ -65,13 +76,24 @@ _COUNT_TURN = (
     .values(open=ISSUED.c.open - bindparam("k"))
 )
 _SPEND = insert(SPENT)
+_FINISHED = select(EXPERIMENTS.c.name).where(
+    EXPERIMENTS.c.name.in_(bindparam("names", expanding=True)), EXPERIMENTS.c.finished
+)
+_WAITING = select(func.count()).where(PENDING.c.experiment == bindparam("e"), PENDING.c.stream == bindparam("s"))
 
 
 class Intake:
     """Takes reports in; remembers the pool that each open batch's next messages are mixed into."""
 
-    def __init__(self, database: Database, source: Source, vault: Vault) -> None:
+    def __init__(
+        self,
+        database: Database,
+        source: Source,
+        vault: Vault,
+        put_waiting: Callable[[Connection, Sequence[Arrival]], None],
+    ) -> None:
         self.database, self.source, self.vault = database, source, vault
+        self._put_waiting = put_waiting
         self.lock = threading.Lock()
         self._pools: dict[Key, tuple[bytes, tuple[bytes, ...]]] = {}
         self._find = _FIND_BATCHES if database.sqlite else _LOCK_BATCHES
@@ -83,8 +105,8 @@ class Intake:
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
         """Take a group of reports in one transaction; each is accepted whole or not at all.
 
-        Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent`, `token-expired` or
-        `batch-closed`.
+        Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent`, `token-expired`,
+        `batch-closed` or, in shares, `experiment-finished`.
         """
         marked = [self._marked(arrival) for arrival in arrivals]
         for _ in range(ATTEMPTS - 1):
@@ -99,9 +121,13 @@ class Intake:
                 batches = self._lock_batches(connection, arrivals)
                 tokens = {"tokens": [arrival.token for arrival in arrivals]}
                 spent = {row.token: row.report for row in connection.execute(_FIND_SPENT, tokens)}
-                outcomes, taken = _decide(arrivals, batches, spent)
+                self._count_waiting(connection, arrivals, batches)
+                names = {"names": sorted({arrival.experiment for arrival in arrivals if arrival.in_shares})}
+                ended = set(connection.execute(_FINISHED, names).scalars()) if names["names"] else set()
+                outcomes, taken = _decide(arrivals, batches, spent, ended)
                 if taken:
-                    pools = self._pour(connection, taken, batches)
+                    pools = self._pour(connection, [report for report in taken if not report.in_shares], batches)
+                    self._put_waiting(connection, [report for report in taken if report.in_shares])
                     _count(connection, taken, batches)
             if taken:
                 for key, pool in pools.items():
@@ -112,6 +138,19 @@ class Intake:
                 while len(self._pools) > POOLS_OPEN:
                     del self._pools[next(iter(self._pools))]
         return outcomes
+
+    def _count_waiting(
+        self, connection: Connection, arrivals: Sequence[Arrival], batches: dict[Key, dict[str, Any]]
+    ) -> None:
+        """Reports to a batch of devices' noise count as received while they wait: the batch takes no more than fit."""
+        for experiment, stream in {(arrival.experiment, arrival.stream) for arrival in arrivals if arrival.parts}:
+            if stream:
+                waiting = connection.execute(_WAITING, {"e": experiment, "s": stream}).scalar_one()
+                for arrival in arrivals:
+                    if (arrival.experiment, arrival.stream) == (experiment, stream):
+                        for number, _ in arrival.parts:
+                            batch = batches.get((experiment, number), {})
+                            batch.setdefault("waiting", waiting)
 
     @contextmanager
     def _forgetting(self, arrivals: Sequence[Arrival]) -> Iterator[None]:
@@ -173,7 +212,13 @@ def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, 
     connection.execute(_COUNT_TURN, [{"e": e, "o": o, "d": d, "k": k} for (e, o, d), k in sorted(turns.items())])
     rows = []
     closed: dict[str, set[int]] = defaultdict(set)
-    for experiment, number in sorted({(report.experiment, number) for report in taken for number, _ in report.parts}):
+    # In shares a report counts for its batch when it is settled.
+    shuffled = [report for report in taken if not report.in_shares]
+    if not shuffled:
+        return
+    for experiment, number in sorted(
+        {(report.experiment, number) for report in shuffled for number, _ in report.parts}
+    ):
         batch = batches[experiment, number]
         full = batch["received"] >= batch["users"]
         state = {"now_received": batch["received"], "now_state": "closed" if full else "open"}
@@ -201,7 +246,10 @@ def close_offers(connection: Connection, experiment: str, gone: set[int]) -> Non
 
 
 def _decide(
-    arrivals: Sequence[Arrival], batches: dict[tuple[str, int], dict[str, Any]], spent: dict[bytes, bytes]
+    arrivals: Sequence[Arrival],
+    batches: dict[tuple[str, int], dict[str, Any]],
+    spent: dict[bytes, bytes],
+    ended: set[str],
 ) -> tuple[list[str], list[Arrival]]:
     """Which reports of a group are accepted, in the order they came; counts are updated in `batches`."""
     outcomes, taken = [], []
@@ -212,15 +260,18 @@ def _decide(
             outcomes.append("repeated" if known == arrival.report else "token-spent")
         elif arrival.late:
             outcomes.append("token-expired")
-        elif any(
-            key not in batches or batches[key]["state"] != "open" or batches[key]["received"] >= batches[key]["users"]
-            for key in keys
-        ):
+        elif arrival.experiment in ended:
+            outcomes.append("experiment-finished")
+        elif any(key not in batches or not _has_room(batches[key]) for key in keys):
             outcomes.append("batch-closed")
         else:
             for key in keys:
-                batches[key]["received"] += 1
+                batches[key]["waiting" if arrival.in_shares else "received"] += 1
             spent[arrival.token] = arrival.report
             taken.append(arrival)
             outcomes.append("accepted")
     return outcomes, taken
+
+
+def _has_room(batch: dict[str, Any]) -> bool:
+    return bool(batch["state"] == "open" and batch["received"] + batch.get("waiting", 0) < batch["users"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from croupier.noise import Source
 from croupier.service.shuffling import random_order, without_copies
+from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database
 from croupier.service.store.intake import close_offers
 from croupier.service.store.schema import (
@@ -38,12 +40,20 @@ _STANDINGS = (
     .order_by(BATCHES.c.number)
     .limit(bindparam("most"))
 )
-_PLAYS = (
+PLAYS = (
     select(OFFERS.c.assigned, OFFERS.c.accepted)
     .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.open)
     .union_all(select(TOTALS.c.assigned, TOTALS.c.accepted).where(TOTALS.c.experiment == bindparam("e")))
 )
-_FULL = select(BATCHES.c.experiment, BATCHES.c.number).where(BATCHES.c.state == "closed")
+_FULL = select(BATCHES.c.experiment, BATCHES.c.number, BATCHES.c.shares).where(BATCHES.c.state == "closed")
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What a transaction deleted: how many batches, and the names of keys that nothing needs once it is committed."""
+
+    batches: int
+    keys: list[str]
 
 
 class Outbox:
@@ -52,6 +62,7 @@ class Outbox:
     database: Database
     source: Source
     vault: Vault
+    batch_keys: BatchKeys
     _unscrubbed = False
 
     def standings(self, experiment: str, since: int = 0, most: int = MOST_NUMBER) -> list[Standing]:
@@ -63,13 +74,13 @@ class Outbox:
     def plays(self, experiment: str) -> tuple[int, int]:
         """Turns given out so far, and reports accepted."""
         with self.database.read() as connection:
-            rows = connection.execute(_PLAYS, {"e": experiment}).all()
+            rows = connection.execute(PLAYS, {"e": experiment}).all()
         return sum(row.assigned for row in rows), sum(row.accepted for row in rows)
 
-    def full(self) -> list[tuple[str, int]]:
-        """The batches that have all their reports and are not ready yet."""
+    def full(self) -> list[tuple[str, int, bool]]:
+        """The batches that have all their reports and are not ready yet, and whether those are in shares."""
         with self.database.read() as connection:
-            return [(row.experiment, row.number) for row in connection.execute(_FULL)]
+            return [(row.experiment, row.number, bool(row.shares)) for row in connection.execute(_FULL)]
 
     def batch(self, experiment: str, number: int) -> tuple[bytes, str] | None:
         """What a batch is pinned to, and its mechanism; None when it was never opened."""
@@ -163,24 +174,34 @@ class Outbox:
         with self.database.write() as connection:
             this = (BATCHES.c.experiment == experiment) & (BATCHES.c.number == number)
             dropped = self._drop(connection, "cancelled", this)
-        self._scrub(dropped)
+        self._forget(dropped)
 
     def expire(self, now: float) -> int:
         """Delete the batches whose time is over and that are not full; returns how many."""
-        late = BATCHES.c.expires <= now
+        late = (BATCHES.c.expires <= now) & (BATCHES.c.shares != "two-servers")
         with self.database.read() as connection:
             if connection.execute(select(BATCHES.c.number).where(late, BATCHES.c.state == "open")).first() is None:
                 return 0
         with self.database.write() as connection:
             dropped = self._drop(connection, "expired", late)
-        self._scrub(dropped)
-        return dropped
+        return self._forget(dropped)
+
+    def drop_sums(self, connection: Connection, experiment: str, batches: Sequence[int], everything: bool) -> list[str]:
+        """See `ShareSums.drop_sums`."""
+        raise AssertionError("a store has sums of shares, too")
+
+    def _forget(self, dropped: Dropped) -> int:
+        """What a committed transaction has dropped is destroyed for good; how many batches that were."""
+        if dropped.keys:
+            self.batch_keys.destroy(dropped.keys)
+        self._scrub(dropped.batches)
+        return dropped.batches
 
     def _scrub(self, gone: int) -> None:
         if gone or self._unscrubbed:
-            self._unscrubbed = not self.database.scrub(["parts", "pools"])
+            self._unscrubbed = not self.database.scrub(["parts", "pools", "pending", "sums"])
 
-    def _drop(self, connection: Connection, state: str, which: Any) -> int:
+    def _drop(self, connection: Connection, state: str, which: Any) -> Dropped:
         query = select(BATCHES.c.experiment, BATCHES.c.number).where(which, BATCHES.c.state == "open")
         # In one order everywhere, so that no two transactions wait for each other.
         query = query.order_by(BATCHES.c.experiment, BATCHES.c.number)
@@ -196,4 +217,9 @@ class Outbox:
             connection.execute(delete(POOLS).where(POOLS.c.experiment == experiment, POOLS.c.batch == number))
         for experiment, numbers in dropped.items():
             close_offers(connection, experiment, numbers)
-        return len(batches)
+        keys = [
+            key
+            for experiment, numbers in dropped.items()
+            for key in self.drop_sums(connection, experiment, sorted(numbers), everything=False)
+        ]
+        return Dropped(len(batches), keys)

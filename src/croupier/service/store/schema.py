@@ -52,6 +52,8 @@ OFFERS = Table(
     Column("batches", Text, nullable=False),
     Column("open", Boolean, nullable=False),
     Column("odds", Float, nullable=False),
+    # Whose turns and reports count together: an arm's, or this offer's own.
+    Column("stream", String(32), nullable=False),
     # The offers that must be known before this one is dealt.
     Column("together", Text, nullable=False),
     Column("assigned", BigInteger, nullable=False),
@@ -71,6 +73,12 @@ BATCHES = Table(
     Column("length", Integer, nullable=False),
     Column("received", BigInteger, nullable=False),
     Column("state", String(16), nullable=False, index=True),
+    # "two-servers" or "devices" where reports are in shares, else empty.
+    Column("shares", String(16), nullable=False),
+    # Of the offer that opened it.
+    Column("stream", String(32), nullable=False),
+    # With so many a batch in shares may close at its deadline.
+    Column("least", BigInteger, nullable=False),
     Column("expires", Float),
     Column("claimed", Float, nullable=False, server_default="0"),
     Column("receipt", Text),
@@ -109,6 +117,48 @@ PARTS = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
+STREAMS = Table(
+    # What reports in shares wait for: their lot is named by how many batches of the stream have closed.
+    "streams",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("stream", String(32), primary_key=True),
+    Column("lot", BigInteger, nullable=False),
+)
+PENDING = Table(
+    # Reports in shares that were accepted and are not settled, under the key of their lot, in no order.
+    "pending",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("stream", String(32), primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("lot", BigInteger, nullable=False),
+    Column("configuration", LargeBinary, nullable=False),
+    # The group that it is settled with, or -1.
+    Column("settling", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+GROUPS = Table(
+    # The newest group of each experiment: the analyzer settles one at a time.
+    "groups",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("open", Boolean, nullable=False),
+    Column("stream", String(32), nullable=False),
+    Column("batches", Text, nullable=False),
+)
+SUMS = Table(
+    # What this server holds of an open batch: the sum of its shares, under the batch's key.
+    "sums",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("batch", BigInteger, primary_key=True),
+    Column("settled", LargeBinary, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+
 HOLDERS = Table(
     "holders",
     META,
@@ -124,6 +174,8 @@ TOTALS = Table(
     Column("experiment", String(63), primary_key=True),
     Column("assigned", BigInteger, nullable=False),
     Column("accepted", BigInteger, nullable=False),
+    # Reports in shares that the analyzer could not count: they do not open, or came twice.
+    Column("refused", BigInteger, nullable=False, server_default="0"),
 )
 HEADS = Table(
     "heads",
@@ -136,6 +188,12 @@ HEADS = Table(
     Column("pulled_at", BigInteger, nullable=False, server_default="-1"),
 )
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
+ANSWERS = Table(
+    # How many answers this store has given: one that shows fewer than were given is an old copy.
+    "answers",
+    META,
+    Column("number", BigInteger, primary_key=True),
+)
 
 
 def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
@@ -144,6 +202,7 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
     def keep_the_keys_mark(connection: Connection) -> None:
         """With another key every spent token would be unknown again, and every pool unreadable."""
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
+        connection.execute(insert(ANSWERS).values(number=0))
 
     return META.create_all, keep_the_keys_mark
 
@@ -170,6 +229,9 @@ class NewBatch:
     length: int
     expires: float | None
     mechanism: str = ""
+    shares: str = ""
+    least: int = 1
+    stream: str = ""
 
 
 @dataclass
@@ -192,8 +254,21 @@ class Arrival:
     due: int
     expires: int
     parts: tuple[tuple[int, tuple[bytes, ...]], ...]
+    """For each batch its sealed messages; none in shares."""
     late: bool = False
     """Its token has expired: it is good only if it came before."""
+    stream: str = ""
+    """In shares: what it waits for."""
+    name: bytes = b""
+    configuration: bytes = b""
+    seed: bytes = b""
+    sealed: bytes = b""
+    """In shares: its name as the analyzer knows it, the configuration it was made under, its seed, and the analyzer's
+    shares one after the other."""
+
+    @property
+    def in_shares(self) -> bool:
+        return bool(self.stream)
 
 
 @dataclass(frozen=True)

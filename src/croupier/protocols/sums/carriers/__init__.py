@@ -15,13 +15,24 @@ from croupier.protocols.sums.carriers.messages import (
     shuffled_messages,
 )
 from croupier.protocols.sums.carriers.modular import Plain, SecureAggregation, SplitAndMix
+from croupier.protocols.sums.carriers.shared import Shared
 
 CARRIERS: dict[str, Callable[..., Carrier]] = {
     ShuffledMessages.kind: shuffled_messages,
     SecureAggregation.kind: SecureAggregation,
     Plain.kind: Plain,
     SplitAndMix.kind: SplitAndMix,
+    Shared.kind: Shared,
 }
 """How to make each carrier from its serialized parts, by kind."""
 
-__all__ = ["CARRIERS", "Carrier", "CountedMessages", "Plain", "SecureAggregation", "ShuffledBits", "SplitAndMix"]
+__all__ = [
+    "CARRIERS",
+    "Carrier",
+    "CountedMessages",
+    "Plain",
+    "SecureAggregation",
+    "Shared",
+    "ShuffledBits",
+    "SplitAndMix",
+]

@@ -25,6 +25,7 @@ from croupier.noise import Noise, Source
 from croupier.privacy import Loss
 from croupier.protocols.mechanism import Residual
 from croupier.protocols.padding import Shape
+from croupier.validity.shares import Ring
 
 if TYPE_CHECKING:
     from croupier.protocols.sums.mechanism import SumMechanism
@@ -48,6 +49,11 @@ class Carrier(ABC):
     """Whether a front can add noise of its own to a batch."""
 
     @property
+    def ring(self) -> Ring | None:
+        """The numbers that reports are split into shares over; None where they are not carried in shares."""
+        return None
+
+    @property
     def distance(self) -> float:
         """How far, in statistical distance, a view can be from a function of the noisy sum alone."""
         return 0.0
@@ -59,6 +65,10 @@ class Carrier(ABC):
     def secured(self, plan: SumMechanism, security: int) -> Carrier:
         """The same with a distance of at most 2^-security."""
         return self
+
+    def recipe(self, plan: SumMechanism) -> dict[str, Any]:
+        """What of this carrier all batches of an experiment have in common, where that matters to a report."""
+        return {}
 
     def weight(self, plan: SumMechanism) -> int:
         """How far one encoded unit moves the decoded number."""
@@ -115,6 +125,11 @@ class Carrier(ABC):
     @abstractmethod
     def unpack(self, plan: SumMechanism, messages: Sequence[bytes]) -> Integers:
         """The view that a batch's messages, all of the right length, make; anything malformed is refused."""
+
+    def summed(self, plan: SumMechanism, total: Sequence[int]) -> Integers:
+        """The view that two servers' sums of shares make, added up."""
+        view = np.asarray(total, dtype=np.int64)
+        return view if plan.coordinates else np.asarray(view[0])
 
     def front_report(self, plan: SumMechanism, source: Source) -> Integers:
         """The noise of `plan.front_shares` parties without a value."""

@@ -14,6 +14,7 @@ from croupier.noise import Noise, Source
 from croupier.noise.source import residues
 from croupier.protocols.padding import REAL, Shape, TamperedMessage, uncapped
 from croupier.protocols.sums.carriers.base import Carrier, Integers
+from croupier.validity.shares import Ring
 
 if TYPE_CHECKING:
     from croupier.protocols.sums.mechanism import SumMechanism
@@ -85,6 +86,17 @@ class Modular(Carrier):
         self.check_report(plan, units)
         return units if plan.coordinates else units[:, 0]
 
+    def repaired(self, plan: SumMechanism, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
+        """Every slot holds a residue; what is none counts as zero."""
+        length = plan.shape.length
+        blank = bytes(length)
+        joined = b"".join(slot if slot is not None and len(slot) == length else blank for slot in slots)
+        table = np.frombuffer(joined, dtype=np.uint8).reshape(len(slots), length)
+        numbers = np.ascontiguousarray(table[:, 1:]).view(RESIDUE).astype(np.int64)
+        good = (table[:, 0] == REAL[0]) & ((numbers >= 0) & (numbers < self.modulus)).all(axis=1)
+        pieces = np.where(good[:, None], numbers, 0)
+        return (pieces if plan.coordinates else pieces[:, 0]), int((~good).sum())
+
 
 @dataclass(frozen=True)
 class SecureAggregation(Modular):
@@ -92,6 +104,14 @@ class SecureAggregation(Modular):
 
     kind: ClassVar[str] = "secure-aggregation"
     trust: ClassVar[str] = "devices"
+
+    @property
+    def ring(self) -> Ring:
+        """Two servers that hold shares modulo m are such cryptography."""
+        return Ring(self.modulus)
+
+    def shape(self, plan: SumMechanism) -> Shape:
+        return Shape(1, self.message_bytes(plan), 0)
 
     def collect(self, plan: SumMechanism, reports: Integers) -> Integers:
         return sum_modulo(reports, -1 - plan.coordinates, self.modulus)
@@ -120,6 +140,9 @@ class Plain(Modular):
 
     def decode(self, plan: SumMechanism, view: Integers) -> Integers:
         return self._decode_listed(plan, view, plan.users)
+
+    def shape(self, plan: SumMechanism) -> Shape:
+        return uncapped(1, self.message_bytes(plan), 0)
 
 
 @dataclass(frozen=True)
@@ -198,17 +221,6 @@ class SplitAndMix(Modular):
 
     def shape(self, plan: SumMechanism) -> Shape:
         return uncapped(self.pieces, self.message_bytes(plan), plan.front_shares * self.pieces)
-
-    def repaired(self, plan: SumMechanism, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
-        """Every slot holds a piece; what is none counts as zero."""
-        length = plan.shape.length
-        blank = bytes(length)
-        joined = b"".join(slot if slot is not None and len(slot) == length else blank for slot in slots)
-        table = np.frombuffer(joined, dtype=np.uint8).reshape(len(slots), length)
-        numbers = np.ascontiguousarray(table[:, 1:]).view(RESIDUE).astype(np.int64)
-        good = (table[:, 0] == REAL[0]) & ((numbers >= 0) & (numbers < self.modulus)).all(axis=1)
-        pieces = np.where(good[:, None], numbers, 0)
-        return (pieces if plan.coordinates else pieces[:, 0]), int((~good).sum())
 
     @classmethod
     def for_batch(cls, modulus: int, slack: int, honest: int, security: int, dimension: int = 1) -> SplitAndMix:

@@ -181,19 +181,22 @@ def test_a_wrong_experiment_is_one_line_that_names_what_is_wrong(changes, word):
     assert "\n" not in str(refusal.value)
 
 
-def test_the_default_experiment_is_the_flagship_over_shuffled_laplace():
+def test_the_default_experiment_is_the_flagship_between_two_servers():
     from croupier.cli.up import default_experiment
 
     found = read_plan(default_experiment())
-    assert (found.parameters["name"], found.recipe["protocol"]) == ("dp-klucb", "shuffled-laplace")
+    assert (found.parameters["name"], found.recipe["protocol"], found.trust) == ("dp-klucb", "laplace", "two-servers")
     assert len(found.arms) == 5
     assert found.recipe["values"]["binary"]
 
 
-@pytest.mark.parametrize("protocol", ["shuffled-bits", "shuffled-levels", "shuffled-laplace", "counted-messages"])
+@pytest.mark.parametrize(
+    "protocol",
+    ["laplace", "discrete-gaussian", "local-laplace", "shuffled-bits", "shuffled-levels", "shuffled-laplace"],
+)
 @pytest.mark.parametrize("policy", ["dp-klucb", "dp-imed", "vb-sdp-ae", "sdp-ae", "shuffle-dp-se"])
 def test_any_policy_runs_over_any_protocol_that_a_front_carries(policy, protocol):
-    found = plan(BASE | {"program": {"horizon": 200_000, "policy": policy}, "reward": {"protocol": protocol}})
+    found = plan(BASE | {"program": {"horizon": 2_000_000, "policy": policy}, "reward": {"protocol": protocol}})
     assert found.recipe["protocol"] == protocol
     assert found.program().wanted
 
@@ -232,7 +235,7 @@ WRONG = {
     "an unknown policy": ("analyzer policy.toml", "policy = 'nope'"),
     "an epsilon of zero": ("analyzer epsilon.toml", "epsilon = 0"),
     "an epsilon below zero": ("analyzer negative.toml", "epsilon = -1.0"),
-    "a protocol that no front carries": ("analyzer protocol.toml", "one that a front carries"),
+    "a protocol that no server carries": ("analyzer protocol.toml", "one that the servers carry"),
     "a horizon too small": ("analyzer horizon.toml", "is the horizon shorter than the smallest batch?"),
     "an unknown key of an experiment": ("analyzer colour.toml", "'colour'"),
     "an experiment that is no TOML": ("analyzer torn.toml", "is not TOML"),
@@ -289,7 +292,7 @@ FILES = {
     "policy.toml": EXPERIMENT + 'policy = "nope"\n',
     "epsilon.toml": EXPERIMENT + "[privacy]\nepsilon = 0\n",
     "negative.toml": EXPERIMENT + "[privacy]\nepsilon = -1.0\n",
-    "protocol.toml": EXPERIMENT + '[reward]\nprotocol = "local-laplace"\n',
+    "protocol.toml": EXPERIMENT + '[reward]\nprotocol = "central-laplace"\n',
     "horizon.toml": EXPERIMENT.replace("1000", "20"),
     "colour.toml": "colour = 1\n" + EXPERIMENT,
     "torn.toml": "= no toml",

@@ -322,7 +322,8 @@ class Front(Notary):
             raise Problem("unknown-experiment")
         assigned, accepted = self.store.plays(name)
         assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
-        batches = [_standing(standing) for standing in self.store.standings(name, since, most)]
+        now = self.clock()
+        batches = [_standing(standing, now) for standing in self.store.standings(name, since, most)]
         waiting = [to_text(digest) for digest in self.store.waiting_configurations(name)]
         counts = {"assigned": assigned, "accepted": accepted, "refused": self.store.refused(name)}
         return {"finished": finished, **counts, "batches": batches, "waiting": waiting}
@@ -428,9 +429,12 @@ def _same_configuration(offer: Offer, envelope: Envelope) -> None:
 _GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
 
 
-def _standing(standing: Standing) -> dict[str, Any]:
+def _standing(standing: Standing, now: float) -> dict[str, Any]:
     received = _coarse(standing.received, standing.users)
-    return {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
+    # Open after its deadline: it has fewer reports than the smallest batch.
+    late = standing.state == "open" and standing.expires is not None and standing.expires <= now
+    about = {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
+    return about | {"late": late}
 
 
 def _coarse(received: int, users: int) -> int:

@@ -199,7 +199,10 @@ def test_seals_tickets_and_receipts_are_those_of_the_vectors(ask):
 
 
 def test_tokens_are_those_of_rfc_9578_and_the_challenges_of_rfc_9577(ask):
-    rfc = json.loads((Path(__file__).parents[1] / "client" / "rfc_tokens.json").read_text())
+    vectors = Path(__file__).parents[1] / "client" / "rfc_tokens.json"
+    if not vectors.exists():
+        pytest.skip(f"{vectors.name} is not part of this repository: docs/testing.md says what it holds")
+    rfc = json.loads(vectors.read_text())
     issuance = rfc["rfc9578"]
     for vector in issuance["vectors"]:
         found = ask("token", vector | {"pkS": issuance["pkS"]})

@@ -156,5 +156,3 @@ def test_whatever_is_lost_or_killed_every_report_counts_once(tmp_path, monkeypat
         seen = everything_counts_once(service)
         assert len(service.accepted.keys() - seen.keys()) < 2 * USERS
         service.close()
-
-

@@ -7,7 +7,7 @@ reports are in it: a loss, a double count or a mix-up shows at once.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,16 +71,12 @@ class Shares:
     def step(self) -> None:
         """One round of the analyzer, and what runs beside the front's routes; whoever dies of it is started again."""
         servers = self.servers
-        try:
+        with suppress(Killed):
             servers.run(servers.analyzer.analyzer.round(self.live, servers.published[self.name], 0.0))
-        except Killed:
-            pass
         servers.revive()
         for work in (servers.front.front.sweep, servers.front.front.close_full):
-            try:
+            with suppress(Killed):
                 work()
-            except Killed:
-                pass
             servers.revive()
 
     @property

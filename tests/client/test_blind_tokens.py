@@ -31,7 +31,7 @@ VECTORS = Path(__file__).parent / "rfc_tokens.json"
 
 @pytest.fixture(scope="module")
 def rfc():
-    """The vectors of RFC 9474 (appendix A), RFC 9577 (appendix A.1) and RFC 9578 (appendix B.2), where they are here."""
+    """The vectors of RFC 9474 (appendix A), RFC 9577 (appendix A.1) and RFC 9578 (appendix B.2), if they are here."""
     if not VECTORS.exists():
         pytest.skip(f"{VECTORS.name} is not part of this repository: docs/testing.md says what it holds")
     return json.loads(VECTORS.read_text())

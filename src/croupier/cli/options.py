@@ -105,7 +105,7 @@ def protocol_from(options: argparse.Namespace, name: str, constants: str) -> Pro
         epsilon=options.epsilon,
         delta=options.delta,
         constants=constants,
-        honest_fraction=options.honest_fraction,
+        **({} if options.honest_fraction == 1.0 else {"honest_fraction": options.honest_fraction}),
         **given,
     )
 

@@ -449,7 +449,8 @@ class SumMechanism(Mechanism):
     @classmethod
     def _read(cls, body: dict[str, Any], affordable: bool) -> Self:
         share, carrier = noise_from_dict(body["share"]), dict(body["carrier"])
-        if affordable and not is_affordable(share, body["users"]):
+        parties = 1 if body.get("noise_from") == "servers" else body["users"]
+        if affordable and not is_affordable(share, parties):
             raise InvalidParameter("share", str(share), f"noise that {body['users']} devices can compute with")
         parts = {
             "values": values_from_dict(body["values"]),

@@ -169,6 +169,7 @@ def test_nothing_in_a_report_depends_on_its_batch(name: str, setting: str) -> No
     assert (small.precision, small.share, small.guarantee) == (large.precision, large.share, large.guarantee)
     assert (small.honest, small.omission_bias, small.trust) == (0, 0.0, "two-servers")
     assert small.precision == PRECISION
+    assert small.for_users(50_000) == large
 
 
 @pytest.mark.parametrize(("name", "setting"), SHARED)
@@ -304,6 +305,7 @@ def test_a_histograms_recipe_is_the_same_for_every_batch_and_fixes_the_encoding(
     )
     assert small.fits_any_batch
     assert small.recipe == large.recipe
+    assert small.for_users(10**6) == large
     assert small.recipe["ballot"] == {"kind": "shared-counts", "field": "Field64"}
     assert (small.shape.slots, small.shape.length) == (1, 16)
 

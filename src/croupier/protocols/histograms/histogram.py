@@ -124,6 +124,11 @@ class HistogramMechanism(Planned):
     def ring(self) -> Ring | None:
         return self.oracle.ring
 
+    def for_users(self, users: int) -> Self:
+        if not self.fits_any_batch:
+            return super().for_users(users)
+        return replace(self, oracle=replace(self.oracle, users=users))  # type: ignore[type-var]
+
     def secret(self, value: object, source: Source) -> list[int]:
         return self.oracle.secret(int(self.universe.indices([value])[0]))  # type: ignore[arg-type]
 

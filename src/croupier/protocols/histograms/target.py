@@ -35,6 +35,13 @@ TRUSTED = {
     "analyzer": "central",
 }
 """The model in which items are counted, by whom one trusts."""
+
+
+def trusted_model(trust: str) -> str:
+    """The model in which this party is trusted; where there is none, a refusal that says which there are."""
+    return TRUSTED[one_of("trust", trust, tuple(TRUSTED))]
+
+
 CONSTANTS = ("tight", "published", "proof")
 SIDES = ("over", "under", "both")
 WISHES = ("error", "messages")

@@ -82,8 +82,11 @@ def compute(setting: Setting, task: Task) -> Body:
         for epsilon in setting.epsilons
     }
     configuration = {
-        "policy": POLICY,
-        "sums": {whom: {"protocol": name, "trust": trust} for whom, (name, trust) in _private()},
+        "policies": {
+            LABELS[whom]: {"policy": POLICY if name else "kl-ucb", "protocol": name or None, "trust": trust or "none"}
+            for whom, (name, trust) in SUMS.items()
+        },
+        "constants": "tight",
         "epsilons": list(setting.epsilons),
         "arms": setting.arms,
         "horizon": setting.horizon,

@@ -49,7 +49,10 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
     command.add_argument("--delta", type=float, metavar="D", help="δ (default: 1e-6 where the model needs one)")
     command.add_argument(
-        "--model", choices=MODELS, help="how items are counted (default: as --trust says, else shuffle)"
+        "--model",
+        choices=MODELS,
+        metavar="MODEL",
+        help=f"how items are counted: {', '.join(MODELS)} (default: as --trust says, else shuffle)",
     )
     command.add_argument(
         "--trust", metavar="WHO", help=f"whom to trust: {', '.join(TRUSTED)} (default: whom the model trusts)"

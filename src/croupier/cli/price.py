@@ -269,8 +269,8 @@ def _histograms(options: argparse.Namespace) -> int:
 def _histogram_notes(priced: list[dict[str, Any]], refused: list[dict[str, Any]]) -> list[str]:
     trusted = {row["model"]: row["trusts"] for row in priced}
     limited = (
-        "* More than a device would send: simulation only. To count under, a user sends every item not held; in shares, "
-        "a number for every item."
+        "* More than a device would send: simulation only. To count under, a user sends every item not held; in "
+        "shares, a number for every item."
     )
     return [
         "Whom a model trusts: " + ", ".join(f"{model}: {whom}" for model, whom in trusted.items()) + ".",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from bench.load import Load, post
 from bench.measure import heading, line, seconds
@@ -65,7 +65,7 @@ def service(**front: object) -> Iterator[Home]:
 def sealed_reports(home: Home) -> list[bytes]:
     """Turns taken over HTTP and a report for each, sealed on two cores: nothing of this is timed."""
     answers = post(home.front_port, "/experiments/load/assignments", [b""] * REPORTS, "text/plain").bodies
-    configuration = httpx.get(f"{home.analyzer_url}/experiments/load").text
+    configuration = httpx2.get(f"{home.analyzer_url}/experiments/load").text
     half = REPORTS // 2
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         parts = pool.map(_seal, [configuration] * 2, [answers[:half], answers[half:]])
@@ -131,7 +131,7 @@ def one_worker() -> float:
         line("the ceiling: one bare request that opens", f"{top:,.0f}/s")
         began = time.perf_counter()
         line("one worker, SQLite", *said(upload(home, bodies), top))
-        while httpx.get(f"{home.analyzer_url}/experiments/load/state").json()["reports"] < REPORTS:
+        while httpx2.get(f"{home.analyzer_url}/experiments/load/state").json()["reports"] < REPORTS:
             time.sleep(0.02)
         took = time.perf_counter() - began
         line("the whole way to the policy, all messages opened", f"{REPORTS / took:,.0f} reports/s")

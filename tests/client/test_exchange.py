@@ -6,7 +6,7 @@ import socketserver
 import threading
 import time
 
-import httpx
+import httpx2
 import pytest
 from starlette.responses import JSONResponse
 
@@ -15,8 +15,8 @@ from croupier.client.device import Lost, Request, Response
 from croupier.client.exchange import LONGEST_ANSWER, AsyncExchange, Exchange
 from croupier.messages.signing import LONGEST
 from croupier.protocols.mechanism import canonical
-from croupier.service import lean_http
-from croupier.service.lean_http import LeanHTTP
+from croupier.service import crowd_wire
+from croupier.service.crowd_wire import CrowdWire
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 
@@ -129,7 +129,7 @@ def awaiting(url):
 
 def crowding(url):
     async def work():
-        async with LeanHTTP() as http, AsyncClient(url, http=http) as client:
+        async with CrowdWire() as http, AsyncClient(url, http=http) as client:
             await client.join("colours")
 
     asyncio.run(work())
@@ -139,7 +139,7 @@ def crowding(url):
 @pytest.mark.parametrize("attack", ATTACKS | SLOW)
 def test_whatever_a_server_answers_ends_soon_and_is_no_answer(attack, join, served, monkeypatch):
     parts, reason = (ATTACKS | SLOW)[attack]
-    for module in (exchange, lean_http) if attack in SLOW else ():
+    for module in (exchange, crowd_wire) if attack in SLOW else ():
         monkeypatch.setattr(module, "LONGEST_EXCHANGE", 0.4)
     server = served(parts)
     with pytest.raises(Unreachable, match=reason):
@@ -154,8 +154,8 @@ def exchanged(url):
 
     async def work():
         other = AsyncExchange()
-        async with LeanHTTP() as lean:
-            found = [await one.exchange(Request("GET", f"{url}/there")) for one in (other, lean)]
+        async with CrowdWire() as crowd:
+            found = [await one.exchange(Request("GET", f"{url}/there")) for one in (other, crowd)]
         await other.close()
         return found
 
@@ -184,14 +184,14 @@ def test_the_largest_statement_fits_into_an_answer(letter):
 
 def test_no_redirect_is_followed_whatever_the_apps_client_does(served):
     server = served(lambda: [b"HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n"])
-    with httpx.Client(follow_redirects=True) as http, pytest.raises(Unreachable, match="http-302"):
+    with httpx2.Client(follow_redirects=True) as http, pytest.raises(Unreachable, match="http-302"):
         Client(server.url, http=http).join("colours")
     assert [asked.split()[1] for asked in server.asked] == ["/experiments/colours"]
 
 
 def test_a_client_of_the_apps_own_is_bounded_too_and_stays_open(served):
     big, small = served(ATTACKS["a gzip bomb"][0]), served(lambda: whole(b"{}"))
-    with httpx.Client(headers={"x-app": "mine"}) as http:
+    with httpx2.Client(headers={"x-app": "mine"}) as http:
         client = Client(big.url, http=http)
         with pytest.raises(Unreachable, match="compressed"):
             client.join("colours")
@@ -206,12 +206,12 @@ def test_an_app_inside_the_process_is_asked_like_any_other():
         await send({"type": "http.response.body", "body": (await receive())["body"]})
 
     async def work():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as http:
             return await AsyncExchange(http).exchange(Request("POST", "http://here/there", b"sent"))
 
     found = asyncio.run(work())
     assert (found.status, found.headers["x-way"], found.content) == (201, "/there", b"sent")
-    with httpx.Client(transport=httpx.MockTransport(lambda request: httpx.Response(200, content=b"made"))) as http:
+    with httpx2.Client(transport=httpx2.MockTransport(lambda request: httpx2.Response(200, content=b"made"))) as http:
         assert Exchange(http).exchange(Request("GET", "http://here/there")).content == b"made"
 
 
@@ -219,7 +219,7 @@ def test_what_no_network_caused_is_raised():
     def broken(request):
         raise RuntimeError("a mistake of the app's own")
 
-    with httpx.Client(transport=httpx.MockTransport(broken)) as http, pytest.raises(RuntimeError, match="own"):
+    with httpx2.Client(transport=httpx2.MockTransport(broken)) as http, pytest.raises(RuntimeError, match="own"):
         Exchange(http).exchange(Request("GET", "http://here/there"))
 
 

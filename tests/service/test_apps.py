@@ -216,6 +216,7 @@ def test_a_counters_upper_batch_opens_whole_when_keys_changed_in_the_middle(tmp_
         "program": {"kind": "counter", "users": 96, "shufflers": 2},
         "reward": {"protocol": "shuffled-bits"},
         "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+        "reports": {"report_within": 600, "report_at": [0, 0]},
     }
     first = Both(tmp_path, experiment=counter)
 
@@ -447,6 +448,7 @@ def test_keys_changed_twice_do_not_lock_devices_out_of_a_counter(tmp_path):
         "program": {"kind": "counter", "users": 64, "shufflers": 1},
         "reward": {"protocol": "shuffled-bits"},
         "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+        "reports": {"report_within": 600, "report_at": [0, 0]},
     }
     for reports, held in ((5, False), (5, False), (54, True)):
         both = Both(tmp_path, experiment=counter)

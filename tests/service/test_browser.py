@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -24,6 +24,9 @@ arms = ["red", "<b>green</b>", "blue, the name of which is a little longer"]
 [program]
 policy = "vb-sdp-ae"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 8.0
 [reward]
@@ -57,7 +60,7 @@ class World:
         return thread
 
     def state(self, name):
-        return httpx.get(f"{self.url}/experiments/{name}/state", timeout=10).json()
+        return httpx2.get(f"{self.url}/experiments/{name}/state", timeout=10).json()
 
     def restart_analyzer(self, children):
         command = self.home.command("analyzer", self.files, **QUICK["analyzer"])

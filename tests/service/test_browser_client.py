@@ -47,6 +47,9 @@ arms = ["red", "green, the name of which is a little longer than a phone is wide
 [program]
 policy = "{policy}"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = {epsilon}
 [reward]
@@ -58,6 +61,9 @@ name = "steps"
 kind = "counter"
 users = 96
 shufflers = 2
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 [reward]
@@ -69,6 +75,9 @@ name = "fruit"
 kind = "histogram"
 users = 48
 items = ["apple", "pear", "plum"]
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 
-import httpx
+import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -30,7 +30,7 @@ from croupier.messages.offer import Offer
 from croupier.messages.signing import from_text, to_text
 from croupier.service import keys as key_files
 from croupier.service.crowd import wait_finished
-from croupier.service.lean_http import LeanHTTP
+from croupier.service.crowd_wire import CrowdWire
 from croupier.service.meters import STEP
 from croupier.service.problems import URN
 from croupier.service.processes import Child
@@ -43,6 +43,9 @@ arms = ["red", "green", "blue"]
 [program]
 policy = "vb-sdp-ae"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 front_noise = false
@@ -59,6 +62,9 @@ kind = "histogram"
 users = 16
 rounds = {rounds}
 items = {items}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 8.0
 delta = 0.001
@@ -127,7 +133,7 @@ class Victims:
                 os.killpg(child.process.pid, signal.SIGKILL)
 
 
-class Watched(LeanHTTP):
+class Watched(CrowdWire):
     """The clients' wire: counts reports and what is answered to them.
 
     Kills are due after so many reports, and a restart may take any time: of those that come meanwhile only some go out
@@ -243,8 +249,8 @@ class Load:
             for name in ("colours", "fruit"):
                 url = f"{getattr(self.home, f'{server}_url')}/experiments/{name}/{path}"
                 try:
-                    found[f"{server} {name}"] = httpx.get(url, timeout=10).text[:2000]
-                except httpx.TransportError as error:
+                    found[f"{server} {name}"] = httpx2.get(url, timeout=10).text[:2000]
+                except httpx2.TransportError as error:
                     found[f"{server} {name}"] = repr(error)
         return found
 
@@ -266,7 +272,7 @@ def killed_under_load(tmp_path, seed, kills, sizes, settings):
         ends = {name: wait_finished(home.analyzer_url, name, 60) for name in ("colours", "fruit")}
         transcripts = {name: transcript_of(home, name) for name in ends}
         standings = {
-            name: httpx.get(f"{home.front_url}/experiments/{name}/batches", timeout=30).json() for name in ends
+            name: httpx2.get(f"{home.front_url}/experiments/{name}/batches", timeout=30).json() for name in ends
         }
     finally:
         victims.stop()
@@ -279,7 +285,7 @@ def wait_joinable(home):
     """Both servers have signed both experiments."""
     end = time.monotonic() + 60
     for name in ("colours", "fruit"):
-        while httpx.get(f"{home.analyzer_url}/experiments/{name}", timeout=30).status_code != 200:
+        while httpx2.get(f"{home.analyzer_url}/experiments/{name}", timeout=30).status_code != 200:
             assert time.monotonic() < end
             time.sleep(0.05)
 

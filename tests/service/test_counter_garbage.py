@@ -15,6 +15,7 @@ COUNTER = {
     "program": {"kind": "counter", "users": 96, "shufflers": 2},
     "reward": {"protocol": "shuffled-bits"},
     "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    "reports": {"report_within": 600, "report_at": [0, 0]},
 }
 GARBAGE = (4, 0, 20)
 """Of 32 reports of a turn. Four spoil their lowest batch, but not the one of 64 above it, which stands for them all."""

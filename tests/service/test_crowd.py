@@ -21,7 +21,7 @@ from croupier.messages.signing import to_text
 from croupier.service import crowd as crowds
 from croupier.service import keys as key_files
 from croupier.service.crowd import Crowd
-from croupier.service.lean_http import LeanHTTP
+from croupier.service.crowd_wire import CrowdWire
 from croupier.service.views import participation
 
 ANALYZER = "http://analyzer.test"
@@ -61,7 +61,7 @@ def sent(both, monkeypatch, users=6, **more):
         async def __aexit__(self, *_):
             pass
 
-    monkeypatch.setattr(crowds, "LeanHTTP", InProcess)
+    monkeypatch.setattr(crowds, "CrowdWire", InProcess)
 
     async def work():
         async with both.running():
@@ -203,7 +203,7 @@ def test_users_reach_servers_with_tls_and_without_and_trust_no_stranger(served, 
     secure, plain = served({"/here": b"sealed"}, context), served({"/here": b"plain"})
 
     async def asked(*urls):
-        async with LeanHTTP() as http:
+        async with CrowdWire() as http:
             return [await http.exchange(Request("GET", f"{url}/here")) for url in urls]
 
     (stranger,) = asyncio.run(asked(secure))

@@ -9,7 +9,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from scipy import optimize, stats
 
@@ -150,7 +150,7 @@ def settings(role, environment):
     return read(kind, role.upper(), options.settings, given, environment), options.files
 
 
-class Hosts(httpx.AsyncBaseTransport):
+class Hosts(httpx2.AsyncBaseTransport):
     """Sends each request to the application that its host names."""
 
     def __init__(self):
@@ -158,7 +158,7 @@ class Hosts(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request):
         app = self.apps[request.url.host]
-        return await httpx.ASGITransport(app, raise_app_exceptions=False).handle_async_request(request)
+        return await httpx2.ASGITransport(app, raise_app_exceptions=False).handle_async_request(request)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
         example[f"CROUPIER_{server}_STORE"] = stores.new_store("postgresql", tmp_path)
         example[f"CROUPIER_{server}_OPENERS"] = "0"
     clock, hosts = Clock(), Hosts()
-    http = httpx.AsyncClient(transport=hosts)
+    http = httpx2.AsyncClient(transport=hosts)
     front = FrontApp(settings("front", example)[0], clock=clock)
     found, experiments = settings("analyzer", example)
     analyzer = AnalyzerApp(found, [read_plan(path) for path in experiments], clock=clock, http=http)

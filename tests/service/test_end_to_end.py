@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-import httpx
+import httpx2
 import pytest
 
 from cases.service.processes import COUNTER, HISTOGRAM, QUICK, check_decisions, home_of, transcript_of, written
@@ -21,6 +21,9 @@ arms = ["red", "green", "blue"]
 [program]
 policy = "{policy}"
 horizon = {horizon}
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = {epsilon}
 [reward]
@@ -141,10 +144,10 @@ def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
             [found] = json.loads(capsys.readouterr().out)
             assert found["state"]["finished"]
             transcript = tmp_path / "t.jsonl"
-            transcript.write_text(httpx.get(f"{url}/experiments/colours/transcript", timeout=30).text)
+            transcript.write_text(httpx2.get(f"{url}/experiments/colours/transcript", timeout=30).text)
             assert main(["verify", str(transcript)]) == 0
             assert "every line follows; the run is finished" in capsys.readouterr().out
-            keys = httpx.get(f"{url}/experiments/colours", timeout=30).json()
+            keys = httpx2.get(f"{url}/experiments/colours", timeout=30).json()
             known = Configuration.from_text(keys["body"]).keys["front"].verify
             assert main(["verify", str(transcript), "--front", to_text(known)]) == 0
             assert to_text(known) in capsys.readouterr().out

@@ -14,6 +14,7 @@ THREE = {
     "program": {"horizon": 400},
     "reward": {"protocol": "shuffled-bits"},
     "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    "reports": {"report_within": 600, "report_at": [0, 0]},
 }
 
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from scipy.stats import chi2
 from sqlalchemy import text
@@ -162,8 +162,8 @@ def test_neither_servers_files_name_a_person_an_address_or_what_was_said(kind, t
     settings = {"front": {"store": stores["front"], "openers": 0, "due_within": 1}}
     settings["analyzer"] = {"store": stores["analyzer"], "openers": 0}
     reports, uploads = [], []
-    transport = httpx.HTTPTransport(local_address=address)
-    with both(home, [str(experiment)], **settings), httpx.Client(transport=transport) as http:
+    transport = httpx2.HTTPTransport(local_address=address)
+    with both(home, [str(experiment)], **settings), httpx2.Client(transport=transport) as http:
         http.headers["user-agent"] = agent
         http.event_hooks["request"] = [lambda request: uploads.append(request.content)]
         for _ in range(40):
@@ -187,6 +187,9 @@ arms = ["red", "green"]
 [program]
 policy = "dp-klucb"
 horizon = 64
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 [reward]

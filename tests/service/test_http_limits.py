@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import update
 from starlette.responses import StreamingResponse
@@ -35,6 +35,9 @@ arms = ["red", "green"]
 [program]
 policy = "dp-klucb"
 horizon = 4000
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 honest_fraction = 0.9
@@ -348,7 +351,7 @@ def test_content_types_may_have_parameters_and_any_case(service):
     home, _ = service
     kinds = (f"{REPORT_TYPE}; charset=binary", REPORT_TYPE.upper(), f"{REPORT_TYPE.title()} ;a=b", "a/b")
     url = f"{home.front_url}/experiments/colours/reports"
-    answers = [httpx.post(url, content=b"x", headers={"content-type": kind}).json()["type"] for kind in kinds]
+    answers = [httpx2.post(url, content=b"x", headers={"content-type": kind}).json()["type"] for kind in kinds]
     assert answers == [URN + "malformed-report"] * 3 + [URN + "wrong-type"]
 
 
@@ -398,7 +401,7 @@ def test_the_upload_that_has_been_coming_for_longest_makes_room_for_others(both_
         for task in waiting:
             task.cancel()
         ended = await asyncio.gather(*waiting, return_exceptions=True)
-        answers = [one for one in ended if isinstance(one, httpx.Response)]
+        answers = [one for one in ended if isinstance(one, httpx2.Response)]
         assert len(answers) >= STALLED - 10
         for answer in answers:
             check_problem(answer, "too-slow")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from cases.service.tls import make_certificate
@@ -41,7 +41,7 @@ def running(home):
     context = ssl.create_default_context(cafile=str(home / "tls" / "certificate.pem"))
     context.check_hostname = False
     try:
-        with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=context) as http:
+        with httpx2.Client(base_url=f"https://127.0.0.1:{port}", verify=context) as http:
             _until_up(http, process)
             yield lambda person, experiment="onboarding": http.post(
                 f"/tickets/{experiment}", headers={"Authorization": f"Bearer {person} token"}
@@ -54,7 +54,7 @@ def running(home):
 
 def _until_up(http, process):
     for _ in range(600):
-        with contextlib.suppress(httpx.TransportError):
+        with contextlib.suppress(httpx2.TransportError):
             http.get("/")
             return
         assert process.poll() is None, process.stderr.read()

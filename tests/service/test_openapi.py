@@ -2,7 +2,7 @@
 
 import json
 
-import httpx
+import httpx2
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -66,7 +66,7 @@ def bounded(examples):
 def send(servers, server, case, bearer):
     """One generated request to the real application; the right bearer token, or the one that was generated, or none."""
     said = case.as_transport_kwargs(base_url=f"http://{server}.test")
-    headers = httpx.Headers(dict(said["headers"]), encoding="utf-8")
+    headers = httpx2.Headers(dict(said["headers"]), encoding="utf-8")
     if bearer:
         headers["authorization"] = f"Bearer {bearer}"
     content = said.get("data") if "json" not in said else json.dumps(said["json"]).encode()

@@ -191,6 +191,7 @@ def test_a_front_that_admits_everybody_signs_nothing_without_noise_of_its_own(tm
             "program": {"policy": "vb-sdp-ae", "horizon": 2000},
             "reward": {"protocol": "shuffled-bits"},
             "privacy": {"epsilon": 2.0, "honest_fraction": 0.9, "front_noise": False},
+            "reports": {"report_within": 600, "report_at": [0, 0]},
         }
     )
     store = FrontStore(f"sqlite:///{tmp_path / 's.db'}", secure(), bytes(32))

@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import nullcontext
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import event
 
@@ -226,16 +226,16 @@ def test_a_stopped_front_process_shows_in_seconds_and_everything_goes_on_after(t
         address = f"{home.analyzer_url}/readyz"
         os.kill(children["front"].process.pid, signal.SIGSTOP)
         try:
-            detail = until(lambda: httpx.get(address, timeout=5), lambda answer: answer.status_code == 503)
+            detail = until(lambda: httpx2.get(address, timeout=5), lambda answer: answer.status_code == 503)
             assert "front" in detail.json()["detail"]
             admin = {"authorization": f"Bearer {analyzer_app.key_files.bearer(home.admin)}"}
             operations = f"{home.analyzer_url}/experiments/fruit/operations"
-            answer = httpx.post(operations, json={"operation": "stop"}, headers=admin, timeout=5)
+            answer = httpx2.post(operations, json={"operation": "stop"}, headers=admin, timeout=5)
             assert answer.status_code == 200
             until(children["analyzer"].log.read_text, lambda text: '"event": "not ready"' in text)
         finally:
             os.kill(children["front"].process.pid, signal.SIGCONT)
-        until(lambda: httpx.get(address, timeout=5), lambda answer: answer.status_code == 200)
+        until(lambda: httpx2.get(address, timeout=5), lambda answer: answer.status_code == 200)
 
 
 def until(ask, good):

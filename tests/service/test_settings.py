@@ -39,7 +39,6 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(t
         ({"workers": 1.5}, "workers"),
         ({"ahead": 0.5}, "ahead"),
         ({"due_within": 0}, "due_within"),
-        ({"report_within": 10}, "report_within"),
         ({"largest_epsilon": 0.0}, "largest_epsilon"),
         ({"store": ""}, "store"),
         ({"suite": "rot13"}, "suite"),
@@ -94,9 +93,19 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
         ({"privacy": {"epsilon": -1.0}}, "epsilon"),
         ({"privacy": {"honest_fraction": 0.0}}, "honest_fraction"),
         ({"privacy": {"colour": 1}}, "privacy.colour"),
-        ({"reward": {"protocol": "laplace"}}, "one that a front carries"),
-        ({"reward": {"protocol": "local-laplace"}}, "one that a front carries"),
-        ({"reward": {"protocol": "shuffled-vectors"}}, "one that a front carries"),
+        ({"reward": {"protocol": "central-laplace"}}, "one that the servers carry"),
+        ({"reward": {"protocol": "shuffled-vectors"}}, "one that the servers carry"),
+        ({"reward": {"protocol": "shared-vectors"}}, "one that the servers carry"),
+        ({"privacy": {"trust": "everybody"}}, "privacy.trust = 'everybody'"),
+        ({"privacy": {"trust": "two-servers"}, "reward": {"protocol": "shuffled-bits"}}, "one of shuffler"),
+        ({"privacy": {"trust": "nobody"}, "reward": {"protocol": "laplace"}}, "one of devices, two-servers"),
+        ({"privacy": {"honest_fraction": 0.9}}, "left out where the trust is two-servers"),
+        ({"privacy": {"trust": "devices", "front_noise": True}}, "left out where the trust is devices"),
+        ({"reports": {"report_within": 0}}, "report_within = 0"),
+        ({"reports": {"report_at": [5]}}, "report_at"),
+        ({"reports": {"report_at": [50, 5]}}, "report_at"),
+        ({"reports": {"report_within": 10, "report_at": [5, 50]}}, r"report_at = 50 .* in \[0, 10\]"),
+        ({"reports": {"default": 7}}, "value = 7"),
         ({"reward": {"protocol": "nothing"}}, "protocol"),
         ({"batches": {"deadline": 0}}, "deadline"),
         ({"arms": [], "program": {"kind": "counter", "users": 100}, "batches": {"deadline": 5}}, "deadline"),
@@ -128,7 +137,10 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
         ({"program": {"horizon": 10**30}}, r"program.horizon = 10* is not allowed: .* in \[1, 10*\]"),
         ({"batches": {"smallest": 10**30}}, "batches.smallest = 10"),
         ({"batches": {"smallest": 32.5}}, "batches.smallest = 32.5"),
-        ({"batches": {"smallest": 5}}, "batches.smallest = 5 .* >= 21, the smallest batch of shuffled-laplace"),
+        (
+            {"batches": {"smallest": 5}, "privacy": {"trust": "shuffler"}},
+            "batches.smallest = 5 .* >= 21, the smallest batch of shuffled-laplace",
+        ),
         ({"batches": {"smallest": 0}}, "batches.smallest = 0"),
         ({"batches": {"deadline": 1e300}}, "batches.deadline"),
         ({"batches": {"deadline": 0.001}}, "batches.deadline = 0.001"),
@@ -142,7 +154,12 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
         ({"arms": [], "program": {"kind": "counter"}}, "program.users"),
         ({"arms": [], "program": {"kind": "counter", "users": 100}, "reward": {"low": 5}}, "low = 5"),
         (
-            {"arms": [], "program": {"kind": "counter", "users": 100}, "batches": {"smallest": 5}},
+            {
+                "arms": [],
+                "program": {"kind": "counter", "users": 100},
+                "batches": {"smallest": 5},
+                "privacy": {"trust": "shuffler"},
+            },
             "batches.smallest = 5 .* >= 21",
         ),
         ({"arms": [], "program": {"kind": "histogram", "items": ["a", "b"]}}, "program.users"),
@@ -163,19 +180,22 @@ def test_a_wrong_experiment_is_one_line_that_names_what_is_wrong(changes, word):
     assert "\n" not in str(refusal.value)
 
 
-def test_the_default_experiment_is_the_flagship_over_shuffled_laplace():
+def test_the_default_experiment_is_the_flagship_between_two_servers():
     from croupier.cli.up import default_experiment
 
     found = read_plan(default_experiment())
-    assert (found.parameters["name"], found.recipe["protocol"]) == ("dp-klucb", "shuffled-laplace")
+    assert (found.parameters["name"], found.recipe["protocol"], found.trust) == ("dp-klucb", "laplace", "two-servers")
     assert len(found.arms) == 5
     assert found.recipe["values"]["binary"]
 
 
-@pytest.mark.parametrize("protocol", ["shuffled-bits", "shuffled-levels", "shuffled-laplace", "counted-messages"])
+@pytest.mark.parametrize(
+    "protocol",
+    ["laplace", "discrete-gaussian", "local-laplace", "shuffled-bits", "shuffled-levels", "shuffled-laplace"],
+)
 @pytest.mark.parametrize("policy", ["dp-klucb", "dp-imed", "vb-sdp-ae", "sdp-ae", "shuffle-dp-se"])
 def test_any_policy_runs_over_any_protocol_that_a_front_carries(policy, protocol):
-    found = plan(BASE | {"program": {"horizon": 200_000, "policy": policy}, "reward": {"protocol": protocol}})
+    found = plan(BASE | {"program": {"horizon": 2_000_000, "policy": policy}, "reward": {"protocol": protocol}})
     assert found.recipe["protocol"] == protocol
     assert found.program().wanted
 
@@ -214,7 +234,7 @@ WRONG = {
     "an unknown policy": ("analyzer policy.toml", "policy = 'nope'"),
     "an epsilon of zero": ("analyzer epsilon.toml", "epsilon = 0"),
     "an epsilon below zero": ("analyzer negative.toml", "epsilon = -1.0"),
-    "a protocol that no front carries": ("analyzer protocol.toml", "one that a front carries"),
+    "a protocol that no server carries": ("analyzer protocol.toml", "one that the servers carry"),
     "a horizon too small": ("analyzer horizon.toml", "is the horizon shorter than the smallest batch?"),
     "an unknown key of an experiment": ("analyzer colour.toml", "'colour'"),
     "an experiment that is no TOML": ("analyzer torn.toml", "is not TOML"),
@@ -264,7 +284,7 @@ FILES = {
     "policy.toml": EXPERIMENT + 'policy = "nope"\n',
     "epsilon.toml": EXPERIMENT + "[privacy]\nepsilon = 0\n",
     "negative.toml": EXPERIMENT + "[privacy]\nepsilon = -1.0\n",
-    "protocol.toml": EXPERIMENT + '[reward]\nprotocol = "local-laplace"\n',
+    "protocol.toml": EXPERIMENT + '[reward]\nprotocol = "central-laplace"\n',
     "horizon.toml": EXPERIMENT.replace("1000", "20"),
     "colour.toml": "colour = 1\n" + EXPERIMENT,
     "torn.toml": "= no toml",

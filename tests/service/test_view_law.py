@@ -332,6 +332,7 @@ def counting_plan():
             "program": {"kind": "counter", "users": 8, "shufflers": 2},
             "reward": {"protocol": "shuffled-bits"},
             "privacy": {"epsilon": 2.0, "delta": 1e-2, "honest_fraction": 0.5},
+            "reports": {"report_within": 600, "report_at": [0, 0]},
             "batches": {"smallest": 2},
         }
     )

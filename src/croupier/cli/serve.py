@@ -23,7 +23,7 @@ EXAMPLES = (
     "croupier serve analyzer experiment.toml --settings analyzer.toml",
 )
 
-ROLES = ("front", "analyzer", "keys")
+ROLES = ("front", "analyzer", "keys", "restored")
 
 SETTINGS = {
     "keys": "the directory of this server's keys",
@@ -53,6 +53,7 @@ SETTINGS = {
     "admin": "analyzer: the operators' secret, as a file or as sha256: and its hash",
     "front": "analyzer: the front's address as clients reach it",
     "front_internal": "analyzer: its own way to the front (default: the same)",
+    "epoch": "analyzer: seconds that a sealing key is offered; 0: for ever",
     "poll": "analyzer: seconds between two looks at the front",
 }
 """What each setting means; `docs/service.md` has the defaults."""
@@ -65,12 +66,17 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "role",
         choices=ROLES,
-        metavar="{front,analyzer,keys}",
-        help="which server; `keys` makes or rotates keys and secrets and ends",
+        metavar="{front,analyzer,keys,restored}",
+        help="which server; `keys` makes or rotates keys and secrets and ends; `restored` makes a server safe to start "
+        "whose store was restored from a backup, and ends",
     )
     # The front takes none; without a default argparse would call them required.
     command.add_argument(
-        "files", nargs="*", default=[], metavar="FILE", help="experiments (analyzer), or a directory (keys)"
+        "files",
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="experiments (analyzer), a directory (keys), or whose (restored)",
     )
     command.add_argument("--settings", metavar="FILE", help="settings as TOML; see docs/service.md")
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
@@ -94,7 +100,11 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def require_service() -> None:
     """Say what to install when the service's own dependencies are missing."""
-    missing = [name for name in ("httptools", "httpx", "sqlalchemy", "starlette", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name
+        for name in ("aiohttp", "httptools", "httpx2", "sqlalchemy", "starlette", "uvicorn")
+        if find_spec(name) is None
+    ]
     if missing:
         raise CroupierError(f"{', '.join(missing)} is missing: install croupier[service]")
 
@@ -108,6 +118,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.role == "keys":
         return _keys(options, given)
+    if options.role == "restored":
+        return _restored(options, given)
     if options.role == "front":
         if options.files:
             raise CroupierError("the front takes no experiments: the analyzer registers them")
@@ -116,6 +128,21 @@ def run(options: argparse.Namespace) -> int:
     if not options.files:
         raise CroupierError("the analyzer needs at least one EXPERIMENT.toml")
     serve_analyzer(settings.read(settings.AnalyzerSettings, "ANALYZER", options.settings, given), options.files)
+    return 0
+
+
+def _restored(options: argparse.Namespace, given: dict[str, Any]) -> int:
+    from croupier.service import settings
+    from croupier.service.restoring import restored_analyzer, restored_front
+
+    if options.files == ["front"]:
+        found = restored_front(settings.read(settings.FrontSettings, "FRONT", options.settings, given))
+        print(f"{found} open batches were given up, and every turn that was given out is void. Start the front.")
+    elif options.files == ["analyzer"]:
+        found = restored_analyzer(settings.read(settings.AnalyzerSettings, "ANALYZER", options.settings, given))
+        print(f"{found} sealing keys were destroyed, and new ones made. Start the analyzer.")
+    else:
+        raise CroupierError("say whose store was restored: croupier serve restored front, or analyzer")
     return 0
 
 

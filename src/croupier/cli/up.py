@@ -113,7 +113,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
 
 def _show_crowd(options: argparse.Namespace, home: Home) -> None:
     """Users take their turns; then the result, and whether its public transcript stands up to a check."""
-    import httpx
+    import httpx2
 
     from croupier.service import crowd
     from croupier.service.verifying import verify
@@ -130,7 +130,7 @@ def _show_crowd(options: argparse.Namespace, home: Home) -> None:
     print_outcomes(name, outcomes)
     state = crowd.wait_finished(url, name, 5.0)
     print_standing(state)
-    answer = httpx.get(f"{url}/experiments/{name}/transcript", timeout=30.0)
+    answer = httpx2.get(f"{url}/experiments/{name}/transcript", timeout=30.0)
     if answer.status_code != 200:
         raise CroupierError(f"the transcript of {name} cannot be read: status {answer.status_code}")
     print("\nThe public transcript, checked as `croupier verify` does:")

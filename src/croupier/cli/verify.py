@@ -84,13 +84,13 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 def _countersigned(verdict: Verdict, url: str) -> int:
     """The number of the record that the front says it countersigned last; the transcript must have it."""
-    import httpx
+    import httpx2
 
     from croupier.messages.signing import Statement
 
     address = f"{url.rstrip('/')}/experiments/{verdict.experiment}/head"
     try:
-        with httpx.stream("GET", address, timeout=10.0) as answer:
+        with httpx2.stream("GET", address, timeout=10.0) as answer:
             answer.raise_for_status()
             body = b""
             for piece in answer.iter_bytes(LONGEST_HEAD):
@@ -100,7 +100,7 @@ def _countersigned(verdict: Verdict, url: str) -> int:
         return verdict.check_head(Statement.from_dict("head", json.loads(body)))
     except CroupierError:
         raise
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         raise CroupierError(f"{address} does not say which head was countersigned: {error}") from None
 
 

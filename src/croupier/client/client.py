@@ -40,7 +40,7 @@ class _Base:
         limits.check_address(analyzer)
         kept = Account(None if account is None else Path(account), limits, clock)
         self.device = Device(analyzer.rstrip("/"), kept, limits, source or secure(), pinned, clock)
-        # A crowd brings an exchange of its own; anything else is a client of httpx.
+        # A crowd brings an exchange of its own; anything else is a client of httpx2.
         self._shared = hasattr(http, "exchange")
         self._wire = http if self._shared else self._exchange(http)
 
@@ -77,7 +77,7 @@ class Client(_Base):
     account : the file that keeps the personal ledger. Without it the ledger lasts as long as the object.
     limits : how much this device gives.
     trust : the two servers' signing keys, as bytes or as text. Without them those first seen are kept.
-    http : an httpx client of the app's own, with its proxies or certificates.
+    http : an httpx2 client of the app's own, with its proxies or certificates.
     source : where noise comes from. None: a cryptographic source.
     clock : what tells the time, in seconds.
 

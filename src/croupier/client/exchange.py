@@ -1,4 +1,4 @@
-"""One request and its answer over httpx: bounded in size and in total time, whatever the server does."""
+"""One request and its answer over httpx2: bounded in size and in total time, whatever the server does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from croupier.client.device import Lost, Request, Response
 from croupier.messages.signing import LONGEST
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 TIMEOUT = 30.0
 """No single wait for the network is longer, in seconds."""
@@ -30,20 +30,20 @@ class Unfit(CroupierError):
 
 
 class Exchange:
-    """An httpx client as devices use it; one that was given stays its owner's."""
+    """An httpx2 client as devices use it; one that was given stays its owner's."""
 
-    def __init__(self, http: httpx.Client | None = None) -> None:
+    def __init__(self, http: httpx2.Client | None = None) -> None:
         self._http, self._own = http, http is None
 
     def exchange(self, request: Request) -> Response | Lost:
         """Send a request and read its answer.
 
-        In a thread of its own, because httpx knows no limit on the whole: neither on a head that comes byte by byte nor
-        on looking up a name.
+        In a thread of its own, because httpx2 knows no limit on the whole: neither on a head that comes byte by byte
+        nor on looking up a name.
         """
-        httpx = needed()
+        httpx2 = needed()
         if self._http is None:
-            self._http = httpx.Client(timeout=TIMEOUT)
+            self._http = httpx2.Client(timeout=TIMEOUT)
         response: Future[Response] = Future()
         threading.Thread(target=_settle, args=(response, self._http, request), daemon=True).start()
         try:
@@ -54,7 +54,7 @@ class Exchange:
             return TOO_SLOW
         except Unfit as error:
             return Lost(str(error))
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except (httpx2.TransportError, httpx2.InvalidURL) as error:
             return lost(error)
 
     def wait(self, seconds: float) -> None:
@@ -70,25 +70,25 @@ class Exchange:
 class AsyncExchange:
     """The same within an event loop."""
 
-    def __init__(self, http: httpx.AsyncClient | None = None) -> None:
+    def __init__(self, http: httpx2.AsyncClient | None = None) -> None:
         self._http, self._own = http, http is None
 
     async def exchange(self, request: Request) -> Response | Lost:
         """Send a request and read its answer."""
-        httpx = needed()
+        httpx2 = needed()
         if self._http is None:
-            self._http = httpx.AsyncClient(timeout=TIMEOUT, limits=httpx.Limits(max_connections=None))
+            self._http = httpx2.AsyncClient(timeout=TIMEOUT, limits=httpx2.Limits(max_connections=None))
         try:
             async with asyncio.timeout(LONGEST_EXCHANGE), self._http.stream(**_options(request)) as answer:
-                body = _begun(answer)
+                body = begun(answer.headers)
                 async for part in answer.aiter_bytes():
-                    _extend(body, part)
+                    extend(body, part)
                 return _response(answer, body)
         except TimeoutError:
             return TOO_SLOW
         except Unfit as error:
             return Lost(str(error))
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except (httpx2.TransportError, httpx2.InvalidURL) as error:
             return lost(error)
 
     async def wait(self, seconds: float) -> None:
@@ -105,12 +105,12 @@ TOO_SLOW = Lost(f"the answer took longer than {LONGEST_EXCHANGE:g} s")
 
 
 def needed() -> Any:
-    """The module httpx, or one line that says how to get it."""
+    """The module httpx2, or one line that says how to get it."""
     try:
-        import httpx
+        import httpx2
     except ImportError:
-        raise CroupierError("the client needs httpx: install croupier[client]") from None
-    return httpx
+        raise CroupierError("the client needs httpx2: install croupier[client]") from None
+    return httpx2
 
 
 def lost(error: Exception) -> Lost:
@@ -118,22 +118,29 @@ def lost(error: Exception) -> Lost:
     return Lost(f"no answer ({str(error) or type(error).__name__})")
 
 
-def check_head(headers: Any) -> int:
-    """Refuse an answer that says of itself that it is compressed or too long; returns the length that it says."""
+def begun(headers: Any) -> bytearray:
+    """An empty body; refuses an answer that says of itself that it is compressed or too long."""
     if (coding := headers.get("content-encoding", "identity").lower()) != "identity":
         raise Unfit(f"the answer is compressed ({coding[:40]}), which was not asked for")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 10 or int(length) > LONGEST_ANSWER:
         raise Unfit(f"the answer has {length[:20]} bytes, and {LONGEST_ANSWER} is the most")
-    return int(length)
+    return bytearray()
 
 
-def _settle(response: Future[Response], http: httpx.Client, request: Request) -> None:
+def extend(body: bytearray, part: bytes) -> None:
+    """Add what came of an answer, until it is too long."""
+    if len(body) + len(part) > LONGEST_ANSWER:
+        raise Unfit(f"the answer has more than {LONGEST_ANSWER} bytes")
+    body += part
+
+
+def _settle(response: Future[Response], http: httpx2.Client, request: Request) -> None:
     try:
         with http.stream(**_options(request)) as answer:
-            body = _begun(answer)
+            body = begun(answer.headers)
             for part in answer.iter_bytes():
-                _extend(body, part)
+                extend(body, part)
         response.set_result(_response(answer, body))
     except BaseException as error:
         response.set_exception(error)
@@ -150,16 +157,5 @@ def _options(request: Request) -> dict[str, Any]:
     }
 
 
-def _begun(answer: httpx.Response) -> bytearray:
-    check_head(answer.headers)
-    return bytearray()
-
-
-def _extend(body: bytearray, part: bytes) -> None:
-    if len(body) + len(part) > LONGEST_ANSWER:
-        raise Unfit(f"the answer has more than {LONGEST_ANSWER} bytes")
-    body += part
-
-
-def _response(answer: httpx.Response, body: bytearray) -> Response:
+def _response(answer: httpx2.Response, body: bytearray) -> Response:
     return Response(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, bytes(body))

@@ -21,6 +21,8 @@ from croupier.programs.program import Operation, Program, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, smallest_batch, summing, text, whole, within
 from croupier.protocols import SumMechanism
 
+FILLED = 0.75
+"""After a batch did not fill in time, the next one has this share of the reports that had come."""
 SOME_READ = ("failure", "exploration", "seed")
 """Options of some policies only: others would leave them unread."""
 
@@ -84,6 +86,8 @@ class BanditProgram(Program):
         self._wishes: list[Wish] = []
         self._retired: set[int] = set()
         self._reports: Counter[int] = Counter()
+        self._most: int | None = None
+        """So many users come before a batch's deadline, where one did not fill."""
         self._next = 0
         self._begin_phase()
 
@@ -115,15 +119,31 @@ class BanditProgram(Program):
         self._phase[full.arm] = (full.mechanism.for_users(users), number)
         self._assigned[0, full.arm] = users
         self._reports[full.arm] += users
+        if self._most is not None:
+            # It filled in time: more may come by now.
+            self._most *= 2
         self._over()
 
-    def expired(self, batch: int) -> None:
+    def expired(self, batch: int, received: int | None = None) -> None:
         gone = self._taken(batch)
         if gone.arm in self.leaving:
             self._assigned[0, gone.arm] = 0
         else:
-            self._open_batch(gone.arm, gone.mechanism, gone.odds)
+            if received is not None:
+                self._most = max(self.policy.ladder.first, int(FILLED * received))
+            size = self._fitting(gone.mechanism.users)
+            self._assigned[0, gone.arm] = size
+            self._open_batch(gone.arm, self._mechanism(size), gone.odds)
         self._over()
+
+    def _fitting(self, size: int) -> int:
+        """A batch of this size, or as many users as come in time."""
+        return size if self._most is None else min(size, self._most)
+
+    def _mechanism(self, size: int) -> SumMechanism:
+        mechanism = self.policy.ladder.mechanism(size)
+        assert mechanism is not None
+        return mechanism
 
     def _taken(self, batch: int) -> Open:
         if batch not in self._open:
@@ -216,9 +236,9 @@ class BanditProgram(Program):
         odds = self.policy.odds()[0]
         self._assigned, released = self.policy.assign(self.policy.wanted())
         for arm in np.flatnonzero(released[0]).tolist():
-            mechanism = self.policy.ladder.mechanism(int(self._assigned[0, arm]))
-            assert mechanism is not None
-            self._open_batch(arm, mechanism, float(odds[arm]))
+            size = self._fitting(int(self._assigned[0, arm]))
+            self._assigned[0, arm] = size
+            self._open_batch(arm, self._mechanism(size), float(odds[arm]))
         if not self._open and self._assigned.any():
             # Only users whose batch the horizon cuts short are left: they play, and nothing is released.
             self._end_phase()

@@ -52,6 +52,10 @@ class CounterProgram(Program):
         return [Wanted(self.counter.users // self.plan.tree.smallest, None, batches)] if batches else []
 
     @property
+    def epsilon(self) -> float:
+        return self.plan.epsilon
+
+    @property
     def delta(self) -> float:
         return self.plan.delta
 
@@ -60,7 +64,7 @@ class CounterProgram(Program):
         self.counter.release(batch, tuple(decoded) if isinstance(decoded, list) else int(decoded))
         self._over(batch)
 
-    def expired(self, batch: int) -> None:
+    def expired(self, batch: int, received: int | None = None) -> None:
         """A batch was refused, or is gone: it is left out as soon as all its users have come."""
         if not self.stopped and batch in {level.number for level in self.counter.open if level.shuffler} - self._lost:
             # Only the lowest batch of a turn says that the turn is over: others may be given up before.

@@ -72,7 +72,7 @@ class HistogramProgram(Program):
         self.released_rounds += 1
         self._batch += 1
 
-    def expired(self, batch: int) -> None:
+    def expired(self, batch: int, received: int | None = None) -> None:
         self._expect(batch)
         self._batch += 1
 

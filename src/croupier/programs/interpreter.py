@@ -158,7 +158,10 @@ class State:
 
     def _expired(self, change: Change) -> None:
         self._over(change)
-        self.program.expired(change.record["batch"])
+        received = change.record.get("received")
+        if received is not None:
+            integer("received", received, 0)
+        self.program.expired(change.record["batch"], received)
 
     def _over(self, change: Change) -> None:
         number = change.record["batch"]

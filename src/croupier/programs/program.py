@@ -77,6 +77,11 @@ class Program(ABC):
         """The turns that can be taken now, by number."""
 
     @property
+    def epsilon(self) -> float:
+        """The ε that one of these turns is planned for, at `delta`."""
+        return max(mechanism.guarantee.epsilon for turn in self.wanted for _, mechanism in turn.batches)
+
+    @property
     def delta(self) -> float:
         """The δ that one of these turns is planned for."""
         return max(mechanism.guarantee.delta for turn in self.wanted for _, mechanism in turn.batches)
@@ -86,8 +91,11 @@ class Program(ABC):
         """A batch's view decodes to this, and so many users are in it: as many as were wanted, or in shares fewer."""
 
     @abstractmethod
-    def expired(self, batch: int) -> None:
-        """A batch did not fill in time, or was refused; the program wants it again, or goes on without it."""
+    def expired(self, batch: int, received: int | None = None) -> None:
+        """A batch did not fill in time, or was refused; the program wants it again, or goes on without it.
+
+        `received` is how many reports had come, where it did not fill: later batches may follow the traffic.
+        """
 
     def operate(self, operation: str, arm: int | None = None) -> None:
         """Do what an operator asks."""

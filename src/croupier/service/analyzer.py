@@ -23,6 +23,7 @@ from croupier.programs import Wanted
 from croupier.programs.records import Head
 from croupier.protocols import Decoded, TamperedMessage
 from croupier.service.decryption import Opener
+from croupier.service.epochs import Epochs
 from croupier.service.experiment import Plan, Site
 from croupier.service.experiment_log import Live
 from croupier.service.front_client import FrontAway, FrontClient
@@ -54,7 +55,9 @@ class Analyzer:
         waits: Waits,
         source: Source | None = None,
         mark: HighWater | None = None,
+        epochs: Epochs | None = None,
     ) -> None:
+        self.clock, self.epochs = clock, epochs or Epochs(None, suite, 0.0, clock())
         self.settling = Settling(store, keys, link, opener, source or secure(), mark or HighWater(None), waits)
         self.keys, self.link, self.opener, self.urls, self.suite = keys, link, opener, urls, suite
         self.live = {plan.name: Live(plan, store, keys, clock, waits) for plan in plans}
@@ -109,6 +112,7 @@ class Analyzer:
         """
         async with live.lock:
             await live.refreshed()
+        await self._renew_keys()
         self._check_keys(live)
         await self._configure(live)
         await self._publish(live, published)
@@ -126,8 +130,9 @@ class Analyzer:
         published -= {
             number for number, offer in live.offers.items() if any(b.number not in states for b in offer.batches)
         }
+        counts = {standing["batch"]: standing["received"] for standing in standings["batches"]}
         for number, state in sorted(states.items()):
-            await self._follow(live, number, state)
+            await self._follow(live, number, state, counts[number])
         # A stop may find a batch full and not yet ready: it is looked for until the front has deleted it.
         if any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items()):
             live.caught_up = False
@@ -137,7 +142,20 @@ class Analyzer:
         else:
             await self._publish(live, published)
 
-    async def _follow(self, live: Live, number: int, state: str) -> None:
+    async def _renew_keys(self) -> None:
+        """Offer a new sealing key when the old one's time is over, and destroy those that nothing comes under."""
+        now = self.clock()
+        if (renewed := self.epochs.renewed(self.keys, now)) is not None:
+            self.keys = self.settling.keys = renewed
+            # A new key is a new revision of every configuration.
+            self._site = None
+        for key in self.epochs.over(self.keys, self.live.values(), now):
+            # First the key, then the names: a name may be forgotten once nothing opens under its key.
+            self.keys = self.settling.keys = self.epochs.destroy(self.keys, key)
+            await self.settling.forget_names(key.id)
+            log.info("key destroyed", extra={"fields": {"key": key.number}})
+
+    async def _follow(self, live: Live, number: int, state: str, received: int) -> None:
         """Do what is due for a batch that the front has in this state."""
         if number in live.open and state == "ready":
             await self._take(live, number)
@@ -145,7 +163,8 @@ class Analyzer:
             if state == "released":
                 # This log is older than the front's store, as after a backup: what was in the batch is gone.
                 log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
-            await live.record("expired", lambda: number in live.open, batch=number)
+            about = {"batch": number} | ({"received": received} if state == "expired" else {})
+            await live.record("expired", lambda: number in live.open, **about)
             await self._forget(live, number)
         elif number in live.done and state == "ready":
             await self.link.acknowledge(live.name, number)

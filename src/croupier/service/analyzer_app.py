@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
 
-import httpx
+import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -22,6 +22,7 @@ from croupier.service import meters, openapi
 from croupier.service.analyzer import Analyzer
 from croupier.service.connections import most_held
 from croupier.service.decryption import Opener
+from croupier.service.epochs import Epochs
 from croupier.service.experiment import Plan, check_length
 from croupier.service.experiment_log import Live
 from croupier.service.front_client import FrontClient
@@ -75,7 +76,7 @@ class AnalyzerApp:
         plans: list[Plan],
         *,
         clock: Callable[[], float] = time.time,
-        http: httpx.AsyncClient | None = None,
+        http: httpx2.AsyncClient | None = None,
     ) -> None:
         if len({plan.name for plan in plans}) != len(plans):
             raise CroupierError("two experiments have the same name")
@@ -103,6 +104,7 @@ class AnalyzerApp:
             clock,
             self.waits,
             mark=HighWater(directory / ANSWERED),
+            epochs=Epochs(directory, settings.suite, settings.epoch, clock()),
         )
         self.shown = {name: Shown(live) for name, live in self.analyzer.live.items()}
         self._disk = ""
@@ -113,7 +115,7 @@ class AnalyzerApp:
         base = BASE
         routes = [
             Route("/healthz", healthz),
-            Route("/readyz", readyz(self._trouble)),
+            Route("/readyz", readyz(self._trouble, self._stalled)),
             Route("/metrics", self.metrics),
             Route("/openapi.json", fixed(openapi.document("analyzer", openapi.ANALYZER))),
             Route("/", self.page),
@@ -159,6 +161,10 @@ class AnalyzerApp:
             if live.trouble or live.configured is None
         ]
         return "; ".join(filter(None, [*troubles, self._disk, self.waits.trouble]))
+
+    def _stalled(self) -> dict[str, str]:
+        """Why experiments wait for users in vain."""
+        return {live.name: live.stalled for live in self.analyzer.live.values() if live.stalled}
 
     async def _touch(self) -> None:
         """See now and then whether the disk still takes what it is given, also when there is nothing to write."""
@@ -261,6 +267,7 @@ class AnalyzerApp:
         show("turns_assigned", {experiment.name: experiment.counted("assigned") for experiment in live})
         show("finished", {experiment.name: experiment.program.finished for experiment in live})
         show("trouble", {experiment.name: bool(experiment.trouble) for experiment in live})
+        show("stalled", {experiment.name: bool(experiment.stalled) for experiment in live})
         show("waiting_seconds", self.waits.ages)
         show("ready", {"analyzer": not await self._trouble()})
         return self.meters.answer()

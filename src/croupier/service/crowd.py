@@ -18,7 +18,7 @@ from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable
 from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.service import keys
-from croupier.service.lean_http import LeanHTTP
+from croupier.service.crowd_wire import CrowdWire
 from croupier.service.tickets import issue
 
 OVER = ("experiment-finished",)
@@ -101,7 +101,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
     over = asyncio.Event()
     late: set[asyncio.Task[None]] = set()
     issuer = keys.load(Path(crowd.issuer)).sign if crowd.issuer else None
-    async with LeanHTTP() as http:
+    async with CrowdWire() as http:
         # All devices are the same here, so what the first one checked of the experiment is shared.
         first = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
         joined = await first.join(crowd.experiment)
@@ -209,16 +209,16 @@ def wait_finished(analyzer: str, experiment: str, seconds: float) -> dict[str, A
 
 def _asked(analyzer: str, path: str) -> dict[str, Any] | None:
     """What the analyzer answers; None where there is nothing, and one line about any other trouble."""
-    import httpx
+    import httpx2
 
     try:
-        answer = httpx.get(analyzer + path, timeout=30.0)
+        answer = httpx2.get(analyzer + path, timeout=30.0)
         if answer.status_code == 404:
             return None
         if answer.status_code != 200:
             raise CroupierError(f"the analyzer at {analyzer} answers {answer.status_code}")
         body = answer.json()
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise CroupierError(f"the analyzer at {analyzer} does not answer: {why}") from None
     except ValueError:

@@ -151,7 +151,7 @@ def _reports(given: Section, mechanism: Mechanism) -> Reports:
 
 def _privacy(given: Section, parameters: Section, running: Program) -> Privacy:
     """The promise for one turn, checked against what the mechanisms, as they are sent, really cost."""
-    epsilon, delta = float(parameters["epsilon"]), running.delta
+    epsilon, delta = running.epsilon, running.delta
     mechanisms = [mechanism for _, mechanism in running.wanted[0].batches]
     loss = Loss.total(mechanism.sent_loss for mechanism in mechanisms)
     if any(mechanism.shape.cap is not None for mechanism in mechanisms):

@@ -17,7 +17,7 @@ from typing import Any
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.configuration import Configuration, difference
 from croupier.messages.offer import Batch, Offer
-from croupier.messages.signing import Statement
+from croupier.messages.signing import Statement, from_text
 from croupier.programs import Change, Program, State, Wanted, records
 from croupier.programs.records import BadRecord, Head, Record
 from croupier.protocols.mechanism import canonical
@@ -29,6 +29,10 @@ from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
 
 log = logging.getLogger("croupier")
+
+
+UNFILLED = 3
+"""So many batches in a row that do not fill are called a standstill."""
 
 
 class Run:
@@ -150,6 +154,25 @@ class Live:
         """
         known: int = self.standings.get(what, 0)
         return known or self.run.history.reports // STEP * STEP
+
+    @property
+    def stalled(self) -> str:
+        """Why nothing more is learned although everything works: too few people report; empty while that is not so."""
+        if self.program.finished:
+            return ""
+        smallest, deadline = self.plan.recipe["smallest"], self.plan.deadline
+        remedy = "more users, a longer batches.deadline, or a smaller batches.smallest"
+        late = [standing["batch"] for standing in self.standings.get("batches", []) if standing.get("late")]
+        if late:
+            return f"batch {late[0]} has fewer than {smallest} reports after {deadline:g} s: {remedy}"
+        if self.run.history.unfilled >= UNFILLED:
+            return f"the last {self.run.history.unfilled} batches did not fill within {deadline:g} s: {remedy}"
+        return ""
+
+    @property
+    def waiting(self) -> list[bytes]:
+        """The configurations that reports in shares wait under at the front, by hash."""
+        return [from_text("hash", digest) for digest in self.standings.get("waiting", [])]
 
     @property
     def count(self) -> int:

@@ -105,10 +105,10 @@ class Front(Notary):
     def _times(self, name: str, now: float) -> tuple[int, int]:
         """When a turn of this experiment that is given out now is overdue, and when its token expires."""
         reports = self._current(name).reports
-        awaited = math.ceil(reports.at[1]) + self.rules.due_within
+        awaited = reports.at[1] + self.rules.due_within
         step = max(1, math.ceil(awaited / GRID))
         due = (int(now + awaited) // step + 1) * step
-        return due, due + max(0, reports.within - awaited)
+        return due, due + max(0, reports.within - math.floor(awaited))
 
     def _nothing(self, name: str) -> Problem:
         finished = self.store.finished(name)
@@ -185,7 +185,7 @@ class Front(Notary):
         What is stored says that day, not when the turn was taken.
         """
         expires, reports = tokens.expiry(token), configuration.reports
-        due = expires - max(0, reports.within - math.ceil(reports.at[1]) - self.rules.due_within)
+        due = expires - max(0, reports.within - math.floor(reports.at[1] + self.rules.due_within))
         return due, -(-(expires + self.rules.remember) // DAY) * DAY
 
     def _late(self, token: bytes) -> bool:
@@ -318,7 +318,8 @@ class Front(Notary):
             raise Problem("unknown-experiment")
         assigned, accepted = self.store.plays(name)
         assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
-        batches = [_standing(standing) for standing in self.store.standings(name, since, most)]
+        now = self.clock()
+        batches = [_standing(standing, now) for standing in self.store.standings(name, since, most)]
         waiting = [to_text(digest) for digest in self.store.waiting_configurations(name)]
         counts = {"assigned": assigned, "accepted": accepted, "refused": self.store.refused(name)}
         return {"finished": finished, **counts, "batches": batches, "waiting": waiting}
@@ -424,9 +425,12 @@ def _same_configuration(offer: Offer, envelope: Envelope) -> None:
 _GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
 
 
-def _standing(standing: Standing) -> dict[str, Any]:
+def _standing(standing: Standing, now: float) -> dict[str, Any]:
     received = _coarse(standing.received, standing.users)
-    return {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
+    # Open after its deadline: it has fewer reports than the smallest batch.
+    late = standing.state == "open" and standing.expires is not None and standing.expires <= now
+    about = {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
+    return about | {"late": late}
 
 
 def _coarse(received: int, users: int) -> int:

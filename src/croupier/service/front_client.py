@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from croupier.checks import CroupierError
 from croupier.client.device import URN
@@ -35,10 +35,10 @@ class FrontRefused(CroupierError):
 class FrontClient:
     """A front's address and the secret that it knows this analyzer by."""
 
-    def __init__(self, url: str, bearer: str, waits: Waits, http: httpx.AsyncClient | None = None) -> None:
+    def __init__(self, url: str, bearer: str, waits: Waits, http: httpx2.AsyncClient | None = None) -> None:
         self.url = url.rstrip("/")
         self._waits = waits
-        self._http = http or httpx.AsyncClient(timeout=SLOW)
+        self._http = http or httpx2.AsyncClient(timeout=SLOW)
         self._headers = {"authorization": f"Bearer {bearer}"}
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ class FrontClient:
 
     async def _send(
         self, method: str, path: str, body: dict[str, Any] | bytes | None = None, within: float = QUICK
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
         try:
             with self._waits.on("front"):
@@ -141,7 +141,7 @@ class FrontClient:
                     answer = await self._http.request(method, self.url + path, headers=self._headers, **sent)
         except TimeoutError:
             raise FrontAway(f"the front at {self.url} does not answer within {within:g} seconds") from None
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise FrontAway(f"the front at {self.url} does not answer ({_reason(error)})") from None
         if answer.status_code >= 500 or answer.status_code == 429:
             raise FrontAway(f"the front at {self.url} answers {answer.status_code}")
@@ -155,14 +155,14 @@ class FrontClient:
         return answer
 
 
-def _reason(error: httpx.TransportError) -> str:
+def _reason(error: httpx2.TransportError) -> str:
     """A refused connection and a certificate that nobody here trusts are both a `ConnectError`."""
     if "CERTIFICATE" in str(error):
         return "its certificate is not trusted here: SSL_CERT_FILE may name its issuer's"
     return type(error).__name__
 
 
-def _body(answer: httpx.Response) -> bytes | None:
+def _body(answer: httpx2.Response) -> bytes | None:
     return None if answer.status_code == 204 else answer.content
 
 

@@ -42,6 +42,11 @@ class HighWater:
                 "`croupier serve restored` makes it safe to go on with"
             )
 
+    def begin_again(self, answers: int) -> None:
+        """Whatever was answered before can do no harm any more: count from here."""
+        self._reached = -1
+        self.raise_to(answers)
+
     def raise_to(self, answers: int) -> None:
         """On the disk when this returns."""
         if answers > self._reached:

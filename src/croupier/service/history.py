@@ -25,6 +25,8 @@ class History:
         self.events: deque[Record] = deque(maxlen=EVENTS)
         self.outs: dict[int, Record] = {}
         self.reports, self.worst_delta = 0, 0.0
+        self.unfilled = 0
+        """How many batches in a row did not fill in time."""
 
     def note(self, change: Change, program: Program) -> None:
         """Remember a record in short, and what followed from it."""
@@ -55,9 +57,11 @@ class History:
     def _over(self, change: Change, batch: Batch) -> Record:
         offer, mechanism = change.offer, batch.mechanism
         assert offer is not None
+        if "received" in change.record:
+            self.unfilled += 1
         if "decoded" not in change.record:
             return {"arm": offer.arm, "users": mechanism.users}
-        users = change.record["users"]
+        self.unfilled, users = 0, change.record["users"]
         if offer.number not in self._counted:
             # A counter's turn is one report in several batches: it counts with the first of them.
             self._counted.add(offer.number)

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class SealingKey:
     number: int
     suite: str
     private: bytes
+    made: float = 0.0
+    """When, in Unix time; 0 where that is not known."""
 
     @cached_property
     def public(self) -> bytes:
@@ -94,21 +97,38 @@ def make(directory: Path, *, suites: tuple[str, ...] = (DEFAULT_SUITE,)) -> Keys
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in ("sign", "token", "store"):
         if not (directory / name).exists():
-            _write(directory / name, secrets.token_bytes(32))
+            renew(directory / name)
     for name in suites:
         if not any(key.suite == name for key in _sealing(directory)):
             rotate(directory, name)
     return load(directory)
 
 
-def rotate(directory: Path, suite_name: str = DEFAULT_SUITE) -> SealingKey:
+def renew(path: Path) -> None:
+    """Put a new secret in the place of the one in a file."""
+    _write(path, secrets.token_bytes(32))
+
+
+def rotate(directory: Path, suite_name: str = DEFAULT_SUITE, now: float | None = None, least: int = 1) -> SealingKey:
     """Add a new sealing key; the old ones stay, for the batches that were begun with them."""
     kept = _sealing(directory)
-    number = 1 + max((key.number for key in kept), default=0)
-    key = SealingKey(number, suite_name, suite(suite_name).generate())
-    body = json.dumps({"suite": key.suite, "private": to_text(key.private)}).encode()
+    number = max(least, 1 + max((key.number for key in kept), default=0))
+    key = SealingKey(number, suite_name, suite(suite_name).generate(), time.time() if now is None else now)
+    body = json.dumps({"suite": key.suite, "private": to_text(key.private), "made": key.made}).encode()
     _write(directory / f"seal-{number:04d}.json", body)
     return key
+
+
+def destroy(directory: Path, key: SealingKey) -> None:
+    """Remove a sealing key for good: nothing that was sealed to it opens any more."""
+    path = directory / f"seal-{key.number:04d}.json"
+    with _refusals(path):
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.write(bytes(size))
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
 
 
 def make_bearer(path: Path) -> str:
@@ -159,7 +179,8 @@ def _sealing(directory: Path) -> list[SealingKey]:
         try:
             with _refusals(path):
                 body = json.loads(path.read_text(encoding="utf-8"))
-            key = SealingKey(int(path.stem.removeprefix("seal-")), body["suite"], from_text("private", body["private"]))
+            number, made = int(path.stem.removeprefix("seal-")), float(body.get("made", 0.0))
+            key = SealingKey(number, body["suite"], from_text("private", body["private"]), made)
             suite(key.suite).read_private(key.private)
         except (ValueError, KeyError, TypeError) as error:
             raise KeyProblem(f"{path} holds no sealing key ({error})") from None

@@ -34,6 +34,7 @@ GAUGES = {
     "turns_assigned": ("experiment", "Turns that the front has given out"),
     "finished": ("experiment", "1 when the experiment has ended"),
     "trouble": ("experiment", "1 while the experiment does not go on"),
+    "stalled": ("experiment", "1 while too few people report for the next batch"),
     "ready": ("server", "1 while the server can do its work, as /readyz says"),
     "waiting_seconds": ("what", "For how long the oldest of what is waited for has been"),
 }

@@ -261,13 +261,13 @@ class Child:
 
     def wait_answering(self, seconds: float = 60.0, path: str = "/healthz") -> None:
         """Wait until the server answers; when it ends instead, or is refused, say why."""
-        import httpx
+        import httpx2
 
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             answers = False
-            with suppress(httpx.TransportError):
-                answers = httpx.get(self.url + path, timeout=5.0).status_code == 200
+            with suppress(httpx2.TransportError):
+                answers = httpx2.get(self.url + path, timeout=5.0).status_code == 200
             # Asked again after the answer, which could be another server's at the same address.
             if self.ended:
                 raise CroupierError(self.last_words)

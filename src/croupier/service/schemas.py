@@ -44,7 +44,7 @@ COUNTS = fields(
     accepted=COUNT,
     refused=COUNT,
     waiting=array(BASE64),
-    batches=array(fields(batch=COUNT, users=COUNT, received=COUNT, state=_STATES)),
+    batches=array(fields(batch=COUNT, users=COUNT, received=COUNT, state=_STATES, late=FLAG)),
 )
 _PRIVACY = fields(
     epsilon={"type": "number"}, delta={"type": "number"}, honest_fraction={"type": "number"}, unit=TEXT, protocol=TEXT
@@ -58,6 +58,7 @@ STATE = fields(
     arms=array(TEXT),
     finished=FLAG,
     trouble=TEXT,
+    stalled=TEXT,
     trust=TEXT,
     privacy=_PRIVACY,
     smallest=COUNT,

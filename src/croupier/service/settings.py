@@ -113,7 +113,8 @@ class AnalyzerSettings(ServerSettings):
 
     `bearer` is the file with the secret that it shows the front; `admin` the one that operators show, or `sha256:`
     and its hash. `url` and `front` are the addresses that clients use; `front_internal` is its own way there.
-    With `plain_http` somebody else encrypts what goes to the front, too.
+    With `plain_http` somebody else encrypts what goes to the front, too. A sealing key is offered for `epoch` seconds,
+    and destroyed when no report can come under it any more; 0: for ever.
     """
 
     bearer: str
@@ -122,10 +123,12 @@ class AnalyzerSettings(ServerSettings):
     front_internal: str = ""
     listen: str = "127.0.0.1:8400"
     poll: float = 0.05
+    epoch: int = 7 * 86_400
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("poll", self.poll)
+        integer("epoch", self.epoch, 0)
         _secret("admin", self.admin)
         if not self.front:
             raise InvalidParameter("front", self.front, "an http or https address")

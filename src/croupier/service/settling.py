@@ -131,6 +131,10 @@ class Settling:
         """A batch is over, and in the log if it was released."""
         await self._write(lambda: self.store.forget_batch(live.name, batch))
 
+    async def forget_names(self, key: bytes) -> None:
+        """A sealing key was destroyed: nothing under it can come again."""
+        await self._write(lambda: self.store.forget_names(key))
+
     async def _write(self, work: Callable[[], T]) -> T:
         with self.waits.on("store"):
             return await asyncio.get_running_loop().run_in_executor(self.store.writer, work)

@@ -76,6 +76,7 @@ def state(live: Live) -> dict[str, Any]:
         "values": live.plan.recipe.get("values"),
         "finished": live.program.finished,
         "trouble": live.trouble,
+        "stalled": live.stalled,
         "trust": live.plan.trust,
         "privacy": _privacy(live) | {"worst_delta": history.worst_delta},
         "smallest": live.plan.recipe["smallest"],

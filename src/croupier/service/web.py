@@ -300,13 +300,16 @@ async def healthz(_: Request) -> Response:
     return JSONResponse({"status": "alive"})
 
 
-def readyz(trouble: Callable[[], Awaitable[str]]) -> Callable[[Request], Awaitable[Response]]:
-    """Whether the server can do its work, and if not, why not."""
+def readyz(
+    trouble: Callable[[], Awaitable[str]], stalled: Callable[[], dict[str, str]] = dict
+) -> Callable[[Request], Awaitable[Response]]:
+    """Whether the server can do its work, and if not, why not; and which experiments wait for users in vain."""
 
     async def answer(_: Request) -> Response:
         reason = await trouble()
         if reason:
             raise Problem("not-ready", reason, retry_after=1)
-        return JSONResponse({"status": "ready"})
+        waiting = stalled()
+        return JSONResponse({"status": "ready"} | ({"stalled": waiting} if waiting else {}))
 
     return answer

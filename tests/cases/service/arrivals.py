@@ -39,6 +39,6 @@ def iter_parts(store, number):
 
 def close_all(store):
     closings = []
-    for experiment, number in store.full():
+    for experiment, number, _ in store.full():
         store.close_batch(experiment, number, lambda closing: closings.append(closing) or "receipt")
     return closings

@@ -20,6 +20,7 @@ EXACT = {
     "program": {"policy": "dp-klucb", "horizon": 2000},
     "reward": {"protocol": "shuffled-laplace", "binary": True},
     "privacy": {"epsilon": 20.0, "honest_fraction": 1.0},
+    "reports": {"report_within": 600, "report_at": [0, 0]},
     "batches": {"smallest": 32, "deadline": 10_000},
 }
 USERS = 32

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from cases.service.world import GENEROUS, SUITE, Clock
 from croupier.client import AsyncClient, Refused
@@ -21,6 +21,7 @@ PLAN = {
     "program": {"policy": "dp-klucb", "horizon": 400},
     "reward": {"protocol": "shuffled-bits"},
     "privacy": {"epsilon": 4.0, "honest_fraction": 1.0},
+    "reports": {"report_within": 600, "report_at": [0, 0]},
     "batches": {"smallest": 32, "deadline": 50},
 }
 COUNTER = {
@@ -28,6 +29,7 @@ COUNTER = {
     "program": {"kind": "counter", "users": 192, "shufflers": 2},
     "reward": {"protocol": "shuffled-bits"},
     "privacy": {"epsilon": 4.0, "honest_fraction": 0.9},
+    "reports": {"report_within": 600, "report_at": [0, 0]},
 }
 """Batches of 32, and of 96 above them."""
 
@@ -55,7 +57,7 @@ class Both:
             **{"admission": "everybody"} | front_settings,
         )
         self.front = FrontApp(front, clock=self.clock)
-        self.http = httpx.AsyncClient(transport=_Hosts(self))
+        self.http = httpx2.AsyncClient(transport=_Hosts(self))
         analyzer = AnalyzerSettings(
             keys=str(directory / "analyzer"),
             store=str(directory / "analyzer.db"),
@@ -114,7 +116,7 @@ class Both:
         return await self.http.post("http://analyzer.test/experiments/colours/operations", json=body, headers=headers)
 
 
-class _Hosts(httpx.AsyncBaseTransport):
+class _Hosts(httpx2.AsyncBaseTransport):
     """Sends each request to the application that its host names."""
 
     def __init__(self, both):
@@ -122,7 +124,7 @@ class _Hosts(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request):
         app = getattr(self.both, request.url.host.removesuffix(".test")).app
-        return await httpx.ASGITransport(app, raise_app_exceptions=False).handle_async_request(request)
+        return await httpx2.ASGITransport(app, raise_app_exceptions=False).handle_async_request(request)
 
 
 def check_problem(answer, token):

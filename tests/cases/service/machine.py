@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from cases.service.world import Clock
 from croupier.noise import Source, seeded
@@ -103,7 +103,7 @@ class Servers:
             plain_http=True,
         )
         self.wire = Wire(self)
-        self.http = httpx.AsyncClient(transport=self.wire)
+        self.http = httpx2.AsyncClient(transport=self.wire)
         self.alive: dict[str, Mortal] = {}
         self._seeds = count()
         for server in ("front", "analyzer"):
@@ -147,12 +147,12 @@ class Servers:
     def run(self, work: Any) -> Any:
         return self.loop.run_until_complete(work)
 
-    def ask(self, method: str, url: str, secret: str = "", **more: Any) -> httpx.Response | None:
+    def ask(self, method: str, url: str, secret: str = "", **more: Any) -> httpx2.Response | None:
         """One request; None when no answer came."""
         headers = more.pop("headers", {}) | ({"authorization": f"Bearer {secret}"} if secret else {})
         try:
             return self.run(self.http.request(method, url, headers=headers, **more))  # type: ignore[no-any-return]
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return None
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class Servers:
         self.loop.close()
 
 
-class Wire(httpx.AsyncBaseTransport):
+class Wire(httpx2.AsyncBaseTransport):
     """Brings requests to the application that the host names, loses what it is told to, and notes what was released."""
 
     def __init__(self, servers: Servers) -> None:
@@ -171,18 +171,18 @@ class Wire(httpx.AsyncBaseTransport):
         self.fates: list[str] = []
         self.released: dict[str, bytes] = {}
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         fate = self.fates.pop(0) if self.fates else ARRIVES
         server = self.servers.alive[request.url.host.removesuffix(".test")]
         if fate == REQUEST_LOST or server.dead:
-            raise httpx.ConnectError(REQUEST_LOST)
-        transport = httpx.ASGITransport(server.application.app, raise_app_exceptions=False)
+            raise httpx2.ConnectError(REQUEST_LOST)
+        transport = httpx2.ASGITransport(server.application.app, raise_app_exceptions=False)
         answer = await transport.handle_async_request(request)
         content = await answer.aread()
         if server.dead or fate == ANSWER_LOST:
-            raise httpx.ReadError(ANSWER_LOST)
+            raise httpx2.ReadError(ANSWER_LOST)
         assert answer.status_code < 500, (request.url, content)
         if "/messages/" in request.url.path and answer.status_code == 200:
             before = self.released.setdefault(request.url.path, content)
             assert before == content, f"{request.url.path} was released in two different orders"
-        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=content)

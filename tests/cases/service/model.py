@@ -31,12 +31,14 @@ BANDIT = {
     "program": {"policy": "vb-sdp-ae", "horizon": 5000},
     "reward": {"protocol": "shuffled-bits"},
     "privacy": {"epsilon": 8.0, "honest_fraction": 1.0},
+    "reports": {"report_within": REPORT_WITHIN, "report_at": [0, 0]},
     "batches": {"smallest": 3, "deadline": DEADLINE},
 }
 HISTOGRAM = {
     "name": "fruit",
     "program": {"kind": "histogram", "users": 3, "rounds": 1000, "items": list(ITEMS)},
-    "privacy": {"epsilon": 8.0, "delta": 0.01, "honest_fraction": 1.0},
+    "privacy": {"trust": "shuffler", "epsilon": 8.0, "delta": 0.01, "honest_fraction": 1.0},
+    "reports": {"report_within": REPORT_WITHIN, "report_at": [0, 0]},
     "batches": {"deadline": DEADLINE},
 }
 NAMES = ("colours", "fruit")
@@ -70,7 +72,7 @@ class Model:
     def __init__(self):
         self.directory = Path(tempfile.mkdtemp(prefix="croupier-machine-"))
         stores = {server: service_stores.new_store(self.stores, self.directory) for server in ("front", "analyzer")}
-        limits = {"ahead": AHEAD, "spare": SPARE, "due_within": DUE_WITHIN, "report_within": REPORT_WITHIN}
+        limits = {"ahead": AHEAD, "spare": SPARE, "due_within": DUE_WITHIN}
         # Longer than any run: here a spent token is always known.
         limits["remember"] = 10**9
         self.servers = Servers(self.directory, stores, plans(), **limits)

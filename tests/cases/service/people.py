@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from cases.service.machine import ANALYZER, ARRIVES, Servers
 from cases.service.world import GENEROUS, SUITE
@@ -118,7 +118,7 @@ class Person:
             answer = await self.servers.http.request(
                 request.method, request.url, content=request.content or None, headers=request.headers
             )
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return None
         return Response(answer.status_code, dict(answer.headers), answer.content)
 

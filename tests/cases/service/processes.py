@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-import httpx
+import httpx2
 
 from croupier.programs import replay
 from croupier.service.processes import Home, free_port
@@ -15,6 +15,9 @@ title = "How many have finished so far?"
 kind = "counter"
 users = 200
 shufflers = 2
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 [reward]
@@ -27,6 +30,9 @@ title = "Which fruit do people like?"
 kind = "histogram"
 users = 60
 items = ["apple", "pear", "plum"]
+[reports]
+report_within = 600
+report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """
@@ -44,7 +50,7 @@ def written(tmp_path, text, name="experiment.toml"):
 
 
 def transcript_of(home, name):
-    return httpx.get(f"{home.analyzer_url}/experiments/{name}/transcript", timeout=30).text
+    return httpx2.get(f"{home.analyzer_url}/experiments/{name}/transcript", timeout=30).text
 
 
 def check_decisions(transcript):

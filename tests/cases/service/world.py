@@ -54,6 +54,7 @@ def small_plan() -> Plan:
             "program": {"policy": "vb-sdp-ae", "horizon": 2000},
             "reward": {"protocol": "shuffled-bits"},
             "privacy": {"epsilon": 2.0, "honest_fraction": 1.0},
+            "reports": {"report_within": 600, "report_at": [0, 0]},
             "batches": {"smallest": 20, "deadline": 100},
         }
     )

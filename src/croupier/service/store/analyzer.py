@@ -281,6 +281,12 @@ class AnalyzerStore:
                 connection.execute(delete(table).where(table.c.experiment == experiment, table.c.batch == batch))
         self.batch_keys.destroy([_sum_key(experiment, batch)])
 
+    def give_up(self) -> None:
+        """Forget every sum and total that is not logged: the keys that they were made under are gone."""
+        with self.database.write() as connection:
+            for table in (_sums, _totals, _settled, _names):
+                connection.execute(delete(table))
+
     def forget_names(self, key: bytes) -> None:
         """The names of reports that were sealed to a key: once it is destroyed none of them can come again."""
         with self.database.write() as connection:

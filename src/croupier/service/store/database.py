@@ -66,8 +66,8 @@ class Database:
                 self.engine = create_engine(parsed, pool_pre_ping=True, pool_size=8, isolation_level="READ COMMITTED")
                 _prepare_postgresql(self.engine)
             with self.engine.connect() as connection:
-                if not self.sqlite and connection.execute(text("SHOW fsync")).scalar() == "off":
-                    raise StoreProblem(f"the store {self.name} has fsync = off: what it says is kept may be lost")
+                if not self.sqlite:
+                    _check_postgresql(connection, self.name)
         except (SQLAlchemyError, OSError, ImportError) as error:
             reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise StoreProblem(f"the store {self.name} cannot be reached: {reason}") from None
@@ -157,6 +157,16 @@ def _prepare_sqlite(engine: Engine) -> None:
     def begin(connection: Connection) -> None:
         reading = connection.get_execution_options().get("croupier_read")
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _check_postgresql(connection: Connection, name: str) -> None:
+    """Refuse a server that may forget what it has said is kept: at a crash, or when a replica takes its place."""
+    if connection.execute(text("SHOW fsync")).scalar() == "off":
+        raise StoreProblem(f"the store {name} has fsync = off: what it says is kept may be lost")
+    behind = connection.execute(text("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'")).scalar()
+    if behind:
+        remedy = "name them in synchronous_standby_names"
+        raise StoreProblem(f"the store {name} has {behind} asynchronous replicas, which may be behind: {remedy}")
 
 
 def _prepare_postgresql(engine: Engine) -> None:

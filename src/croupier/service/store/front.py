@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
@@ -15,7 +17,7 @@ from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database, StoreProblem
 from croupier.service.store.experiments import Experiments
 from croupier.service.store.intake import Intake
-from croupier.service.store.outbox import Dropped, Outbox
+from croupier.service.store.outbox import PLAYS, Dropped, Outbox
 from croupier.service.store.schema import (
     BATCHES,
     EXPERIMENTS,
@@ -60,6 +62,23 @@ _COUNT_GIVEN = (
 )
 
 
+GUESSED = 20
+"""What is guessed of how many turns are reported counts like so many reports."""
+LEAST_REPORTING = 0.25
+"""However few report, no more than four turns are given out for a report that is missing."""
+
+
+def expected_turns(missing: int, reporting: float) -> int:
+    """How many turns bring so many reports, or a few more, where this share of them is reported.
+
+    One standard deviation more than on average: what is too much is in the arm's next batch.
+
+    >>> expected_turns(32, 1.0), expected_turns(32, 0.8), expected_turns(0, 0.8)
+    (32, 44, 0)
+    """
+    return math.ceil((missing + math.sqrt(max(missing, 0) * (1.0 - reporting))) / reporting)
+
+
 class FrontStore(Experiments, ShareSums, Outbox):
     """Experiments, offers, batches, and the messages or shares of batches that are open.
 
@@ -95,9 +114,9 @@ class FrontStore(Experiments, ShareSums, Outbox):
 
         None is dealt before those are known that it was opened with. An offer gives out `ahead` times as many turns as
         its batch has users, and `spare` more: those that were reported and those that are not overdue count. In shares
-        with servers' noise no report comes too late for its arm, so no more are given out than fit. The holder
-        of a ticket has one turn at a time: who asks again before it is due is given the same, and who has reported is
-        `not-admitted`.
+        with servers' noise no report comes too late for its arm: as many are given out as are expected to fit. The
+        holder of a ticket has one turn at a time: who asks again before it is due is given the same, and who has
+        reported is `not-admitted`.
         """
         with self._intake.lock, self.database.write() as connection:
             rooms = self._rooms(connection, experiment, now, due, ahead, spare)
@@ -133,24 +152,38 @@ class FrontStore(Experiments, ShareSums, Outbox):
         # Turns that are due much later than any can be were given out before a clock was set back.
         names = {"e": experiment, "now": now, "latest": 2 * due - int(now)}
         offers = connection.execute(_OPEN_OFFERS if self.database.sqlite else _LOCK_OFFERS, names).all()
-        places = {
-            row.number: (row.users if row.shares == "two-servers" else int(ahead * row.users) + spare) - row.received
-            for row in connection.execute(_OPEN_BATCHES, names)
-        }
+        open_batches = {row.number: row for row in connection.execute(_OPEN_BATCHES, names)}
         out = Counter({row.stream: int(row.open) for row in connection.execute(_TURNS_OUT, names)})
-        out.update(self.waiting(connection, experiment))
+        waiting = self.waiting(connection, experiment)
+        reporting = self._reporting(connection, experiment, out.total(), ahead)
+
+        def places(offer: Any) -> int:
+            """How many turns may be out: of each batch as many as are missing, and more for those who stay silent."""
+            turns = []
+            for batch in (open_batches[number] for number in json.loads(offer.batches)):
+                missing = batch.users - batch.received - waiting.get(offer.stream, 0)
+                if batch.shares == "two-servers":
+                    turns.append(expected_turns(missing, reporting))
+                else:
+                    turns.append(int(ahead * batch.users) + spare - batch.users + missing)
+            return min(turns)
+
         awaited = {offer.number: set(json.loads(offer.together)) for offer in offers}
         missing = set().union(*awaited.values()) - {offer.number for offer in offers}
         if missing:
             missing -= set(connection.execute(_KNOWN_OFFERS, names | {"numbers": sorted(missing)}).scalars())
         rooms = {}
         for offer in offers:
-            batches = json.loads(offer.batches)
-            if all(number in places for number in batches):
-                least = min(places[number] for number in batches)
-                turns = 0 if awaited[offer.number] & missing else least - out[offer.stream]
+            if all(number in open_batches for number in json.loads(offer.batches)):
+                turns = 0 if awaited[offer.number] & missing else places(offer) - out[offer.stream]
                 rooms[offer.number] = OpenOffer(offer.envelope, offer.odds, turns)
         return rooms
+
+    def _reporting(self, connection: Connection, experiment: str, out: int, ahead: float) -> float:
+        """The share of turns that were reported, of those that are not out any more; at first one in `ahead`."""
+        rows = connection.execute(PLAYS, {"e": experiment}).all()
+        over, reported = int(sum(row.assigned for row in rows)) - out, int(sum(row.accepted for row in rows))
+        return min(1.0, max(LEAST_REPORTING, (reported + GUESSED) / (over + ahead * GUESSED)))
 
     def accept(self, arrivals: Sequence[Arrival]) -> list[str]:
         """Take a group of reports in one transaction; see `Intake.accept`."""

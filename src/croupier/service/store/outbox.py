@@ -40,7 +40,7 @@ _STANDINGS = (
     .order_by(BATCHES.c.number)
     .limit(bindparam("most"))
 )
-_PLAYS = (
+PLAYS = (
     select(OFFERS.c.assigned, OFFERS.c.accepted)
     .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.open)
     .union_all(select(TOTALS.c.assigned, TOTALS.c.accepted).where(TOTALS.c.experiment == bindparam("e")))
@@ -74,7 +74,7 @@ class Outbox:
     def plays(self, experiment: str) -> tuple[int, int]:
         """Turns given out so far, and reports accepted."""
         with self.database.read() as connection:
-            rows = connection.execute(_PLAYS, {"e": experiment}).all()
+            rows = connection.execute(PLAYS, {"e": experiment}).all()
         return sum(row.assigned for row in rows), sum(row.accepted for row in rows)
 
     def full(self) -> list[tuple[str, int, bool]]:

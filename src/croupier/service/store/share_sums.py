@@ -21,7 +21,21 @@ from croupier.service.groups import Group, Sealed, set_hash
 from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database
 from croupier.service.store.intake import close_offers
-from croupier.service.store.schema import ANSWERS, BATCHES, GROUPS, OFFERS, PENDING, STREAMS, SUMS, TOTALS, Arrival
+from croupier.service.store.schema import (
+    ANSWERS,
+    BATCHES,
+    GROUPS,
+    HOLDERS,
+    ISSUED,
+    OFFERS,
+    PARTS,
+    PENDING,
+    POOLS,
+    STREAMS,
+    SUMS,
+    TOTALS,
+    Arrival,
+)
 from croupier.validity.shares import Ring
 from croupier.validity.xof import SEED
 
@@ -295,6 +309,17 @@ class ShareSums:
             )
         connection.execute(update(STREAMS).where(*this).values(lot=lot + 1))
         return [lot_key(experiment, stream, lot)]
+
+    def give_up(self) -> int:
+        """Delete whatever is not released yet, and all that waits; how many batches."""
+        unfinished = BATCHES.c.state.in_(("open", "closed", "ready"))
+        with self.database.write() as connection:
+            count = connection.execute(update(BATCHES).where(unfinished).values(state="cancelled")).rowcount
+            connection.execute(update(OFFERS).values(open=False))
+            for table in (PENDING, SUMS, STREAMS, POOLS, PARTS, ISSUED, HOLDERS):
+                connection.execute(delete(table))
+            connection.execute(update(GROUPS).values(open=False))
+        return int(count)
 
     @property
     def answers(self) -> int:

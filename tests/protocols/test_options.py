@@ -82,5 +82,5 @@ def test_who_passes_options_on_has_them_refused_by_name() -> None:
 
 def test_an_experiment_refuses_an_option_that_its_protocol_does_not_read() -> None:
     body = {"name": "one", "arms": ["a", "b"], "program": {"horizon": 1000}, "reward": {"side": "under"}}
-    with pytest.raises(CroupierError, match="side = 'under' .* left out: shuffled-laplace takes constants, "):
+    with pytest.raises(CroupierError, match="side = 'under' .* left out: laplace takes constants, "):
         plan(body)

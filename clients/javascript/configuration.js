@@ -7,6 +7,7 @@ import { turnDelta } from "./privacy.js";
 import { demand } from "./problems.js";
 import { SUITE } from "./sealing.js";
 import { SERVERS } from "./statements.js";
+import { readTokenKey } from "./tokens.js";
 
 const ROUNDING = 1e-8; // relative, as the servers allow themselves
 const VERSION = 2;
@@ -26,12 +27,18 @@ function checkPrivacy(privacy) {
   demand(numbers && whom, "malformed", "privacy");
 }
 
+// How the issuer's key of each kind is read, where there is one.
+const ISSUERS = {
+  tickets: (key) => demand(key.length === SUITE.keyLength, "malformed", "the issuer's key"),
+  tokens: readTokenKey,
+};
+
 function checkAdmission(admission, { analyzer }) {
   const { kind, issuer } = admission ?? {};
   demand(ADMISSIONS.includes(kind), "malformed", `admission of ${kind}`);
-  checkKeys("admission", admission, kind === "tickets" ? "kind issuer" : "kind");
-  if (kind !== "tickets") return;
-  demand(fromBase64(issuer).length === SUITE.keyLength, "malformed", "the issuer's key");
+  checkKeys("admission", admission, kind in ISSUERS ? "kind issuer" : "kind");
+  if (!(kind in ISSUERS)) return;
+  ISSUERS[kind](fromBase64(issuer));
   demand(issuer !== analyzer.verify, "malformed", "an analyzer that issues tickets could admit whom it likes");
 }
 

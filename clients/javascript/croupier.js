@@ -14,9 +14,10 @@ import { Problem, Refused, demand, problemOf } from "./problems.js";
 import { checkPublic } from "./sealing.js";
 import { SERVERS, checkSigned, hashOf, textOf } from "./statements.js";
 import { Kept } from "./storage.js";
+import { tokenRequest } from "./tokens.js";
 import { batchHash, sealReport } from "./wire.js";
 
-export { Account, Kept, LIMITS, Problem, Refused };
+export { Account, Kept, LIMITS, Problem, Refused, tokenRequest };
 
 const REPORT = "application/vnd.croupier.report";
 const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_HOLD] = [0.1, 5, 10]; // seconds

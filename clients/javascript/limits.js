@@ -4,7 +4,7 @@ import { demand } from "./problems.js";
 import { SUITE } from "./sealing.js";
 import { SERVERS } from "./statements.js";
 
-export const ADMISSIONS = ["everybody", "tickets"];
+export const ADMISSIONS = ["everybody", "tickets", "tokens"];
 
 export const LIMITS = Object.freeze({
   epsilon: 2, // of one turn

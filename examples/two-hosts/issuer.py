@@ -1,12 +1,14 @@
-"""An issuer of tickets: signs one ticket for each known person and experiment, and remembers who got one.
+"""An issuer of tickets or blind tokens: signs one for each known person, and remembers who got one.
 
 An app puts this into its own login server. Whoever runs it must not be the analyzer's operator, who could admit a crowd
-of its own around one person. It is told nothing of turns and reports, and keeps neither tickets nor times.
+of its own around one person. It is told nothing of turns and reports, and keeps neither tickets nor times. A ticket
+that is shown to the front tells who got it, if issuer and front compare notes; a token tells nobody.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sqlite3
 import sys
 import time
@@ -18,13 +20,16 @@ from pathlib import Path
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from croupier.checks import CroupierError, InvalidParameter
+from croupier.messages.blind_tokens import REQUEST, RESPONSE_TYPE
 from croupier.service import keys
+from croupier.service.issuing import TokenIssuer, Unprocessable
 from croupier.service.settings import address
 from croupier.service.tickets import DAY, issue
 
@@ -45,18 +50,31 @@ def person_of(request: Request, people: Mapping[str, str]) -> str:
 
 
 class Issued:
-    """Who got a ticket for which experiment; on disk before the ticket is sent, and in no order that tells when."""
+    """Who got a ticket for which experiment, or a token; on disk before it is sent, and in no order that tells when."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         columns = "experiment text, person text, primary key (experiment, person)"
         self._write(f"create table if not exists issued ({columns}) without rowid")
+        columns = "key text, person text, request blob, primary key (key, person)"
+        self._write(f"create table if not exists tokens ({columns}) without rowid")
 
     def take(self, experiment: str, person: str) -> bool:
         """Whether this is the person's first ticket for the experiment; the next one is not."""
         return self._write("insert or ignore into issued values (?, ?)", experiment, person) == 1
 
-    def _write(self, statement: str, *values: str) -> int:
+    def take_token(self, key: bytes, person: str, request: bytes) -> bool:
+        """Whether this is the person's first request for a token of this key, or the same one again.
+
+        A request that is remembered tells nothing of its token: any request may have become any token.
+        """
+        row = (hashlib.sha256(key).hexdigest(), person, hashlib.sha256(request).digest())
+        self._write("insert or ignore into tokens values (?, ?, ?)", *row)
+        with closing(sqlite3.connect(self.path, timeout=10)) as store:
+            found = store.execute("select 1 from tokens where key = ? and person = ? and request = ?", row)
+            return found.fetchone() is not None
+
+    def _write(self, statement: str, *values: str | bytes) -> int:
         with closing(sqlite3.connect(self.path, timeout=10)) as store, store:
             store.execute("pragma synchronous = full")
             return store.execute(statement, values).rowcount
@@ -68,8 +86,12 @@ def application(
     people: Mapping[str, str],
     issued: Issued,
     clock: Callable[[], float] = time.time,
+    tokens: TokenIssuer | None = None,
 ) -> Starlette:
-    """`POST /tickets/EXPERIMENT` answers with the 88 bytes of a ticket, once for each person."""
+    """`POST /tickets/EXPERIMENT` answers with the 88 bytes of a ticket, once for each person.
+
+    `POST /tokens` signs one blind token for each person, and cannot tell for which experiment.
+    """
 
     def ticket(request: Request) -> Response:
         person, experiment = person_of(request, people), request.path_params["experiment"]
@@ -80,7 +102,33 @@ def application(
         made = issue(key, experiment, int(clock()) + VALID)
         return Response(made, media_type="application/octet-stream", headers={"cache-control": "no-store"})
 
-    return Starlette(routes=[Route("/tickets/{experiment}", ticket, methods=["POST"])])
+    async def token(request: Request) -> Response:
+        person, body = person_of(request, people), await body_of(request)
+        answer = await run_in_threadpool(signed, person, body)
+        return Response(answer, media_type=RESPONSE_TYPE, headers={"cache-control": "no-store"})
+
+    def signed(person: str, body: bytes) -> bytes:
+        try:
+            # First, so that a request that is refused uses up nothing.
+            answer = tokens.answer(body)
+        except Unprocessable as refusal:
+            raise HTTPException(422, str(refusal)) from None
+        if not issued.take_token(tokens.public, person, body):
+            raise HTTPException(409, "you have had your token")
+        return answer
+
+    routes = [Route("/tickets/{experiment}", ticket, methods=["POST"])]
+    return Starlette(routes=routes + ([Route("/tokens", token, methods=["POST"])] if tokens else []))
+
+
+async def body_of(request: Request) -> bytes:
+    """What was sent, as far as it is no longer than a token request."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > REQUEST.size:
+            raise HTTPException(422, f"a token request has {REQUEST.size} bytes")
+    return body
 
 
 def read_people(path: str) -> dict[str, str]:
@@ -105,12 +153,13 @@ def check_private(listen: str, certificate: str | None) -> tuple[str, int]:
 
 
 def main() -> int:
-    """Issue tickets until stopped."""
+    """Issue tickets and tokens until stopped."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("experiments", nargs="+", metavar="EXPERIMENT")
-    parser.add_argument("--keys", default="issuer/keys", help="made by `croupier serve keys`")
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="tickets are issued for these")
+    parser.add_argument("--tokens", action="store_true", help="blind tokens are issued: one for each person")
+    parser.add_argument("--keys", default="issuer/keys", help="made by `croupier serve keys`, with --tokens for tokens")
     parser.add_argument("--people", default="issuer/people.txt", help="names, and the SHA-256 of their tokens")
-    parser.add_argument("--store", default="issuer/issued.db", help="an SQLite file of who got a ticket")
+    parser.add_argument("--store", default="issuer/issued.db", help="an SQLite file of who got a ticket or token")
     parser.add_argument("--listen", default="127.0.0.1:8402")
     parser.add_argument("--certificate", help="a PEM file, needed beyond this machine")
     parser.add_argument("--certificate-key")
@@ -118,7 +167,9 @@ def main() -> int:
     try:
         host, port = check_private(options.listen, options.certificate)
         key = keys.load(Path(options.keys)).sign
-        app = application(key, options.experiments, read_people(options.people), Issued(options.store))
+        tokens = keys.token_issuer(Path(options.keys)) if options.tokens else None
+        people, issued = read_people(options.people), Issued(options.store)
+        app = application(key, options.experiments, people, issued, tokens=tokens)
     except (CroupierError, sqlite3.Error) as error:
         print(f"issuer: {error}", file=sys.stderr)
         return 1

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from croupier.client.account import Account
 from croupier.client.device import Device, Joined, Pause, Request, Response, Turn
 from croupier.client.limits import Limits
-from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
+from croupier.messages.admission import EVERYBODY
+from croupier.messages.configuration import Configuration, Privacy, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
+from croupier.messages.admission import EVERYBODY
+from croupier.messages.configuration import Configuration, Privacy, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import DEFAULT_SUITE, SUITES
 from croupier.programs import State, Wanted, program

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from croupier.continual import counter
-from croupier.messages.configuration import EVERYBODY, Configuration, Privacy, ServerKeys
+from croupier.messages.admission import EVERYBODY
+from croupier.messages.configuration import Configuration, Privacy, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.signing import Statement, to_text

@@ -16,10 +16,12 @@ from croupier.checks import CroupierError
 from croupier.cli import main
 from croupier.cli.experiment_table import standing
 from croupier.cli.serve import SETTINGS
+from croupier.messages.admittance import Door, NotAdmitted
+from croupier.messages.blind_tokens import challenge, request
 from croupier.service import verifying
 from croupier.service.experiment import plan
-from croupier.service.keys import public_key
-from croupier.service.settings import AnalyzerSettings, FrontSettings
+from croupier.service.keys import KeyProblem, make_token_issuer, public_key, token_issuer
+from croupier.service.settings import AnalyzerSettings, FrontSettings, admission_of
 from croupier.service.tickets import check
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
@@ -97,8 +99,46 @@ def test_the_ticket_of_the_document_is_one_that_its_issuers_front_takes(
     settings = FrontSettings(keys="k", store="s", analyzer="a", admission="tickets", issuer=printed[1])
     issuer = public_key("issuer", settings.issuer)
     check(issuer, found["ticket"], "onboarding", time.time(), settings.remember)
-    with pytest.raises(CroupierError, match="not-admitted"):
+    with pytest.raises(NotAdmitted, match="not one of the issuer's"):
         check(issuer, found["ticket"], "another", time.time(), settings.remember)
+
+
+def test_the_issuer_of_the_document_answers_with_tokens_that_its_front_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = said(capsys, "serve", "keys", "issuer/keys", "--tokens")
+    assert status == 0
+    printed = re.search(r"^issuer/keys/tokens.pem: token key ([\w-]+)$", out, re.MULTILINE)
+    assert printed is not None
+    assert (tmp_path / "issuer/keys/tokens.pem").stat().st_mode & 0o777 == 0o600
+    assert printed[1] in said(capsys, "serve", "keys", "issuer/keys", "--tokens")[1]
+    assert "token key" not in said(capsys, "serve", "keys", "issuer/keys")[1]
+    (example,) = [block for block in BLOCKS["python"] if "token_issuer(" in block]
+    found: dict[str, Any] = {}
+    exec(compile(example, "service.md", "exec"), found)
+    settings = FrontSettings(keys="k", store="s", analyzer="a", admission="tokens", issuer=printed[1])
+    admission, door = admission_of(settings), Door("onboarding", bytes(32))
+    assert admission.issuer is not None
+    asked = request(admission.issuer, challenge(admission.issuer, "onboarding", bytes(32)))
+    assert admission.check(asked.finish(found["answer"](asked.body)), door)
+
+
+@pytest.mark.parametrize("text", ["", "no key", "-----BEGIN PRIVATE KEY-----", None])
+def test_a_token_key_that_cannot_be_used_is_said_in_one_line(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "tokens.pem").write_text(text)
+        (tmp_path / "tokens.pem").chmod(0o600)
+    with pytest.raises(KeyProblem, match="tokens.pem") as found:
+        token_issuer(tmp_path)
+    assert "\n" not in str(found.value)
+
+
+def test_a_token_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    make_token_issuer(tmp_path)
+    (tmp_path / "tokens.pem").chmod(0o644)
+    with pytest.raises(KeyProblem, match="read by others"):
+        token_issuer(tmp_path)
 
 
 def test_the_exceptions_of_the_document_are_those_of_the_client() -> None:

@@ -19,7 +19,8 @@ from cases.client import Server, both_signed, configuration
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Limits
 from croupier.client.account import Account, Pending, Spent, write_atomically
-from croupier.messages.configuration import Admission, BrokenPromise
+from croupier.messages.admission import Admission
+from croupier.messages.configuration import BrokenPromise
 from croupier.privacy import BudgetExceeded
 from croupier.protocols import counted_messages
 

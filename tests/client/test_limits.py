@@ -7,7 +7,7 @@ import pytest
 from cases.client import Server, answer, both_signed, configuration, device, drive, offer
 from croupier.checks import InvalidParameter
 from croupier.client import AsyncClient, BeyondLimits, Client, Limits
-from croupier.messages.configuration import Admission
+from croupier.messages.admission import Admission
 from croupier.protocols import shuffled_laplace
 
 ANALYZER, FRONT = Server.make(), Server.make()

@@ -14,11 +14,11 @@ from cases.client import device
 from croupier.checks import CroupierError
 from croupier.client.device import Request, Response
 from croupier.client.limits import Limits
+from croupier.messages.admittance import NotAdmitted
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch
 from croupier.messages.signing import BadSignature, Statement, from_text, to_text
 from croupier.service import tickets
-from croupier.service.problems import Problem
 from croupier.service.receipts import BadRelease, check_receipt
 
 VECTORS = json.loads(making.PATH.read_text(encoding="utf-8"))
@@ -185,7 +185,7 @@ def test_a_ticket_is_the_issuers_word_on_a_name_a_time_and_the_experiment():
     assert from_text("ticket", vector["header"]) == ticket
     public, now = issuer.public_key().public_bytes_raw(), vector["expires"] - 60.0
     assert tickets.check(public, ticket, vector["experiment"], now, longest=60) == ticket[:16]
-    with pytest.raises(Problem, match="not-admitted"):
+    with pytest.raises(NotAdmitted, match="this experiment"):
         tickets.check(public, ticket, "sounds", now, longest=60)
 
 

@@ -17,11 +17,13 @@ from playwright.sync_api import sync_playwright
 from scipy import stats
 
 from cases import vector_reports as making
+from cases.blind_tokens import ISSUERS
 from cases.service.browser_pages import REACHED, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
 from cases.service.processes import QUICK, home_of, transcript_of, written
-from croupier.client import Limits
-from croupier.messages.configuration import Admission
+from croupier.client import Limits, TokenRequest
+from croupier.messages.admission import Admission
+from croupier.messages.admittance import Door
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES, unseal
 from croupier.messages.signing import Statement, to_text
@@ -194,6 +196,43 @@ def test_seals_tickets_and_receipts_are_those_of_the_vectors(ask):
     assert [ask("seal", vector) for vector in seals] == [vector["ciphertext"] for vector in seals]
     assert ask("ticket", VECTORS["ticket"]) == VECTORS["ticket"]["header"]
     assert ask("receipt", VECTORS["receipt"]) == [None, "bad-signature", "bad-signature"]
+
+
+def test_tokens_are_those_of_rfc_9578_and_the_challenges_of_rfc_9577(ask):
+    vectors = Path(__file__).parents[1] / "client" / "rfc_tokens.json"
+    if not vectors.exists():
+        pytest.skip(f"{vectors.name} is not part of this repository: docs/testing.md says what it holds")
+    rfc = json.loads(vectors.read_text())
+    issuance = rfc["rfc9578"]
+    for vector in issuance["vectors"]:
+        found = ask("token", vector | {"pkS": issuance["pkS"]})
+        assert (found["request"], found["token"]) == (vector["token_request"], vector["token"])
+        assert found["refused"] == [{"refused": "bad-answer"}] * 2
+    digests = [vector["token_authenticator_input"][68:132] for vector in rfc["rfc9577"]]
+    assert [hashlib.sha256(bytes.fromhex(one)).hexdigest() for one in ask("challenges", rfc["rfc9577"])] == digests
+
+
+def test_a_token_that_a_browser_asked_for_is_one_that_the_front_takes(ask):
+    plain = making.configuration_of(making.MECHANISMS["shuffled-laplace"][0])
+    issuer = ISSUERS[0]
+    found = replace(plain, admission=Admission("tokens", issuer.public))
+    given = {"statement": making.signed(found.statement()).to_dict()}
+    requests = [ask("askForToken", given) for _ in range(2)]
+    door = Door("colours", found.keys["front"].verify)
+    names = set()
+    for one in requests:
+        assert one["headers"] == TokenRequest.headers
+        answered = issuer.answer(bytes.fromhex(one["body"])).hex()
+        names.add(found.admission.check(bytes.fromhex(ask("finishToken", one | {"answered": answered})), door))
+    assert len(names) == 2
+    assert ask("askForToken", {"statement": making.signed(plain.statement()).to_dict()}) == {"refused": "malformed"}
+    others = [ask("askForToken", given | {"known": {"issuer": to_text(one.public)}}) for one in ISSUERS]
+    assert [one.get("refused") for one in others] == [None, "bad-signature"]
+    # An issuer's key of any other form is refused with its configuration.
+    for bad in (issuer.public[:-1], bytes(32), issuer.public[:-1] + b"\3"):
+        body = plain.to_dict() | {"admission": {"kind": "tokens", "issuer": to_text(bad)}}
+        statement = making.signed(Statement.of("configuration", body)).to_dict()
+        assert ask("joins", {"statements": [statement]}) == ["malformed"]
 
 
 def test_laws_limits_and_losses_are_those_of_the_vectors(ask):

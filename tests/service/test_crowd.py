@@ -83,6 +83,22 @@ def test_users_with_tickets_are_admitted_where_others_are_not(tmp_path, monkeypa
     assert sent(both, monkeypatch, issuer=str(tmp_path / "other")) == {"not-admitted": 6}
 
 
+def test_users_with_blind_tokens_are_admitted_where_others_are_not(tmp_path, monkeypatch):
+    issuer = key_files.make_token_issuer(tmp_path / "issuer")
+    key_files.make_token_issuer(tmp_path / "other")
+    for given, outcome in (({}, "not-admitted"), ({"issuer": "issuer"}, "accepted"), ({"issuer": "other"}, None)):
+        both = Both(tmp_path, admission="tokens", issuer=to_text(issuer.public))
+        given = {name: str(tmp_path / value) for name, value in given.items()}
+        if outcome is None:
+            # Its answers are no signatures of the key that both servers signed: the device itself refuses them.
+            with pytest.raises(CroupierError, match="another key|no signature"):
+                sent(both, monkeypatch, **given)
+        else:
+            assert sent(both, monkeypatch, **given) == {outcome: 6}
+    with pytest.raises(CroupierError, match="--tokens"):
+        key_files.token_issuer(tmp_path / "nobody")
+
+
 def test_every_user_knows_the_revision_that_the_first_one_saw(tmp_path, monkeypatch):
     known = []
     play = crowds.AsyncClient.play

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from cases.service.world import SIGN, SUITE, World, keys_of, signed, upload, witness
-from croupier.messages.configuration import Admission
+from croupier.messages.admission import Admission
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.signing import Statement, from_text

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from cases.service.attacker import ADDRESS, BASE, EXACT, USERS, Attacker
 from cases.service.both import Both, check_problem
 from croupier.client.device import REPORT_TYPE
-from croupier.messages.configuration import Admission
+from croupier.messages.admission import Admission
 from croupier.messages.offer import Batch, Offer
 from croupier.programs.records import Head
 from croupier.protocols import shuffled_bits

@@ -14,7 +14,8 @@ from croupier.checks import CroupierError
 from croupier.client.account import Account
 from croupier.client.device import Device, Response
 from croupier.client.limits import BeyondLimits, Limits
-from croupier.messages.configuration import Admission, BrokenPromise, Configuration
+from croupier.messages.admission import Admission
+from croupier.messages.configuration import BrokenPromise, Configuration
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text

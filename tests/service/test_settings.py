@@ -9,6 +9,7 @@ from itertools import takewhile
 
 import pytest
 
+from cases.blind_tokens import ISSUERS
 from croupier.checks import CroupierError
 from croupier.cli import main
 from croupier.messages.signing import to_text
@@ -269,6 +270,13 @@ WRONG = {
     "a certificate that is none": ("front --certificate good.toml --certificate-key good.toml", "certificate"),
     "an issuer's key that is none": ("front --admission tickets --issuer AAAA", "issuer"),
     "tickets of nobody": ("front --admission tickets", "issuer"),
+    "tokens of nobody": ("front --admission tokens", "issuer"),
+    "tokens of a key for tickets": ("front --admission tokens --issuer " + "A" * 43, "issuer"),
+    "tokens of a key that is none": ("front --admission tokens --issuer " + "A" * 456, "issuer"),
+    "a memory that would refuse good tickets": (
+        "front --admission tickets --remember 3600 --issuer " + "A" * 43,
+        "remember",
+    ),
     "an issuer whom nobody asks": ("front --issuer " + "A" * 43, "issuer"),
     "an admission that is none": ("front --admission some", "everybody, tickets"),
     "plain http for everybody": ("front --listen 0.0.0.0:0", "plain_http = true"),
@@ -431,3 +439,12 @@ def test_settings_of_the_wrong_kind_are_called_by_plain_words():
 def test_an_issuers_key_may_have_any_form_that_people_paste(form):
     found = FrontSettings(**GIVEN | {"admission": "tickets", "issuer": form})
     assert admission_of(found).issuer == bytes(32)
+
+
+def test_a_token_issuers_key_may_have_any_form_that_people_paste():
+    public = ISSUERS[0].public
+    padded = base64.b64encode(public).decode()
+    for form in (to_text(public), padded, public.hex(), public.hex().upper()):
+        assert admission_of(FrontSettings(**GIVEN | {"admission": "tokens", "issuer": form})).issuer == public
+    # Spent tokens are remembered for good, so `remember` may be as short as for everybody.
+    FrontSettings(**GIVEN | {"admission": "tokens", "issuer": to_text(public), "remember": 3600})

@@ -23,6 +23,7 @@ from cases.service.world import GENEROUS, SIGN, SUITE, URLS, World, keys_of, sig
 from croupier.client.account import Account
 from croupier.client.device import Device, Request, Response
 from croupier.messages import signing
+from croupier.messages.admission import EVERYBODY
 from croupier.messages.configuration import ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
@@ -689,7 +690,7 @@ def test_a_message_of_one_batch_opens_in_no_other(store):
 def check_binding():
     """A batch's number under another configuration, of the very same keys, is another batch."""
     keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "front")}
-    site = Site(SUITE, keys, URLS, configuration_module.EVERYBODY)
+    site = Site(SUITE, keys, URLS, EVERYBODY)
     found = counting_plan()
     first = found.configuration(0, (), site)
     second = replace(first, revision=1, title="another title")

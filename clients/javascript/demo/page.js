@@ -23,6 +23,7 @@ const REFUSALS = {
 const ADMITTED = {
   everybody: "Everybody may take part. Both servers signed this.",
   tickets: "Who takes part needs a ticket. Both servers signed this.",
+  tokens: "Who takes part needs a blind token. Both servers signed this.",
 };
 
 function say(text) {

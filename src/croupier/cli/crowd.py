@@ -53,7 +53,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--at-once", type=int, default=32, metavar="C", help="how many users each process plays at a time (default: 32)"
     )
     command.add_argument(
-        "--issuer", default="", metavar="DIR", help="the keys that sign users' tickets, where only tickets are admitted"
+        "--issuer", default="", metavar="DIR", help="the keys of the issuer, where tickets or tokens admit"
     )
     command.add_argument(
         "--seed",

@@ -41,9 +41,9 @@ SETTINGS = {
     "ahead": "front: turns given out for each user of a batch",
     "spare": "front: and so many turns more",
     "due_within": "front: seconds until a turn is given to somebody else too",
-    "admission": "front: who may take part, everybody or tickets; it does not start until this is said",
-    "issuer": "front: with tickets, the public key of who issues them, as base64; not the analyzer",
-    "remember": "front: for how many seconds spent tokens are remembered",
+    "admission": "front: who may take part, everybody, tickets or tokens; it does not start until this is said",
+    "issuer": "front: with tickets or tokens, the public key of who issues them, as base64; not the analyzer",
+    "remember": "front: for how many seconds spent turns and tickets are remembered (blind tokens: for good)",
     "largest_epsilon": "front: the largest ε that it signs",
     "smallest_batch": "front: the smallest batch that it signs",
     "group_size": "front: reports written in one transaction, at most",
@@ -80,6 +80,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--settings", metavar="FILE", help="settings as TOML; see docs/service.md")
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
+    command.add_argument("--tokens", action="store_true", help="keys: an issuer's key for blind tokens, too")
     settings = command.add_argument_group(
         "settings",
         "Both servers have them, unless it says whose they are. They may also stand in the settings' file, or in the "
@@ -163,6 +164,8 @@ def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
         secret = keys.make_bearer(directory / name)
         print(f"{directory / name}: sha256:{keys.bearer_hash(secret)}")
     print(f"{directory}: signing key {to_text(ring.verify)}, sealing key {key.number} ({suite}) {to_text(key.id)}")
+    if options.tokens:
+        print(f"{directory / 'tokens.pem'}: token key {to_text(keys.make_token_issuer(directory).public)}")
     return 0
 
 

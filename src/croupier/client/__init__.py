@@ -4,7 +4,9 @@ from croupier.client.account import Spent
 from croupier.client.client import AsyncClient, Client
 from croupier.client.device import Joined, Refused, Turn, Unreachable
 from croupier.client.limits import BeyondLimits, Limits
-from croupier.messages.configuration import Admission, BrokenPromise, Configuration, NotCovered, Privacy
+from croupier.client.tokens import TokenRequest, token_request
+from croupier.messages.admission import Admission
+from croupier.messages.configuration import BrokenPromise, Configuration, NotCovered, Privacy
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import BadSignature, Statement
 from croupier.protocols import Residual
@@ -27,6 +29,8 @@ __all__ = [
     "Residual",
     "Spent",
     "Statement",
+    "TokenRequest",
     "Turn",
     "Unreachable",
+    "token_request",
 ]

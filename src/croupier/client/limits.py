@@ -8,7 +8,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
-from croupier.messages.configuration import ADMISSIONS, TRUSTS, Configuration
+from croupier.messages.admission import ADMISSIONS
+from croupier.messages.configuration import TRUSTS, Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES
 

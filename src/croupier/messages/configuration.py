@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.messages.admission import Admission
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, check_public, seal
 from croupier.messages.signing import SERVERS, VERSION, Statement, from_text, read_version, to_text
@@ -107,35 +108,6 @@ class ServerKeys:
         if len(keys.verify) != 32:
             raise InvalidParameter("verify", data["verify"], "an Ed25519 public key of 32 bytes")
         return keys
-
-
-@dataclass(frozen=True)
-class Admission:
-    """Whom the front lets take part: everybody, or who shows a ticket of the holder of this Ed25519 key."""
-
-    kind: str
-    issuer: bytes | None = None
-
-    def __post_init__(self) -> None:
-        one_of("admission", self.kind, ADMISSIONS)
-        if (self.kind == "tickets") != (self.issuer is not None):
-            raise InvalidParameter("issuer", self.issuer, "the issuer's key with tickets, and left out otherwise")
-        if self.issuer is not None and len(self.issuer) != 32:
-            raise InvalidParameter("issuer", to_text(self.issuer), "an Ed25519 public key of 32 bytes")
-
-    def to_dict(self) -> dict[str, str]:
-        return {"kind": self.kind} | ({} if self.issuer is None else {"issuer": to_text(self.issuer)})
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Admission:
-        body = dict(data)
-        if "issuer" in body:
-            body["issuer"] = from_text("issuer", body["issuer"])
-        return cls(**body)
-
-
-ADMISSIONS = ("everybody", "tickets")
-EVERYBODY = Admission("everybody")
 
 
 @dataclass(frozen=True)

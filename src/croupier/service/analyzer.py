@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any
 
 from croupier.checks import CroupierError
-from croupier.messages.configuration import IN_SHARES, Admission, Configuration, ServerKeys
+from croupier.messages.admission import Admission
+from croupier.messages.configuration import IN_SHARES, Configuration, ServerKeys
 from croupier.messages.offer import Batch
 from croupier.messages.sealing import key_id
 from croupier.messages.signing import BadSignature, Statement, from_text

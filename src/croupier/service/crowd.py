@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
-from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable
+from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable, token_request
 from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.service import keys
 from croupier.service.crowd_wire import CrowdWire
@@ -48,7 +48,7 @@ class Crowd:
     """Who they are: what each arm is worth to them, and how many behave how.
 
     `silent` take a turn and never report; `late` report only after `late_seconds`; `lying` report the opposite.
-    `issuer` is the directory of keys that sign a ticket for each user, where a front admits only holders of one.
+    `issuer` is the directory of the issuer's keys, where a front admits only holders of a ticket or token.
     """
 
     analyzer: str
@@ -100,7 +100,6 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
     left = crowd.users
     over = asyncio.Event()
     late: set[asyncio.Task[None]] = set()
-    issuer = keys.load(Path(crowd.issuer)).sign if crowd.issuer else None
     async with CrowdWire() as http:
         # All devices are the same here, so what the first one checked of the experiment is shared.
         first = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
@@ -110,16 +109,15 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
             raise InvalidParameter("means", crowd.means, f"{arms} of them, one an arm")
 
         items = _items(joined)
+        admitted = _issuer(crowd.issuer, joined)
 
         async def take_turn() -> None:
             client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
             client.device.joined = {crowd.experiment: joined}
             client.device.account.trusted = dict(first.device.account.trusted)
-            expires = int(time.time()) + TICKET_SECONDS
-            ticket = None if issuer is None else issue(issuer, crowd.experiment, expires)
             kind = rng.random()
             try:
-                turn = await client.play(crowd.experiment, patience=PATIENCE, ticket=ticket)
+                turn = await client.play(crowd.experiment, patience=PATIENCE, ticket=admitted())
             except Refused as refusal:
                 outcomes[refusal.problem] += 1
                 if refusal.problem in OVER:
@@ -165,6 +163,33 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         if late:
             await asyncio.gather(*late)
     return outcomes
+
+
+def _issuer(directory: str, joined: Joined) -> Callable[[], bytes | None]:
+    """What gives each user something to show, as the experiment admits them."""
+    kind = joined.configuration.admission.kind
+    if not directory or kind not in ISSUERS:
+        return lambda: None
+    return ISSUERS[kind](Path(directory), joined)
+
+
+def _tickets(directory: Path, joined: Joined) -> Callable[[], bytes]:
+    key = keys.load(directory).sign
+    return lambda: issue(key, joined.name, int(time.time()) + TICKET_SECONDS)
+
+
+def _tokens(directory: Path, joined: Joined) -> Callable[[], bytes]:
+    issuer = keys.token_issuer(directory)
+
+    def token() -> bytes:
+        asked = token_request(joined)
+        return asked.finish(issuer.answer(asked.body))
+
+    return token
+
+
+ISSUERS: dict[str, Callable[[Path, Joined], Callable[[], bytes]]] = {"tickets": _tickets, "tokens": _tokens}
+"""How a crowd's users come by what they show."""
 
 
 def _items(joined: Joined) -> Sequence[object]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from croupier.bandits import POLICIES
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.messages.configuration import NAME, Admission, Configuration, Privacy, Reports, ServerKeys
+from croupier.messages.admission import Admission
+from croupier.messages.configuration import NAME, Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.shares import upload_length
 from croupier.messages.wire import LONGEST_UPLOAD

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.checks import CroupierError
+from croupier.messages.admittance import Door, NotAdmitted
 from croupier.messages.configuration import Configuration, seal_slots
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.shares import SharedReport, arm_scope, part_lengths, share_info, stream_of
 from croupier.messages.signing import Statement, to_text
 from croupier.messages.wire import Envelope, Malformed, Report, report_info
-from croupier.service import tickets, tokens
+from croupier.service import tokens
 from croupier.service.decryption import Job, open_all
 from croupier.service.groups import MOST_REPORTS, BadGroup, Group, bits
 from croupier.service.high_water import HighWater
@@ -35,6 +36,8 @@ from croupier.validity.shares import Ring
 VERSION = 2
 DAY = 86_400
 EIGHTHS = 8
+NEVER = 2**63 - 1
+"""The day on which a spent name is forgotten, where what was shown has no end."""
 GRID = 10
 """Turns are due at one of about this many moments a period, so that they can be counted together."""
 
@@ -64,11 +67,11 @@ class Front(Notary):
         self._offers: dict[tuple[str, int], Offer] = {}
 
     def admit(self, name: str, ticket: bytes) -> bytes | None:
-        """Whether somebody may take a turn: everybody, or who shows a ticket, whose name this returns."""
-        issuer = self.rules.admission.issuer
-        if issuer is None:
-            return None
-        return tickets.check(issuer, ticket, name, self.clock(), self.rules.remember)
+        """Whether somebody may take a turn: everybody, or who shows a ticket or token, whose name this returns."""
+        try:
+            return self.rules.admission.check(ticket, Door(name, self.keys.verify, self.clock(), self.rules.remember))
+        except NotAdmitted as refusal:
+            raise Problem("not-admitted", str(refusal)) from None
 
     def assign(self, wishes: Sequence[tuple[str, bytes | None]]) -> list[Assignment | Problem]:
         """Give out turns, one for each request (an experiment, and the name of a ticket), as long as there are any."""
@@ -91,7 +94,7 @@ class Front(Notary):
                 ahead=self.rules.ahead,
                 spare=self.rules.spare,
             )
-            refusals = {"not-admitted": Problem("not-admitted", "the ticket was used")}
+            refusals = {"not-admitted": Problem("not-admitted", "the ticket or token was used")}
             if "nothing-open" in turns:
                 refusals["nothing-open"] = self._nothing(name)
             for index, holder, turn in zip(asked, holders, turns, strict=True):
@@ -186,7 +189,8 @@ class Front(Notary):
         """
         expires, reports = tokens.expiry(token), configuration.reports
         due = expires - max(0, reports.within - math.floor(reports.at[1] + self.rules.due_within))
-        return due, -(-(expires + self.rules.remember) // DAY) * DAY
+        lasting = configuration.admission.lasting
+        return due, NEVER if lasting else -(-(expires + self.rules.remember) // DAY) * DAY
 
     def _late(self, token: bytes) -> bool:
         return self.clock() >= tokens.expiry(token)

@@ -1,8 +1,8 @@
 """A server's secret keys on disk: made on first use, readable by their owner alone, replaced without losing the old.
 
 One directory a server: `sign` (Ed25519), `token` (the front's key for one-time tokens), `store` (the one that its
-store is encrypted with) and `seal-NUMBER.json` (one sealing key a suite and rotation). Bearer secrets, which one party
-shows another, are files of their own.
+store is encrypted with) and `seal-NUMBER.json` (one sealing key a suite and rotation). An issuer of blind tokens has
+`tokens.pem`, too. Bearer secrets, which one party shows another, are files of their own.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ from functools import cached_property
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import write_atomically
 from croupier.messages.configuration import ServerKeys
 from croupier.messages.sealing import DEFAULT_SUITE, key_id, suite
 from croupier.messages.signing import from_text, to_text
+from croupier.service.issuing import TokenIssuer, make_key
 
 BATCH_KEYS, ANSWERED = "batches", "answered"
 """Beside a server's keys: the directory of those that live as long as a batch, and how many answers it has given."""
@@ -131,6 +138,29 @@ def destroy(directory: Path, key: SealingKey) -> None:
         path.unlink()
 
 
+def make_token_issuer(directory: Path) -> TokenIssuer:
+    """Who issues blind tokens; its key is made when it is missing."""
+    path = directory / "tokens.pem"
+    if not path.exists():
+        with _refusals(directory):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write(path, make_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return token_issuer(directory)
+
+
+def token_issuer(directory: Path) -> TokenIssuer:
+    """Who issues blind tokens, by the key in this directory."""
+    path = directory / "tokens.pem"
+    if not path.is_file():
+        raise KeyProblem(f"the key {path} is missing: `croupier serve keys {directory} --tokens` makes it")
+    _check_mode(path)
+    try:
+        with _refusals(path):
+            return TokenIssuer(load_pem_private_key(path.read_bytes(), None))
+    except (ValueError, TypeError, CroupierError) as error:
+        raise KeyProblem(f"{path} holds no key for tokens ({error})") from None
+
+
 def make_bearer(path: Path) -> str:
     """The secret that one party shows another; made when it is missing."""
     if not path.exists():
@@ -145,20 +175,21 @@ def bearer(path: Path) -> str:
     return to_text(_read(path))
 
 
-def public_key(name: str, text: str, what: str = "a public key") -> bytes:
-    """A public signing key, or a hash, as people paste it: base64, URL-safe or padded or not, or 64 hexadecimal digits.
+def public_key(name: str, text: str, what: str = "a public key", length: int = 32) -> bytes:
+    """A public key, or a hash, as people paste it: base64, URL-safe or padded or not, or hexadecimal digits.
 
     >>> public_key("analyzer", "00" * 32) == public_key("analyzer", "A" * 43) == bytes(32)
     True
     """
     try:
-        if re.fullmatch("[0-9a-fA-F]{64}", text):
+        if re.fullmatch(f"[0-9a-fA-F]{{{2 * length}}}", text):
             return bytes.fromhex(text)
         data = from_text(name, text.rstrip("=").replace("+", "-").replace("/", "_"))
     except InvalidParameter:
         data = b""
-    if len(data) != 32:
-        raise InvalidParameter(name, text[:80], f"{what} of 32 bytes, as base64 or 64 hexadecimal digits")
+    if len(data) != length:
+        form = f"{what} of {length} bytes, as base64 or {2 * length} hexadecimal digits"
+        raise InvalidParameter(name, text[:80], form)
     return data
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.client.limits import HIDE_EACH_OTHER
-from croupier.messages.configuration import EVERYBODY, Admission, BrokenPromise, Configuration, NotCovered
+from croupier.messages.admission import EVERYBODY, Admission
+from croupier.messages.configuration import BrokenPromise, Configuration, NotCovered
 from croupier.messages.offer import Batch, Offer, configuration_of
 from croupier.messages.sealing import SUITES, key_id
 from croupier.messages.shares import stream_of, upload_length
-from croupier.messages.signing import BadSignature, Statement, to_text
+from croupier.messages.signing import BadSignature, Statement
 from croupier.messages.wire import LONGEST_UPLOAD
 from croupier.programs.records import Head
 from croupier.service.keys import Keys
@@ -76,7 +77,7 @@ class Notary:
         if rules.url and named != rules.url:
             raise Problem("beyond-policy", f"this front's url is {rules.url}, and the configuration names {named}")
         if configuration.admission != rules.admission:
-            raise Problem("beyond-policy", f"this front admits {_words(rules.admission)}")
+            raise Problem("beyond-policy", f"this front admits {rules.admission.words}")
         bare = configuration.trust in HIDE_EACH_OTHER and not configuration.recipe["front_noise"]
         if configuration.admission.kind == "everybody" and bare:
             raise Problem("beyond-policy", "where everybody is admitted, only noise of the front hides one user")
@@ -194,10 +195,6 @@ class Notary:
 
     def _overhead(self, name: str, batch: Batch) -> int:
         return SUITES[self._configuration(name, batch.pin).suite].overhead
-
-
-def _words(admission: Admission) -> str:
-    return "everybody" if admission.issuer is None else f"who has a ticket of {to_text(admission.issuer)}"
 
 
 def _signed(statement: Statement, server: str, configuration: Configuration) -> None:

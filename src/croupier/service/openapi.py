@@ -59,7 +59,7 @@ PREFER = {
     "description": "`wait=5`: hold the request up to so many seconds until there is a turn (RFC 7240)",
     "schema": TEXT,
 }
-TICKET = {"name": "Croupier-Ticket", "in": "header", "description": "an issuer's ticket, as base64", "schema": BASE64}
+TICKET = {"name": "Croupier-Ticket", "in": "header", "description": "a ticket or token, as base64", "schema": BASE64}
 
 
 @dataclass(frozen=True)

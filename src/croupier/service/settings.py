@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
 from croupier.client.limits import on_this_machine
-from croupier.messages.configuration import ADMISSIONS, Admission
+from croupier.messages.admission import ADMISSIONS, Admission
+from croupier.messages.admission import KINDS as WAYS
 from croupier.messages.sealing import DEFAULT_SUITE, SUITES
 from croupier.service.keys import public_key
 
@@ -66,8 +67,9 @@ class FrontSettings(ServerSettings):
     `analyzer` is the file with the secret that the analyzer shows, or `sha256:` and its hash. `ahead` times as many
     turns as a batch has users are given out, and `spare` more, where a batch must be full; a turn that is not reported
     `due_within` seconds after its experiment's window is given to somebody else too. `admission` has no
-    default: `everybody`, or `tickets` of the holder of the public key `issuer`, who must not be the analyzer. Spent
-    tokens are remembered `remember` seconds, and no ticket may be valid for longer.
+    default: `everybody`, or `tickets` or blind `tokens` of the holder of the public key `issuer`, who must not be the
+    analyzer. Spent tickets are remembered `remember` seconds, and none may be valid for longer; spent blind tokens are
+    remembered for good.
     `largest_epsilon` and `smallest_batch` are what this front lends
     itself to, and `url` the one address of it that it signs. Uploads are written in groups of up to `group_size`, or
     what came in `group_seconds`; `openers` processes open, check and write them, for each worker (0: the worker itself
@@ -99,10 +101,9 @@ class FrontSettings(ServerSettings):
         integer("queue", self.queue, 1)
         between("group_seconds", self.group_seconds, 0, 1, "[]")
         positive("largest_epsilon", self.largest_epsilon)
-        # Tickets end with a day, so a shorter memory would refuse good ones.
-        integer("remember", self.remember, 86_400 if self.admission == "tickets" else 1)
         _secret("analyzer", self.analyzer)
         admission_of(self)
+        integer("remember", self.remember, WAYS[self.admission].shortest_memory)
         if finite("ahead", self.ahead) < 1:
             raise InvalidParameter("ahead", self.ahead, "a number >= 1")
 
@@ -203,8 +204,11 @@ def origins_of(text: str) -> list[str]:
 
 def admission_of(settings: FrontSettings) -> Admission:
     """Who may take part, as it is signed."""
-    one_of("admission", settings.admission, ADMISSIONS)
-    return Admission(settings.admission, public_key("issuer", settings.issuer) if settings.issuer else None)
+    way = WAYS[one_of("admission", settings.admission, ADMISSIONS)]
+    issuer = public_key("issuer", settings.issuer, way.key, way.key_length) if settings.issuer and way.key else None
+    if settings.issuer and not way.key:
+        raise InvalidParameter("issuer", settings.issuer[:80], f"left out with admission = {settings.admission!r}")
+    return Admission(settings.admission, issuer)
 
 
 def flag(text: str) -> bool:

@@ -110,6 +110,7 @@ import { binomial, counted, turnDelta } from "./privacy.js";
 import { encoded, messagesOf, randomize, rounded } from "./randomizing.js";
 import { open, sealer } from "./sealing.js";
 import { checkSigned, hashOf } from "./statements.js";
+import { blindRequest, challengeOf, tokenRequest } from "./tokens.js";
 import { batchHash, fillSlots, messageInfo, packReport, packUpload, reportInfo, sealReport } from "./wire.js";
 
 const nameOf = (error) => error.reason ?? error.token ?? error.name;
@@ -234,6 +235,32 @@ export async function ledger({ turns }) {
 }
 
 export const ticket = ({ ticket: bytes }) => base64(fromHex(bytes));
+
+// A token from fixed chance: the request, the token of an answer, and what is said of an answer that is changed.
+export async function token({ pkS, token_challenge: asked, nonce, salt, blind, token_response: answer }) {
+  const fixed = { nonce: fromHex(nonce), salt: fromHex(salt), factor: fromHex(blind) };
+  const request = await blindRequest(fromHex(pkS), fromHex(asked), fixed);
+  const wrong = fromHex(answer).map((byte, at) => (at === 200 ? byte ^ 1 : byte));
+  const refused = await Promise.all([wrong, wrong.slice(1)].map((bytes) => outcome(request.finish(bytes))));
+  return { request: hex(request.body), token: hex(await request.finish(fromHex(answer))), refused };
+}
+
+export const challenges = (vectors) =>
+  vectors.map(({ issuer_name: issuer, redemption_context: context, origin_info: origins }) =>
+    hex(challengeOf(fromHex(issuer), fromHex(context), fromHex(origins))));
+
+// A token of an experiment that is joined: what goes to the issuer, and the token once there is an answer.
+const asked = [];
+
+export async function askForToken({ statement, known }) {
+  const fetch = async () => answer(200, statement);
+  const joined = await new Client("https://analyzer.example", { fetch, trust }).join("colours");
+  const { value, refused } = await outcome(tokenRequest(joined, known));
+  if (refused) return { refused };
+  return { at: asked.push(value) - 1, body: hex(value.body), headers: value.headers };
+}
+
+export const finishToken = async ({ at, answered }) => hex(await asked[at].finish(fromHex(answered)));
 
 export async function receipt({ configuration, receipt: statement }) {
   const keys = verifyKeys(readConfiguration(configuration.body));

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cases.service.world import SUITE, URLS, keys_of
-from croupier.messages.configuration import Admission
+from croupier.messages.admission import Admission
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text
 from croupier.programs import records

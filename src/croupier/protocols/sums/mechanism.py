@@ -457,7 +457,7 @@ class SumMechanism(Mechanism):
     @classmethod
     def _read(cls, body: dict[str, Any], affordable: bool) -> Self:
         share, carrier = noise_from_dict(body["share"]), dict(body["carrier"])
-        parties = 1 if body.get("noise_from") == "servers" else body["users"]
+        parties = 1 if body["noise_from"] == "servers" else body["users"]
         if affordable and not is_affordable(share, parties):
             raise InvalidParameter("share", str(share), f"noise that {body['users']} devices can compute with")
         parts = {

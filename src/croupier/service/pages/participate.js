@@ -3,6 +3,12 @@ import { counted, duration, element, facts, fetched, figures, number, percent, w
 
 const main = document.getElementById("main");
 
+const ADMITTED = {
+  everybody: "Everybody who wants to.",
+  tickets: "People to whom an issuer gave a ticket. The issuer must not be the analyzer. Issuer and front together can tell that you took part.",
+  tokens: "People to whom an issuer gave a blind token. The issuer must not be the analyzer. Not even issuer and front together can tell by it that you took part.",
+};
+
 const card = (heading, ...points) =>
   element("div", { class: "card" }, element("h3", {}, heading), element("ul", {}, points.map((point) => element("li", {}, point))));
 
@@ -40,9 +46,7 @@ function cards(body) {
       "This holds while the two servers do not work together."),
     card("What each server learns", `The front: that you reported${body.arms.length ? ", when, and which version you were shown" : ", and when"}. It cannot open the messages.`,
       "The analyzer: sums with noise, of a whole batch at a time."),
-    card("Who takes part", body.admission?.kind === "tickets"
-      ? "People to whom an issuer gave a ticket. The issuer must not be the analyzer."
-      : "Everybody who wants to.",
+    card("Who takes part", ADMITTED[body.admission?.kind] ?? ADMITTED.everybody,
       "A later revision cannot change any of this: your device would refuse it."),
     card("What is not promised", "Protection if both servers work together, or if the front breaks the rules, such as by replacing other people's messages.",
       `Protection against the front if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the front does.`,

@@ -1,0 +1,331 @@
+"""Attacks on totals in shares: each fails, and each succeeds once its guard is removed.
+
+The attacker is one server with all its keys, its stores and every other client. Values are powers of two without noise
+where a test wants to see who is in a sum; noise is real where it is what protects.
+"""
+
+import asyncio
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from cases.service.machine import FRONT
+from cases.service.shares import NAME, USERS, bits_of, one_bit_a_user, opened
+from croupier.messages.signing import from_text
+from croupier.service.groups import Group, Sealed, bits
+from croupier.service.high_water import OldStore
+from croupier.service.restoring import restored_analyzer, restored_front
+from croupier.service.store.analyzer import AnalyzerStore
+from croupier.service.store.batch_keys import BatchKeys
+
+
+def waiting_group(service, count=USERS):
+    """The group that an honest front would show, after so many users have reported."""
+    for _ in range(count):
+        service.reports(service.comes())
+    return service.servers.front.front.group(NAME)
+
+
+def settle(service, group):
+    """What the analyzer answers a front that shows it this group, and sum's users of the open batch."""
+    settling = service.servers.analyzer.analyzer.settling
+    answer = service.servers.run(settling._settle(service.live, group, group.to_bytes()))
+    return bits(answer, len(group.reports))
+
+
+def held(service, batch):
+    """Which reports are in the analyzer's sum: it alone knows their number and names."""
+    store = service.servers.analyzer.store
+    with store.database.read() as connection:
+        return store._sum(connection, NAME, batch)
+
+
+# Copies: a victim's share counted m times under one noise tells m times its value
+
+
+@pytest.fixture
+def service(tmp_path, monkeypatch):
+    with one_bit_a_user(monkeypatch):
+        found = opened(tmp_path)
+        yield found
+        found.close()
+
+
+def test_a_copy_within_a_group_does_not_count(service):
+    group = waiting_group(service)
+    copies = replace(group, reports=(*group.reports, *[group.reports[0]] * 3))
+    assert settle(service, copies) == [True] * USERS + [False] * 3
+    assert held(service, group.batches[0]).reports == USERS
+
+
+def test_without_the_memory_of_names_a_copy_counts(service, monkeypatch):
+    monkeypatch.setattr(AnalyzerStore, "_fresh", lambda self, connection, opened: [True] * len(opened))
+    monkeypatch.setattr("croupier.service.store.analyzer._names", _ignoring())
+    group = waiting_group(service)
+    settle(service, replace(group, reports=(group.reports[0],) * 5))
+    assert held(service, group.batches[0]).reports == 5
+
+
+def _ignoring():
+    from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table
+
+    from croupier.service.store.analyzer import _names
+
+    copy = Table("names", MetaData(), Column("key", LargeBinary), Column("name", LargeBinary))
+    assert _names is not None
+    assert Integer is not None
+    copy.insert = lambda: _names.insert().prefix_with("OR IGNORE")  # type: ignore[method-assign]
+    return _names
+
+
+def test_a_copy_in_a_later_group_or_batch_or_after_a_restart_does_not_count(service):
+    group = waiting_group(service)
+    assert settle(service, group) == [True] * USERS
+    assert settle(service, replace(group, number=group.number + 1)) == [False] * USERS
+    service.servers.kill("analyzer")
+    assert settle(service, replace(group, number=group.number + 2)) == [False] * USERS
+    assert held(service, group.batches[0]).reports == USERS
+
+
+def test_once_names_are_forgotten_under_a_key_that_still_opens_a_copy_counts(service):
+    """So names are forgotten only after their key is destroyed."""
+    group = waiting_group(service)
+    settle(service, group)
+    key = service.servers.analyzer.analyzer.keys.newest("x25519-aes128gcm")
+    service.servers.analyzer.store.forget_names(key.id)
+    assert settle(service, replace(group, number=group.number + 1)) == [True] * USERS
+    assert held(service, group.batches[0]).reports == 2 * USERS
+
+
+def test_a_share_under_another_name_arm_or_configuration_does_not_open(service):
+    group = waiting_group(service)
+    victim = group.reports[0]
+    renamed = replace(victim, report=bytes(16))
+    other = replace(victim, configuration=bytes(32))
+    cut, padded = replace(victim, sealed=victim.sealed[:-1]), replace(victim, sealed=victim.sealed + b"\0")
+    swapped = Sealed(victim.report, victim.configuration, group.reports[1].sealed)
+    bad = (renamed, other, cut, padded, swapped)
+    assert settle(service, replace(group, reports=(*bad, group.reports[2]))) == [False] * 5 + [True]
+    assert bits_of(0) == set()
+
+
+def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch):
+    """A front that moves a report to another arm's batch: the seal names the arm."""
+    from cases.service.shares import PLAN
+
+    with one_bit_a_user(monkeypatch):
+        together = {"program": {"policy": "vb-sdp-ae", "horizon": 100_000}}
+        service = opened(tmp_path, experiment=PLAN | together)
+        people = {}
+        while len(people) < 2:
+            person = service.comes()
+            people.setdefault(person.arm, person)
+            service.reports(person)
+        group = service.servers.front.front.group(NAME)
+        offers = {offer.arm: offer for offer in service.live.offers.values()}
+        own = next(arm for arm, offer in offers.items() if offer.batches[0].number == group.batches[0])
+        moved = replace(group, batches=(offers[1 - own].batches[0].number,))
+        assert settle(service, moved) == [False] * len(group.reports)
+        service.close()
+
+
+# Asking again
+
+
+def test_a_group_that_is_asked_again_gets_the_same_answer_and_another_under_its_number_is_refused(service):
+    group = waiting_group(service)
+    assert settle(service, group) == settle(service, group) == [True] * USERS
+    assert held(service, group.batches[0]).reports == USERS
+    from croupier.service.store import StoreProblem
+
+    with pytest.raises(StoreProblem, match="other reports than before"):
+        settle(service, replace(group, reports=group.reports[:1]))
+
+
+def shared(service, batch):
+    """What the front answers for a batch."""
+    address = f"{FRONT}/experiments/{NAME}/batches/{batch}/share"
+    answer = service.servers.ask("GET", address, service.servers.bearer)
+    return json.loads(answer.json()["body"])["share"] if answer.status_code == 200 else answer.json()["type"]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("server", ["front", "analyzer"])
+def test_noise_is_drawn_once_wherever_a_server_dies(tmp_path, server, committed):
+    """With real noise: the front's answer and the total are the same after every crash."""
+    service = opened(tmp_path)
+    answers, totals = {}, {}
+    for transaction in range(1, 12):
+        while service.live.open and len(service.people) < 100:
+            person = service.comes(value=0.5)
+            if person is None:
+                break
+            service.reports(person)
+        service.servers.alive[server].die_at(transaction, committed)
+        for _ in range(3):
+            service.step()
+            for record in service.records("released"):
+                batch = record["batch"]
+                assert totals.setdefault(batch, record["decoded"]) == record["decoded"]
+                share = json.loads(record["receipt"]["body"])["share"]
+                assert answers.setdefault(batch, share) == share == shared(service, batch)
+    assert len(totals) > 5
+    service.close()
+
+
+def test_an_answer_that_were_not_kept_would_be_drawn_anew(tmp_path, monkeypatch):
+    """The guard removed: the analyzer draws again each time it is asked, and the average tells the sum."""
+    service = opened(tmp_path)
+    for _ in range(USERS):
+        service.reports(service.comes(value=1.0))
+    settling = service.servers.analyzer.analyzer.settling
+    service.servers.run(settling.settle_all(service.live))
+    service.servers.front.front.close_full()
+    number = next(iter(service.live.open))
+    service.servers.run(service.servers.analyzer.analyzer._witnessed(service.live))
+
+    def total():
+        return service.servers.run(settling.decoded(service.live, service.live.open[number]))[1].decoded
+
+    assert len({total() for _ in range(8)}) == 1
+
+    def redrawn(self, experiment, batch, add):
+        from croupier.service.store.analyzer import Held
+
+        ring = service.live.open[number].mechanism.ring
+        receipt = json.loads(json.dumps(service.servers.front.front.share(NAME, number)))
+        body = json.loads(receipt["body"])
+        return add(Held((0,) * 1, body["reports"], from_text("set", body["set"]))) if ring else b""
+
+    monkeypatch.setattr(AnalyzerStore, "total", redrawn)
+    monkeypatch.setattr("croupier.service.settling.check_decoded", lambda *_: None)
+    assert len({total() for _ in range(8)}) > 1
+    service.close()
+
+
+# Subsets
+
+
+def test_a_batch_that_was_given_up_gives_nothing_out(service):
+    for _ in range(USERS - 1):
+        service.reports(service.comes())
+    service.step()
+    number = next(iter(service.live.open))
+    service.servers.front.front.cancel(NAME, number)
+    assert shared(service, number).endswith("batch-expired")
+    front = service.servers.front.front
+    with front.store.database.read() as connection:
+        assert front.store._sum(connection, NAME, number) is None
+    assert not [name for name in front.store.batch_keys.names() if name == f"{NAME}.sum.{number}"]
+
+
+def test_an_open_batch_gives_nothing_out(service):
+    service.reports(service.comes())
+    service.step()
+    assert shared(service, next(iter(service.live.open))).endswith("not-released")
+
+
+# Restored backups
+
+
+def test_a_front_that_was_restored_does_not_start_and_then_starts_safely(tmp_path):
+    """Restored, it would answer for other reports of the same batch, or draw anew: the mark says that it is behind."""
+    service = opened(tmp_path)
+    for _ in range(USERS):
+        service.reports(service.comes(value=1.0))
+    service.servers.run(service.servers.analyzer.analyzer.settling.settle_all(service.live))
+    database = tmp_path / "front" / "store.db"
+    store = service.servers.front.front.store
+    with store.database.write() as connection:
+        connection.exec_driver_sql("SELECT 1")
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    for path in database.parent.glob("store.db*"):
+        shutil.copy(path, backup / path.name)
+    service.settled(2)
+    service.servers.run(service.servers.alive["front"].bury())
+    for path in database.parent.glob("store.db*"):
+        path.unlink()
+    for path in backup.iterdir():
+        shutil.copy(path, database.parent / path.name)
+    with pytest.raises(OldStore, match="old copy"):
+        service.servers.start("front")
+    token = (tmp_path / "front" / "token").read_bytes()
+    assert restored_front(service.servers._front) >= 1
+    assert (tmp_path / "front" / "token").read_bytes() != token
+    assert (tmp_path / "front" / "batches").is_dir()
+    assert not list((tmp_path / "front" / "batches").iterdir())
+    service.servers.start("front")
+    assert shared(service, 0).endswith("batch-expired")
+    service.close()
+
+
+def test_an_analyzer_that_was_restored_has_new_keys_and_opens_nothing_old(service, tmp_path):
+    group = waiting_group(service)
+    before = service.servers.analyzer.analyzer.keys.sealing
+    service.servers.run(service.servers.alive["analyzer"].bury())
+    restored_analyzer(service.servers._analyzer)
+    service.servers.start("analyzer")
+    after = service.servers.analyzer.analyzer.keys.sealing
+    assert not {key.id for key in before} & {key.id for key in after}
+    assert {key.number for key in after}.isdisjoint(key.number for key in before)
+    assert group is not None
+
+
+# Bare sums
+
+
+def everything_written(directory):
+    """Every byte of both stores' files, write-ahead logs included."""
+    return b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file() and "db" in path.name)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_no_file_holds_a_seed_or_a_sum_without_noise(tmp_path, monkeypatch, guarded):
+    from croupier.messages.shares import SharedReport
+    from croupier.messages.wire import Envelope
+
+    if not guarded:
+        monkeypatch.setattr(BatchKeys, "hide", lambda self, name, payload: payload)
+        monkeypatch.setattr(BatchKeys, "show", lambda self, name, hidden: hidden)
+    seeds = []
+    made = SharedReport.to_bytes
+    monkeypatch.setattr(SharedReport, "to_bytes", lambda self: (seeds.append(self.seed), made(self))[1])
+    service = opened(tmp_path)
+    people = [service.comes(value=1.0) for _ in range(USERS)]
+    for person in people:
+        service.reports(person)
+    sums = []
+    service.servers.run(service.servers.analyzer.analyzer.settling.settle_all(service.live))
+    number = next(iter(service.live.open))
+    for store in (service.servers.front.front.store, service.servers.analyzer.store):
+        with store.database.read() as connection:
+            sums.append(store._sum(connection, NAME, number).numbers[0].to_bytes(8, "little"))
+    during = everything_written(tmp_path)
+    service.settled(2)
+    after = everything_written(tmp_path)
+    found = [secret for secret in (*seeds, *sums) if secret in during or secret in after]
+    assert bool(found) != guarded
+    if guarded:
+        names = service.servers.front.front.store.batch_keys.names()
+        assert f"{NAME}.sum.{number}" not in names
+        metrics = service.servers.ask("GET", f"{FRONT}/metrics").content
+        assert not any(str(int.from_bytes(secret, "little")).encode() in metrics for secret in sums)
+    assert Envelope is not None
+    service.close()
+
+
+def test_groups_read_back_and_anything_else_is_refused():
+    from croupier.service.groups import BadGroup
+
+    group = Group(3, (1, 2), (Sealed(bytes(16), bytes(32), b"sealed"),))
+    assert Group.from_bytes(group.to_bytes()) == group
+    body = group.to_bytes()
+    for bad in (b"", body[:-1], body + b"\0", body[:4], b"\xff" * 40):
+        with pytest.raises(BadGroup):
+            Group.from_bytes(bad)
+    with pytest.raises(BadGroup):
+        bits(b"\xff", 3)
+    assert asyncio is not None

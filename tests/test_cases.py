@@ -15,6 +15,7 @@ COVERED = {
     "noises": (FAMILIES.own, {type(noise).__name__ for noise in noises.MEMBERS}),
     "drawn noises": (FAMILIES.own, {type(find(drawn, lambda _: True)).__name__ for drawn in noises.DRAWN.values()}),
     "protocols": ([(name, c) for name in ROWS.own for c in ROWS[name].constants], set(protocols.EVERY)),
+    "trusts": ([(name, t) for name in ROWS.own for t in ROWS[name].trusts[1:]], set(protocols.EVERY)),
     "policies": (POLICIES.own, set(policies.NAMES)),
     "worlds": (WORLDS.own, set(worlds.REGISTERED)),
     "programs": (KINDS.own, {parameters["kind"] for parameters, _ in programs.CASES}),

@@ -26,6 +26,7 @@ from croupier_papers import (
     user_level_epsilon,
     user_level_histograms,
     user_level_learners,
+    whose_noise,
 )
 from croupier_papers.experiment import Body, Figure, Task
 from croupier_papers.style import finish
@@ -43,6 +44,7 @@ FIGURES: dict[str, Figure] = {
         concurrent_linear,
         concurrent_adversary,
         flagship,
+        whose_noise,
         user_level_histograms,
         user_level_learners,
         user_level_epsilon,

@@ -56,6 +56,11 @@ STYLES: dict[str, Style] = {
     "published, shuffled bits": (VERMILION, (0, (6, 1.5, 1.5, 1.5)), "^"),
     "tight, shuffled bits": (BLUE, "-", "s"),
     "tight, shuffled Laplace": (GREEN, (0, (3, 1.5)), "D"),
+    "KL-UCB, no privacy": (BLACK, (0, (1.5, 1.5)), "o"),
+    "noise from a trusted analyzer": (SKY, (0, (5, 1, 1, 1, 1, 1)), "P"),
+    "noise from the devices": (BLUE, (0, (6, 2)), "s"),
+    "noise from both servers": (VERMILION, "-", "^"),
+    "noise in every report (local)": (ORANGE, (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5)), "<"),
 }
 """Colour, line and marker of each curve; no two in one figure share any of the three."""
 

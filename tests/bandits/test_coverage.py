@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from cases.policies import OVER_ANY, PUBLISHED, SUMS
+from cases.policies import OVER_ANY, PUBLISHED, SHARED, SUMS
 from croupier.simulation import Bernoulli, simulate, simulated_policy
 
 FAILURE = 0.05
@@ -54,6 +54,12 @@ def quick(name):
 @pytest.mark.parametrize("name", OVER_ANY)
 def test_every_policy_covers_over_every_protocol(name, carried):
     check(name, protocol_name=carried, epsilon=0.1, **quick(name))
+
+
+@pytest.mark.parametrize("carried", SHARED)
+@pytest.mark.parametrize("name", OVER_ANY)
+def test_every_policy_covers_with_noise_from_two_servers(name, carried):
+    check(name, protocol_name=carried, epsilon=0.1, trust="two-servers", **quick(name))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

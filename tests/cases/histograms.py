@@ -7,6 +7,7 @@ import numpy as np
 from croupier.protocols import HistogramMechanism, Numbers, histogram
 
 EVERY: dict[str, dict[str, Any]] = {
+    "two servers": {"model": "two-servers"},
     "over": {"side": "over"},
     "over, few messages": {"side": "over", "minimise": "messages"},
     "over, published": {"side": "over", "constants": "published"},

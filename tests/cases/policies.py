@@ -15,6 +15,8 @@ OVER_ANY = [name for name in POLICIES if name != "kl-ucb"]
 
 SUMS = [name for name, row in ROWS.items() if not row.vectors]
 """Protocols that carry a policy's sums."""
+SHARED = [name for name in SUMS if "two-servers" in ROWS[name].instead]
+"""Those that also do so in shares between two servers."""
 
 
 def make(name: str, constants: str = "tight", **options: Any) -> Policy:

@@ -2,13 +2,21 @@
 
 from croupier.protocols import ROWS, Protocol, protocol
 
-EVERY = [(name, constants) for name, row in ROWS.items() for constants in row.constants]
+TRUST = "two-servers"
+
+EVERY = [(name, setting) for name, row in ROWS.items() for setting in (*row.constants, *row.instead)]
+"""Every row with each of its constants, and tight under each other trust that it can be planned for."""
 SENDABLE = [case for case in EVERY if case not in (("shuffled-levels", "published"), ("shuffled-vectors", "published"))]
 """All but the two whose published constants mean a billion messages a user."""
+SHARED = [case for case in EVERY if TRUST in (case[1], ROWS[case[0]].trust)]
+"""Where each of two servers adds a whole noise."""
+COUNTED_ON = [case for case in SENDABLE if case not in SHARED]
+"""Where users are counted on, or might be."""
 
 
-def make(name: str, constants: str, epsilon: float = 0.5, **options: object) -> Protocol:
-    """A protocol of a family, vectors in three dimensions."""
+def make(name: str, setting: str, epsilon: float = 0.5, **options: object) -> Protocol:
+    """A protocol of a family, by its constants or by whom it trusts; vectors in three dimensions."""
     if ROWS[name].vectors:
         options = {"dimension": 3} | options
-    return protocol(name, epsilon=epsilon, constants=constants, **options)  # type: ignore[arg-type]
+    under = {"trust": setting} if setting in ROWS[name].instead else {"constants": setting}
+    return protocol(name, epsilon=epsilon, **under | options)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import numpy as np
 
 from cases.protocols import SENDABLE, make
 from croupier.noise import seeded
+from croupier.protocols import ROWS
 
 PATH = Path(__file__).parents[1] / "protocols" / "vectors.json"
 
@@ -17,9 +18,7 @@ PATH = Path(__file__).parents[1] / "protocols" / "vectors.json"
 def vector(name: str, constants: str) -> dict[str, object]:
     """One protocol's mechanism, reports, messages, view and release."""
     users = {"local-laplace": 30, "shuffled-laplace": 19, "shuffled-vectors": 19}.get(name, 3)
-    mechanism = make(name, constants, epsilon=0.9, **({"dimension": 2} if name == "shuffled-vectors" else {})).plan(
-        users
-    )
+    mechanism = make(name, constants, epsilon=0.9, **({"dimension": 2} if ROWS[name].vectors else {})).plan(users)
     values = np.zeros((users, 2)) if mechanism.coordinates else np.arange(users) % 2
     reports = mechanism.randomize(values, seeded(1))
     release = mechanism.analyze(mechanism.collect(reports), seeded(2))

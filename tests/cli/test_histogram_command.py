@@ -153,12 +153,13 @@ def test_price_shows_what_a_user_sends_and_what_is_for_simulation_only(capsys: p
     status, out, _ = run(capsys, *command, "--json")
     assert status == 0
     rows = json.loads(out)
-    assert {row["model"] for row in rows} == {"shuffle", "local", "central", "central-pure"}
+    assert {row["model"] for row in rows} == {"two-servers", "shuffle", "local", "central", "central-pure"}
     under = [row for row in rows if row["side"] == "under"]
     assert under
     assert all(row["simulation_only"] and row["messages_per_user"] > 199_999 for row in under)
     over = next(row for row in rows if row["side"] == "over" and row["constants"] == "tight")
     assert not over["simulation_only"]
+    assert next(row for row in rows if row["model"] == "two-servers")["simulation_only"], "a number for every item"
     status, out, _ = run(capsys, *command)
     assert "simulation only" in out
     assert "messages" in out

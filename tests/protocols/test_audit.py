@@ -26,13 +26,14 @@ RIGHT = [
     ("shuffled-laplace", 19),
     ("counted-messages", 20),
     ("shuffled-vectors", 19),
+    ("shared-vectors", 19),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "users"), RIGHT)
 def test_a_right_mechanism_passes(name: str, users: int) -> None:
-    options = {"dimension": 2} if name == "shuffled-vectors" else {}
+    options = {"dimension": 2} if "vectors" in name else {}
     mechanism = make(name, "tight", epsilon=1.0, **options).plan(users)
     trials = 4_000 if name in ("shuffled-laplace", "shuffled-vectors") else TRIALS
     found = audit(mechanism, trials, seeded(2), failure=FAILURE)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cases.protocols import EVERY, SENDABLE, make
+from cases.protocols import COUNTED_ON, EVERY, SENDABLE, SHARED, make
 from croupier.checks import InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.privacy import privacy_loss
@@ -98,7 +98,8 @@ def test_batch_law_agrees_with_the_way_of_every_user(name: str, constants: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "constants"), EVERY)
 def test_serial_form_is_complete_and_canonical(name: str, constants: str) -> None:
-    mechanism = make(name, constants, honest_fraction=0.9).plan(64)
+    honest = {} if (name, constants) in SHARED else {"honest_fraction": 0.9}
+    mechanism = make(name, constants, **honest).plan(64)
     text = mechanism.to_json()
     again = Mechanism.from_json(text)
     assert again == mechanism
@@ -119,7 +120,7 @@ def test_release_travels_with_its_mechanism(name: str, constants: str) -> None:
     assert release.privacy is mechanism.guarantee
 
 
-@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+@pytest.mark.parametrize(("name", "constants"), COUNTED_ON)
 def test_fewer_honest_users_cost_variance_and_never_privacy(name: str, constants: str) -> None:
     full, half = make(name, constants).plan(100), make(name, constants, honest_fraction=0.5).plan(100)
     assert half.honest == 50
@@ -175,12 +176,12 @@ def test_values_outside_the_range_are_refused_not_clipped(name: str, constants: 
         ({"delta": 1.0}, "delta"),
         ({"honest_fraction": 0.0}, "honest_fraction"),
         ({"honest_fraction": 1.1}, "honest_fraction"),
-        ({"constants": "loose"}, "constants"),
+        ({"setting": "loose"}, "constants"),
     ],
 )
 def test_bad_targets_are_refused_by_name(name: str, options: dict[str, float], parameter: str) -> None:
     with pytest.raises(InvalidParameter, match=f"^{parameter} = "):
-        make(name, **{"constants": "tight"} | options)  # type: ignore[arg-type]
+        make(name, **{"setting": "tight"} | options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("users", [0, -5, 2.5, True, None, "many"])

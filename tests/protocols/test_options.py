@@ -25,6 +25,7 @@ VALUES = {
     "honest_fraction": 0.9,
     "participations": 2,
     "constants": "published",
+    "trust": "two-servers",
 }
 """For every option a value that is not the default."""
 
@@ -37,19 +38,19 @@ def test_an_option_is_read_or_refused(name: str) -> None:
     row = ROWS[name]
     assert set(row.options) <= set(VALUES)
     # Binary values need no levels, and a row of binary values is that already.
-    common = {} if name != "shuffled-vectors" else {"dimension": 3}
+    common = {"dimension": 3} if row.vectors else {}
     usual = _planned(name, common)
     for option, value in VALUES.items():
         if option not in row.options:
             with pytest.raises(InvalidParameter, match=f"^{option} = .* left out: {name} takes constants, "):
                 protocol(name, epsilon=0.5, **common | {option: value})
-        elif not (option == "binary" and row.binary_only):
+        elif not (option == "binary" and row.binary_only) and (option, row.constants) != ("constants", ("tight",)):
             assert usual != _planned(name, common | {option: value})
 
 
 def _planned(name: str, options: dict[str, object]) -> list[str]:
     found = []
-    for constants in ROWS[name].constants:
+    for constants in ROWS[name].constants if "trust" not in options else ("tight",):
         recipe = protocol(name, epsilon=0.5, **{"constants": constants} | options)  # type: ignore[arg-type]
         found.append(recipe.plan(60).to_json())
     return found
@@ -81,5 +82,5 @@ def test_who_passes_options_on_has_them_refused_by_name() -> None:
 
 def test_an_experiment_refuses_an_option_that_its_protocol_does_not_read() -> None:
     body = {"name": "one", "arms": ["a", "b"], "program": {"horizon": 1000}, "reward": {"side": "under"}}
-    with pytest.raises(CroupierError, match="side = 'under' .* left out: shuffled-laplace takes constants, "):
+    with pytest.raises(CroupierError, match="side = 'under' .* left out: laplace takes constants, "):
         plan(body)

@@ -140,7 +140,7 @@ def test_a_central_mechanism_from_outside_runs_and_is_never_sent() -> None:
     assert (mechanism.trust, mechanism.residual.epsilon) == ("analyzer", math.inf)
     release = Mechanism.from_json(mechanism.to_json()).run([1.0] * 120 + [0.0] * 80, seeded(3))
     assert abs(release.sum - 120) <= release.radius(1e-6)
-    with pytest.raises(CroupierError, match="does not go through a front"):
+    with pytest.raises(CroupierError, match="noise from the analyzer, which would see the sum without it"):
         mechanism.slots(1.0, seeded(4))
 
 

@@ -38,6 +38,7 @@ NAMES = [
     "tkms21-batches",
     "published-vs-tight",
     "flagship",
+    "whose-noise",
 ]
 
 ELSEWHERE = [
@@ -137,6 +138,7 @@ def test_numbers_are_finite_and_say_how_they_were_made(name: str) -> None:
         "tkms21-batches",
         "published-vs-tight",
         "flagship",
+        "whose-noise",
     ],
 )
 def test_a_figure_is_drawn_from_its_json_alone(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -393,3 +395,17 @@ def test_all_of_them_are_one_command(
     made = json.loads(capsys.readouterr().out)
     assert [row["figure"] for row in made] == list(chosen)
     assert all(Path(row[kind]).exists() for row in made for kind in ("picture", "numbers"))
+
+
+def test_a_second_servers_noise_costs_little_and_every_report_s_own_much() -> None:
+    """Devices' and the analyzer's noise have one law, so with one seed they have the same regret to the last digit."""
+    body = compute("whose-noise", Task(seed=3), quick=True)
+    for panel in body["results"]["panels"]:
+        ends = {whom: line["regret"][-1] for whom, line in panel["lines"].items()}
+        assert ends["devices"] == ends["analyzer"]
+        assert ends["none"] < ends["two-servers"] < 2.0 * ends["devices"]
+        assert ends["nobody"] > 3.0 * ends["devices"]
+    wide = body["results"]["batches"]["1"]
+    place = body["configuration"]["sizes"].index(32)
+    # √(1 + 3.68/8) and √(1 + 1.84/8)
+    assert (wide["two-servers"][place], wide["devices"][place]) == pytest.approx((1.208, 1.109), abs=5e-4)

@@ -58,6 +58,11 @@ class Entry:
     """Whether there are no published constants: nobody has published the policy over these sums."""
 
     @property
+    def trusts(self) -> tuple[str, ...]:
+        """Whom it can be asked to trust, over its own protocol; the first unless one is named."""
+        return (self.model,) if self.protocol is None else protocol(self.protocol, epsilon=0.5).row.trusts
+
+    @property
     def notion(self) -> str:
         """What the policy's default protocol promises."""
         if self.protocol is None:
@@ -129,7 +134,7 @@ def policy(
     exploration : scales the index policies' level.
     seed : all the chance that a policy has (Thompson sampling).
     options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
-        `front_noise`, `participations` (users may return so often), as `croupier.protocols.protocol` has them.
+        `front_noise`, `participations` (users may return so often), `trust`, as `croupier.protocols.protocol` has them.
 
     Examples
     --------
@@ -150,7 +155,8 @@ def policy(
         _check_epsilon(entry.name, kind, epsilon, constants)
         try:
             recipe = partial(protocol, binary=True) if binary else protocol
-            carried = recipe(kind, epsilon=epsilon, delta=delta, constants=constants, **options)
+            trust = ROWS.find(kind).trusting(options.pop("trust", None))
+            carried = recipe(kind, epsilon=epsilon, delta=delta, constants=constants, **options | trust)  # type: ignore[arg-type]
         except InvalidParameter as error:
             if error.name == "delta" and delta is None:
                 raise _unplannable(epsilon, kind, error) from None

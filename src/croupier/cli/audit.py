@@ -41,6 +41,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         row = {
             "protocol": mechanism.protocol,
+            "trust": mechanism.trust,
             "users": mechanism.users,
             "constants": mechanism.constants,
             "delta": result.delta,

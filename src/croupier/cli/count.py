@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.checks import InvalidParameter
-from croupier.cli.options import print_json
+from croupier.cli.options import WHO, add_trust, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.continual import CounterPlan, best_counter, counter
 from croupier.noise import seeded
+from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation.counting import CountingError, RunningSum, TreeSum
 from croupier.simulation.reference_sums import CentralTree, SquareRoot, local_sum
@@ -47,8 +48,10 @@ def add(command: argparse.ArgumentParser) -> None:
         "--over",
         choices=OVER,
         metavar="NAME",
-        help=f"what sums a batch: {', '.join(OVER)} (default: shuffled-bits for zeros and ones, else shuffled-laplace)",
+        help=f"what sums a batch: {', '.join(OVER)} (default: laplace with --trust two-servers or devices, else "
+        "shuffled-bits for zeros and ones, shuffled-laplace for other values)",
     )
+    add_trust(command)
     command.add_argument("--low", type=float, default=0.0, metavar="X", help="least value of a user (default: 0)")
     command.add_argument("--high", type=float, default=1.0, metavar="X", help="largest value of a user (default: 1)")
     command.add_argument(
@@ -108,12 +111,13 @@ def plan_counter(name: str, options: argparse.Namespace, binary: bool) -> Counte
         "epsilon": options.epsilon,
         "delta": options.delta,
         "constants": options.constants,
-        "over": options.over or ("shuffled-bits" if binary else "shuffled-laplace"),
+        "over": over_from(options, binary),
         "binary": binary,
         "low": options.low,
         "high": options.high,
         "smallest": options.smallest,
     }
+    more |= ROWS[more["over"]].trusting(options.trust)
     if name == "best":
         return best_counter(options.users, **more)
     if name == "tree":
@@ -123,6 +127,15 @@ def plan_counter(name: str, options: argparse.Namespace, binary: bool) -> Counte
     except ValueError:
         raise InvalidParameter("shufflers", name, "a whole number >= 1, tree or best") from None
     return counter(options.users, shufflers, **more)
+
+
+def over_from(options: argparse.Namespace, binary: bool) -> str:
+    """What sums a batch: as asked, or what its trust goes with."""
+    if options.over is not None:
+        return str(options.over)
+    if options.trust in ROWS["laplace"].trusts:
+        return "laplace"
+    return "shuffled-bits" if binary else "shuffled-laplace"
 
 
 def references(options: argparse.Namespace) -> dict[str, Callable[[int], RunningSum]]:
@@ -160,6 +173,8 @@ def summary(
     }
     if plan is not None:
         row |= {
+            "over": plan.mechanisms[0].protocol,
+            "trust": plan.mechanisms[0].trust,
             "batches": list(plan.tree.sizes),
             "noise_std": plan.noise_std,
             "messages_per_user": plan.messages_per_user,
@@ -204,7 +219,10 @@ WORST = (
 def _notes(rows: list[dict[str, Any]], options: argparse.Namespace) -> list[str]:
     spent = [row["delta_recomputed"] for row in rows if "delta_recomputed" in row]
     total = f"A user's total over all levels, recomputed: δ = {number(max(spent), 3)} at ε = {options.epsilon:g}."
-    return [WORST, total]
+    if options.trust is None:
+        return [WORST, total]
+    shared = " One report is in all levels: the servers form every node." if options.trust == "two-servers" else ""
+    return [WORST, total, f"Trust: {options.trust}, {WHO[options.trust]}.{shared}"]
 
 
 def batches(sizes: list[int] | None) -> str:

@@ -15,7 +15,7 @@ from croupier.cli.progress import progress
 from croupier.cli.tables import number, say, table
 from croupier.noise import secure, seeded
 from croupier.protocols import Buckets, HistogramRelease, ItemOutside, Items, histogram
-from croupier.protocols.histograms.target import CONSTANTS, MODELS, SIDES, WISHES
+from croupier.protocols.histograms.target import CONSTANTS, MODELS, SIDES, TRUSTED, WISHES, trusted_model
 
 NAME = "histogram"
 SUMMARY = "count the items of a file, one a user, and release them privately"
@@ -29,6 +29,7 @@ EXAMPLES = ("croupier histogram fruit.txt --universe fruits.txt --epsilon 1 --to
 STEPS = 1000
 
 TRUST = {
+    "two-servers": "either of two servers, which each add a whole noise to every count; together they would see items",
     "shuffler": "the shuffler, to permute the messages and to keep their senders to itself; not the analyzer",
     "nobody": "nobody: each report is private by itself",
     "analyzer": "the analyzer, with every user's item",
@@ -48,7 +49,13 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
     command.add_argument("--delta", type=float, metavar="D", help="δ (default: 1e-6 where the model needs one)")
     command.add_argument(
-        "--model", choices=MODELS, default="shuffle", help="who is trusted (default: shuffle, the shuffler)"
+        "--model",
+        choices=MODELS,
+        metavar="MODEL",
+        help=f"how items are counted: {', '.join(MODELS)} (default: as --trust says, else shuffle)",
+    )
+    command.add_argument(
+        "--trust", metavar="WHO", help=f"whom to trust: {', '.join(TRUSTED)} (default: whom the model trusts)"
     )
     command.add_argument(
         "--side", choices=SIDES, help="shuffle: where counts may err (default: over, never below the truth)"
@@ -90,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
         epsilon=options.epsilon,
         delta=options.delta,
         universe=universe,
-        model=options.model,
+        model=_model(options),
         constants=options.constants,
         side=options.side,
         honest_fraction=options.honest_fraction,
@@ -110,6 +117,16 @@ def run(options: argparse.Namespace) -> int:
     else:
         _show(body, release, options)
     return 0
+
+
+def _model(options: argparse.Namespace) -> str:
+    """The model: as asked, or the one that goes with the trust."""
+    if options.trust is None:
+        return options.model or "shuffle"
+    model = trusted_model(options.trust)
+    if not (options.model or model).startswith(model):
+        raise InvalidParameter("trust", options.trust, f"left out: the {options.model} model trusts somebody else")
+    return options.model or model
 
 
 def _universe(options: argparse.Namespace) -> Items | Buckets:

@@ -10,6 +10,7 @@ from typing import Any
 
 from croupier.checks import InvalidParameter
 from croupier.protocols import ROWS, Protocol, protocol
+from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.references import cited
 from croupier.simulation.baselines import OPTIONS
@@ -68,12 +69,19 @@ def add_protocol_options(command: Any) -> None:
         metavar="B",
         help="batches that one user may take part in, under one promise (default: 1)",
     )
+    add_trust(command)
     command.add_argument(
         "--scaling",
         type=float,
         metavar="S",
         help="s of Skellam and discrete Gaussian noise: how finely values are encoded (default: 10)",
     )
+
+
+def add_trust(command: Any) -> None:
+    """Whom to trust, where there is a choice; a wrong word is refused with the one that was probably meant."""
+    who = ", ".join(TRUSTS)
+    command.add_argument("--trust", metavar="WHO", help=f"{who}: where a protocol offers it (default: its own)")
 
 
 def protocol_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -88,7 +96,19 @@ def said(given: dict[str, Any]) -> list[str]:
         words.append(f"Privacy is for a user in at most {given['participations']} batches, all their reports together.")
     if "scaling" in given:
         words.append(f"Scaling s = {given['scaling']:g}, where the noise is Skellam or discrete Gaussian.")
+    if "trust" in given:
+        words.append(f"Trust: {given['trust']}, {WHO[given['trust']]}.")
     return words
+
+
+WHO = {
+    "two-servers": "either of two servers, which each add a whole noise",
+    "devices": "devices, to add their noise, and two servers not to collude",
+    "shuffler": "the shuffler, to permute the messages and to keep their senders to itself",
+    "nobody": "as each report is private by itself",
+    "analyzer": "with every user's value",
+}
+"""What is asked of whom one trusts."""
 
 
 GIVEN = ("low", "high", "binary", "dimension", "front_noise", *OPTIONS)
@@ -99,13 +119,14 @@ def protocol_from(options: argparse.Namespace, name: str, constants: str) -> Pro
     """The protocol that the options describe."""
     row = ROWS.find(ROWS.admit(name))
     given = {flag: getattr(options, flag) for flag in GIVEN if getattr(options, flag) is not None}
-    given = ({"dimension": DIMENSION} if row.vectors else {}) | given
+    trust = row.trusting(given.pop("trust", None))
+    given = ({"dimension": DIMENSION} if row.vectors else {}) | given | trust
     return protocol(
         name,
         epsilon=options.epsilon,
         delta=options.delta,
         constants=constants,
-        honest_fraction=options.honest_fraction,
+        **({} if options.honest_fraction == 1.0 else {"honest_fraction": options.honest_fraction}),
         **given,
     )
 

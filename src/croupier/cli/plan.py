@@ -138,7 +138,7 @@ def _models(name: str, over: str | None, options: argparse.Namespace, given: dic
     # A policy that sums over no protocol has no local form: the default stands in, under its own name.
     same = name if entry.protocol is not None else DEFAULT
     label = "the same in the local model" if same == name else f"{same} in the local model"
-    local = {"epsilon": options.epsilon, "protocol_name": LOCAL} | read_options(same, LOCAL, given)
+    local = {"epsilon": options.epsilon, "protocol_name": LOCAL} | read_options(same, LOCAL, given | {"trust": None})
     return [*models, (label, same, local)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from croupier.cli.options import print_json, referred
 from croupier.cli.protocols import NOTIONS
@@ -21,11 +22,12 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table of policies."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": entry.name,
             "paper_name": entry.paper_name,
             "model": entry.model,
+            "trusts": list(entry.trusts),
             "protocol": entry.protocol,
             "notion": entry.notion,
             "paper": entry.paper,
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     for row in rows:
         # Without privacy nobody is asked for trust: "none" would read as "nobody", who is trusted by local privacy.
-        trusts = row["model"] if row["notion"] != "none" else "-"
+        trusts = ", ".join(row["trusts"]) if row["notion"] != "none" else "-"
         row |= {"model": trusts, "protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}
     shown = ("name", "model", "protocol", "notion", "paper")
     headings = ["policy", "trusts", "protocol", "guarantee", "from"]

@@ -7,14 +7,23 @@ import math
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer
-from croupier.cli.options import GIVEN, add_target, positive_epsilon, print_json, protocol_from, said
+from croupier.cli.options import (
+    GIVEN,
+    WHO,
+    add_target,
+    positive_epsilon,
+    print_json,
+    protocol_from,
+    protocol_options,
+    said,
+)
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
-from croupier.protocols.histograms.target import PURE
+from croupier.protocols.histograms.target import PURE, trusted_model
+from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
-from croupier.simulation.baselines import OPTIONS
-from croupier.simulation.prices import price, prices
+from croupier.simulation.prices import price, priceable, prices
 
 NAME = "price"
 SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"
@@ -61,6 +70,7 @@ def _describe(mechanism: SumMechanism, epsilon: float, common: float) -> None:
         ("exact privacy" if row["exact"] else "privacy, at most", _exact(row)),
         ("noise in the sum", repr(mechanism.noise)),
         ("noise of one party", repr(mechanism.share)),
+        ("trusts", f"{mechanism.trust}: {WHO[mechanism.trust]}"),
         ("encoding", f"steps of 1/{mechanism.precision} of the range {spread}"),
         ("carrier", repr(mechanism.carrier)),
         ("estimate", side[mechanism.side]),
@@ -74,7 +84,7 @@ def _describe(mechanism: SumMechanism, epsilon: float, common: float) -> None:
         relation = "=" if row["exact_at_common_delta"] else "≤"
         found = number(row["epsilon_at_common_delta"])
         rows[2:2] = [("for comparison", f"ε {relation} {found} at δ = {number(common)}")]
-    if mechanism.honest < mechanism.users:
+    if 0 < mechanism.honest < mechanism.users:
         rows.append(("honest users counted on", f"{mechanism.honest:,} of {mechanism.users:,}"))
         rows.append(("bias if others add no noise", f"at most {number(row['omission_bias'])}"))
     if mechanism.front_shares:
@@ -112,7 +122,7 @@ def _promise(row: dict[str, Any]) -> str:
 def _compare(options: argparse.Namespace) -> int:
     """All protocols for one batch, published constants against tight ones."""
     kinds = (options.constants,) if options.constants else ("published", "tight")
-    with progress("protocols", len(kinds) * len(ROWS)) as advance:
+    with progress("protocols", len(priceable(kinds, options.trust))) as advance:
         every = prices(
             options.users,
             epsilon=positive_epsilon(options),
@@ -129,20 +139,14 @@ def _compare(options: argparse.Namespace) -> int:
         print_json(priced + refused)
         return 0
     rows = [
-        [
-            row["protocol"],
-            row["constants"],
-            _promise(row),
-            ("" if row["exact_at_common_delta"] else "≤ ") + number(row["epsilon_at_common_delta"], 3),
-            number(row["total_standard_deviation"], 3),
-            number(row["radius_95"], 3),
-            number(row["messages_per_user"], 3),
-        ]
-        for row in priced
+        line
+        for whom in TRUSTS
+        if (those := [row for row in priced if row["trust"] == whom])
+        for line in ([f"{whom}:", *[""] * 6], *map(_compared, those))
     ]
     delta = number(options.delta or DEFAULT_DELTA)
     table(
-        ["protocol", "constants", "promise", f"ε at δ = {delta}", "std", "radius", "messages"],
+        ["trust: protocol", "constants", "promise", f"ε at δ = {delta}", "std", "radius", "messages"],
         rows,
         right={3, 4, 5, 6},
         title=f"The price of privacy: the sum of {options.users:,} values in "
@@ -153,10 +157,11 @@ def _compare(options: argparse.Namespace) -> int:
             "needed; tight constants spend what was promised.",
             "(ε, δ) and pure rows promise the ε asked for. ρ-zCDP and (α, divergence)-RDP rows do not: there ε is a "
             f"parameter of the noise, and what they come to as (ε, δ)-DP is the column ε at δ = {delta}.",
-            *said({flag: value for flag in OPTIONS if (value := getattr(options, flag)) is not None}),
+            *said(protocol_options(options)),
             "Standard deviation and 95 % radius: of the whole sum (vectors: per coordinate), with rounding at its "
             "worst. Messages: per user.",
-            "croupier protocols says whom each one trusts; croupier price --items K prices histograms.",
+            *_beside_users(priced, options.users),
+            "croupier price --items K prices histograms.",
             *(f"{refusal['protocol']} ({refusal['constants']}): {refusal['refused']}" for refusal in refused),
             *ROWS.refused(),
         ],
@@ -164,9 +169,39 @@ def _compare(options: argparse.Namespace) -> int:
     return 0
 
 
+def _compared(row: dict[str, Any]) -> list[str]:
+    return [
+        row["protocol"],
+        row["constants"],
+        _promise(row),
+        ("" if row["exact_at_common_delta"] else "≤ ") + number(row["epsilon_at_common_delta"], 3),
+        number(row["total_standard_deviation"], 3),
+        number(row["radius_95"], 3),
+        number(row["messages_per_user"], 3),
+    ]
+
+
+def _beside_users(priced: list[dict[str, Any]], users: int) -> list[str]:
+    """What the second noise of two servers comes to, beside what users themselves vary."""
+    noises = {row["trust"]: row["variance"] for row in priced if (row["protocol"], row["constants"]) == PURE_ROW}
+    if not {"two-servers", "devices"} <= noises.keys():
+        return []
+    span = next(row["span"] for row in priced if (row["protocol"], row["constants"]) == PURE_ROW)
+    own = users * span**2 / 4.0
+    more = math.sqrt((own + noises["two-servers"]) / (own + noises["devices"])) - 1.0
+    return [
+        f"Two servers' laplace has two noises: variance {number(noises['two-servers'], 3)} instead of "
+        f"{number(noises['devices'], 3)}. Beside users who vary by {number(own, 3)} themselves, as coins do, an error "
+        f"grows by {100.0 * more:.2g} %."
+    ]
+
+
+PURE_ROW = ("laplace", "tight")
+
 HISTOGRAM = "histogram"
 
 HISTOGRAMS = (
+    ("two-servers", None, "tight", "error"),
     ("shuffle", "over", "published", "error"),
     ("shuffle", "over", "tight", "error"),
     ("shuffle", "over", "tight", "messages"),
@@ -192,7 +227,8 @@ def _histograms(options: argparse.Namespace) -> int:
         raise InvalidParameter("items", None, "given: how many items the universe has")
     priced: list[dict[str, Any]] = []
     refused: list[dict[str, Any]] = []
-    cases = [case for case in HISTOGRAMS if options.constants in (None, case[2])]
+    model = None if options.trust is None else trusted_model(options.trust)
+    cases = [case for case in HISTOGRAMS if options.constants in (None, case[2]) and case[0].startswith(model or "")]
     with progress("histograms", len(cases)) as advance:
         for case in cases:
             try:
@@ -232,7 +268,10 @@ def _histograms(options: argparse.Namespace) -> int:
 
 def _histogram_notes(priced: list[dict[str, Any]], refused: list[dict[str, Any]]) -> list[str]:
     trusted = {row["model"]: row["trusts"] for row in priced}
-    limited = "* More than a device would send: simulation only. To count under, a user sends every item not held."
+    limited = (
+        "* More than a device would send: simulation only. To count under, a user sends every item not held; in "
+        "shares, a number for every item."
+    )
     return [
         "Whom a model trusts: " + ", ".join(f"{model}: {whom}" for model, whom in trusted.items()) + ".",
         "ε is recomputed from the noise at one δ for all, and rounded up.",
@@ -253,7 +292,7 @@ def _priced_histogram(
         "model": model,
         "constants": constants,
         "side": side,
-        "honest_fraction": options.honest_fraction,
+        "honest_fraction": 1.0 if model == "two-servers" else options.honest_fraction,
         "minimise": minimise,
     }
     front = bool(options.front_noise) and model == "shuffle" and side != "both"

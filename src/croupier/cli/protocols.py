@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from croupier.cli.options import print_json, referred
 from croupier.cli.tables import table
@@ -24,10 +25,11 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table of protocols."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": row.name,
             "trust": row.trust,
+            "trusts": list(row.trusts),
             "notion": row.notion,
             "carrier": row.carrier,
             "smallest_batch": protocol(row.name, epsilon=0.5).smallest,
@@ -38,9 +40,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json([row | {"reference": referred(row["paper"])} for row in rows])
         return 0
+    for row in rows:
+        row |= {"trusts": ", ".join(row["trusts"]), "notion": NOTIONS[row["notion"]]}
     table(
         ["protocol", "trusts", "guarantee", "smallest batch", "paper"],
-        [[row["name"], row["trust"], NOTIONS[str(row["notion"])], row["smallest_batch"], row["paper"]] for row in rows],
+        [[row[key] for key in ("name", "trusts", "notion", "smallest_batch", "paper")] for row in rows],
         right={3},
         notes=ROWS.refused(),
     )

@@ -158,8 +158,10 @@ def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         "epsilon": options.epsilon if notion != "none" else None,
         "delta": 0.0 if protocol is None else protocol.delta,
         "notion": notion,
+        "trust": ALL_POLICIES[name].model if protocol is None else protocol.trusts,
     }
-    read = {} if protocol is None else {key: getattr(protocol, key) for key in protocol_options(options)}
+    given = [key for key in protocol_options(options) if key != "trust"]
+    read = {} if protocol is None else {key: getattr(protocol, key) for key in given}
     return private | read | run.summary() | {"constants": options.constants, "seed": options.seed}
 
 

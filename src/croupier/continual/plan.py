@@ -45,6 +45,8 @@ class CounterPlan:
             raise InvalidParameter("mechanisms", "different values", "about the same values at every level")
         if any(mechanism.side != "unbiased" for mechanism in self.mechanisms):
             raise InvalidParameter("mechanisms", "counts that err to one side", "unbiased: errors would add up")
+        if any(m.fits_any_batch and m.recipe != self.mechanisms[0].recipe for m in self.mechanisms):
+            raise InvalidParameter("mechanisms", "different encodings", "the same at every level: one report is in all")
         own = self.weights.own
         if len(own) != self.tree.levels or own[0] != 1.0:
             raise InvalidParameter("weights", own, f"{self.tree.levels} numbers, the first of them 1")
@@ -84,6 +86,9 @@ class CounterPlan:
 
     @property
     def messages_per_user(self) -> float:
+        """Where the servers add the noise one report is in the sums of all levels: they form every node themselves."""
+        if self.mechanisms[0].fits_any_batch:
+            return self.mechanisms[0].messages_per_user
         return math.fsum(mechanism.messages_per_user for mechanism in self.mechanisms)
 
     @property

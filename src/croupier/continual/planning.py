@@ -61,7 +61,8 @@ def counter(
     over : the protocol that sums a batch. None: shuffled-bits, and shuffled-vectors for vectors.
     smallest : the size of the smallest batch.
     options : of the protocol: `low`, `high`, `binary`, `clip`, `dimension`, `diameter`, `honest_fraction`, `precision`,
-        `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`, as `croupier.protocols.protocol` takes them.
+        `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`, `trust`, as `croupier.protocols.protocol` takes
+        them. With `trust="two-servers"` one report is in the sums of all levels, which the servers form themselves.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def best_counter(
     most : the most shufflers that may be used. None: as many as the binary tree has levels.
     epsilon, delta, constants, over, smallest : as in `counter`.
     options : of the protocol, as in `counter`: `low`, `high`, `binary`, `clip`, `dimension`, `diameter`,
-        `honest_fraction`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`.
+        `honest_fraction`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`, `trust`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from croupier.programs.sections import MOST_USERS, Check, Section, of, target, t
 from croupier.protocols import HistogramRelease, histogram
 from croupier.protocols.histograms.universe import universe_from_dict
 
-MODELS = {"shuffler": "shuffle"}
+MODELS = {"two-servers": "two-servers", "shuffler": "shuffle"}
 """The models that a service carries, by whom they trust."""
 TOP = 50
 """Items of a histogram that are shown."""

@@ -17,8 +17,9 @@ from croupier.bandits.catalogue import Request
 from croupier.bandits.chernoff import TILTS, Floats, Tails
 from croupier.bandits.elimination import EVERYONE, Radius
 from croupier.bandits.policy import Bools, Integers
-from croupier.checks import CroupierError, InvalidParameter, between, positive
+from croupier.checks import CroupierError, InvalidParameter, between, one_of, positive
 from croupier.protocols import ROWS, Protocol
+from croupier.protocols.mechanism import TRUSTS
 from croupier.registry import Registry
 
 
@@ -101,14 +102,15 @@ ALL_POLICIES: Registry[Entry] = POLICIES.extended(REFERENCES)
 """Everything that can be simulated."""
 
 
-OPTIONS = ("scaling", "participations")
+OPTIONS = ("scaling", "participations", "trust")
 """Options of protocols that commands hand through to a policy's own."""
 
 
 def read_options(name: str, over: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a protocol's options that a policy reads, over its own protocol or another; None is not given.
 
-    A private policy that does not read `participations` is refused: it would promise less than it seems to.
+    A private policy that does not read `participations` is refused: it would promise less than it seems to. So is one
+    that cannot trust whom it is asked to.
 
     >>> read_options("dist-rdp-se", None, {"scaling": 100.0}), read_options("dist-dp-se", None, {"scaling": 100.0})
     ({'scaling': 100.0}, {})
@@ -121,14 +123,22 @@ def read_options(name: str, over: str | None, given: Mapping[str, Any]) -> dict[
     if kind is None and given.get("participations", 1) != 1:
         own = f"1: {name} has noise of its own, for one batch"
         raise InvalidParameter("participations", given["participations"], own)
-    return {key: value for key, value in given.items() if kind is not None and key in ROWS.find(kind).options}
+    trust = given.pop("trust", None)
+    if kind is None:
+        if trust is not None and one_of("trust", trust, TRUSTS) != entry.model:
+            raise InvalidParameter("trust", trust, f"{entry.model} for {name}, which has noise of its own")
+        return {}
+    row = ROWS.find(kind)
+    return {key: value for key, value in given.items() if key in row.options} | row.trusting(trust)
 
 
 def check_read(names: Iterable[str], over: str | None, given: Mapping[str, Any]) -> None:
     """Refuse an option that none of these policies reads."""
     chosen = list(names)
+    private = any(ALL_POLICIES.find(name).notion != "none" for name in chosen)
     for key, value in given.items():
-        if value is not None and not any(key in read_options(name, over, given) for name in chosen):
+        read = [read_options(name, over, given) for name in chosen]
+        if value is not None and not any(key in options for options in read) and not (key == "trust" and private):
             raise InvalidParameter(key, value, f"left out: {', '.join(chosen)} does not read it")
 
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, one_of
 from croupier.frames import Rows
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, SumMechanism, protocol
+from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.carriers.modular import Modular
-from croupier.protocols.sums.protocol import DEFAULT_DELTA
+from croupier.protocols.sums.protocol import DEFAULT_DELTA, UNREAD_IN_SHARES
 
 DIMENSION = 10
 """Of vectors, where nobody says."""
@@ -42,6 +43,7 @@ def price(mechanism: SumMechanism, epsilon: float | None = None, common_delta: f
     rounding = mechanism.rounding_variance
     return {
         "protocol": mechanism.protocol,
+        "trust": mechanism.trust,
         "users": mechanism.users,
         "epsilon": mechanism.guarantee.epsilon if epsilon is None else epsilon,
         "delta": mechanism.guarantee.delta,
@@ -51,6 +53,7 @@ def price(mechanism: SumMechanism, epsilon: float | None = None, common_delta: f
         "share": noise_to_dict(mechanism.share),
         "honest_users": mechanism.honest,
         "precision": mechanism.precision,
+        "span": mechanism.values.span,
         "claimed_epsilon": mechanism.guarantee.epsilon,
         "exact_epsilon": certificate.epsilon,
         "exact_delta": certificate.delta,
@@ -115,25 +118,43 @@ def prices(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Rows:
-    """All protocols for one batch, each with those of the options that it reads.
+    """All protocols for one batch, under every trust that each offers, with those of the options that it reads.
 
-    What a protocol cannot do is a row that says why it is `refused`.
+    What a protocol cannot do is a row that says why it is `refused`. `trust` leaves out all but one.
 
-    >>> found = prices(100, epsilon=0.5, constants=["tight"])
-    >>> [row["protocol"] for row in found if row["standard_deviation"] < 2.9]
-    ['laplace', 'skellam', 'discrete-gaussian', 'central-laplace', 'shuffled-laplace']
+    >>> found = prices(100, epsilon=0.5, constants=["tight"], trust="devices")
+    >>> [(row["protocol"], round(row["standard_deviation"], 2)) for row in found]
+    [('laplace', 2.83), ('skellam', 2.0), ('discrete-gaussian', 2.0)]
     """
     priced, refused = Rows(), Rows()
-    for name, row in ROWS.usable().items():
+    for name, trust, kind in priceable(constants, options.pop("trust", None)):
+        row = ROWS[name]
         read = ({"dimension": DIMENSION} if row.vectors else {}) | options
-        read = {key: value for key, value in read.items() if key in row.options}
+        unread = IN_SHARES if trust == "two-servers" else ()
+        read = {key: value for key, value in read.items() if key in row.options and key not in unread}
         own = None if row.notion == "pure" else delta
-        for kind in constants:
-            try:
-                planned = protocol(name, epsilon=epsilon, delta=own, constants=kind, **read).plan(users)
-                priced.append(price(planned, epsilon, DEFAULT_DELTA if delta is None else delta))
-            except CroupierError as error:
-                refused.append({"protocol": name, "constants": kind, "refused": str(error)})
-            if progress is not None:
-                progress(1)
+        try:
+            asked = protocol(name, epsilon=epsilon, delta=own, constants=kind, **read | row.trusting(trust))
+            priced.append(price(asked.plan(users), epsilon, DEFAULT_DELTA if delta is None else delta))
+        except CroupierError as error:
+            refused.append({"protocol": name, "trust": trust, "constants": kind, "refused": str(error)})
+        if progress is not None:
+            progress(1)
     return Rows([*priced, *refused])
+
+
+IN_SHARES = ("honest_fraction", *UNREAD_IN_SHARES)
+"""Options that mean nothing where two servers add the noise."""
+
+
+def priceable(constants: Sequence[str], trust: str | None = None) -> list[tuple[str, str, str]]:
+    """Every protocol with every trust and constants that there are for it; nobody has published two servers' noise."""
+    if trust is not None:
+        one_of("trust", trust, TRUSTS)
+    return [
+        (name, whom, kind)
+        for name, row in ROWS.usable().items()
+        for whom in row.trusts
+        for kind in constants
+        if trust in (None, whom) and (kind == "tight" or whom == row.trust != "two-servers")
+    ]

@@ -25,6 +25,7 @@ from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter, between, did_you_mean, integer, one_of, positive
 from croupier.frames import Rows
 from croupier.protocols import ROWS, protocol
+from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS, MOST_PARTICIPATIONS
 from croupier.registry import Registry
 from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, check_read, read_options, simulated_policy
@@ -64,6 +65,7 @@ class Cell:
     data_hash: str | None = None
     scaling: float | None = None
     participations: int | None = None
+    trust: str | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Cell:
@@ -130,7 +132,8 @@ class Cell:
     def __str__(self) -> str:
         privacy = "" if self.epsilon is None else f", epsilon {self.epsilon:g}, {self.constants} constants"
         over = "" if self.protocol is None else f" over {self.protocol}"
-        return f"{self.policy}{over}{privacy}, horizon {self.horizon:,}"
+        whom = "" if self.trust is None else f", trusting {self.trust}"
+        return f"{self.policy}{over}{whom}{privacy}, horizon {self.horizon:,}"
 
 
 def drawn_means(arms: int, instances: int, low: float, high: float, seed: int) -> NDArray[np.floating[Any]]:
@@ -231,6 +234,7 @@ KEYS: dict[str, Callable[[str, Any], Any]] = {
     "delta": lambda name, value: float(between(name, value, 0, 1)),
     "scaling": lambda name, value: float(between(name, value, 1, 10**6, "[]")),
     "participations": lambda name, value: integer(name, value, 1, MOST_PARTICIPATIONS),
+    "trust": lambda name, value: one_of(name, value, TRUSTS),
     "world": lambda name, value: _known(WORLDS, name, value),
     "data": lambda name, value: _text(name, value, "the name of a file"),
     "data_hash": lambda name, value: _text(name, value, "a SHA-256"),
@@ -280,6 +284,7 @@ class Sweep:
     data_hash: str | None = None
     scaling: float | None = None
     participations: int | None = None
+    trust: str | None = None
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
@@ -418,6 +423,7 @@ def summaries(sweep: Sweep, table: Any) -> Rows:
         units = regret.mean(axis=1) if sweep.instances > 1 else regret[0]
         rows.append(
             {key: getattr(cell, key) for key in ("policy", "epsilon", "constants", "horizon")}
+            | ({} if cell.trust is None else {"trust": cell.trust})
             | {
                 "runs": regret.size,
                 "regret_mean": float(regret.mean()),

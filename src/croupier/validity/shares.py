@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from croupier.checks import InvalidParameter, integer
+from croupier.validity.fields import FIELD64
 from croupier.validity.xof import SEED, stream, tag
 
 ALGORITHM = 0xFFFFCC01
@@ -17,6 +18,11 @@ ALGORITHM = 0xFFFFCC01
 USAGE = 1
 WORD = 8
 """Bytes of a number."""
+
+
+def share_bits(length: int) -> int:
+    """How much both shares of so many numbers take: a seed, and the numbers."""
+    return 8 * (SEED + WORD * length)
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,10 @@ class Ring:
     def signed(self, numbers: Sequence[int]) -> list[int]:
         """The numbers of least size that these stand for: those beyond the half are negative."""
         return [number - self.modulus if number > self.modulus // 2 else number for number in numbers]
+
+
+FIELDS = {FIELD64.name: Ring(FIELD64.modulus)}
+"""Fields so large that no honest sum wraps around, by name."""
 
 
 def _words(encoded: bytes) -> list[int]:

@@ -1,1 +1,1 @@
-"""Histograms and selections: how many users hold each item, by frequency oracles in three trust models."""
+"""Histograms and selections: how many users hold each item, by frequency oracles, whoever is trusted."""

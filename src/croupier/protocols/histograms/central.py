@@ -214,18 +214,23 @@ class NoisyCounts(TrustedOracle):
         return 2 * privacy_loss(self.noise, 1)
 
     @property
+    def total(self) -> Noise:
+        """All the noise in a count."""
+        return self.noise
+
+    @property
     def std(self) -> float:
-        return self.noise.std
+        return self.total.std
 
     def _noisy(self, counts: Integers, source: Source) -> Integers:
-        return counts + self.noise.sample(self.size, source)
+        return counts + self.total.sample(self.size, source)
 
     def _reach(self, failure: float) -> tuple[float, float]:
         """Above the truth in any count, below it in one that somebody is in."""
         if not failure:
             return math.inf, math.inf
         above, below = self.size, min(self.users, self.size)
-        return tuple(float(self.noise.tail_quantile(failure / 2.0 / many)) for many in (above, below))  # type: ignore[return-value]
+        return tuple(float(self.total.tail_quantile(failure / 2.0 / many)) for many in (above, below))  # type: ignore[return-value]
 
     def bounds(self, decoded: Integers, failure: float) -> tuple[Floats, Floats]:
         above, below = self._reach(check_failure(failure))
@@ -237,11 +242,11 @@ class NoisyCounts(TrustedOracle):
 
     def winner_error(self, failure: float) -> float:
         failure = check_failure(failure, certain=False)
-        window = self.noise.window()
+        window = self.total.window()
         x = np.arange(window.start, window.stop)
 
         def exceeds(error: int) -> float:
-            beaten = np.minimum(1.0, (self.size - 1) * self.noise.tail(x + error))
+            beaten = np.minimum(1.0, (self.size - 1) * self.total.tail(x + error))
             return float(np.dot(window.pmf, beaten)) + window.below + window.above
 
         return min(least_error(exceeds, failure, len(x)), float(self.users))

@@ -1,9 +1,9 @@
-"""Histograms: how many users hold each item of a public universe, in the shuffle, local and central models."""
+"""Histograms: how many users hold each item of a public universe, whoever is trusted."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -19,7 +19,8 @@ from croupier.protocols.histograms.oracles import Floats, FrequencyOracle, Integ
 from croupier.protocols.histograms.planned import Planned
 from croupier.protocols.histograms.target import Target
 from croupier.protocols.histograms.universe import Items, Universe, universe_from_dict
-from croupier.protocols.mechanism import VERSION, canonical
+from croupier.protocols.mechanism import MOST_MESSAGES, VERSION, canonical
+from croupier.validity.shares import Ring
 
 
 def histogram(
@@ -39,10 +40,10 @@ def histogram(
 
     Parameters
     ----------
-    epsilon, delta : the target. δ None: 1e-6, and 0 in the local and the pure central model.
+    epsilon, delta : the target. δ None: 1e-6, and 0 between two servers, in the local and the pure central model.
     universe : all items that there are: `Items`, `Buckets`, `Numbers`, or a list of names.
-    model : "shuffle", "local", "central" or "central-pure".
-    constants : "tight", "published" or "proof".
+    model : "two-servers", "shuffle", "local", "central" or "central-pure".
+    constants : "tight", "published" or "proof"; between two servers tight alone.
     side : where counts may err, in the shuffle model. "over": never below the truth. "under": never above it, so that
         an item that nobody holds is exactly 0; a user sends a message for every item. "both": certain bounds on either
         side, by a fixed number of coins.
@@ -116,9 +117,30 @@ class HistogramMechanism(Planned):
     @cached_property
     def recipe(self) -> dict[str, Any]:
         body = self.to_dict()
-        ballot = {key: body["ballot"].get(key) for key in ("kind", "side")}
         recipe = {key: body[key] for key in ("kind", "model", "constants", "universe")}
-        return recipe | {"ballot": ballot, "front_noise": self.front_shares > 0}
+        return recipe | {"ballot": self.oracle.encoding(), "front_noise": self.front_shares > 0}
+
+    @property
+    def ring(self) -> Ring | None:
+        return self.oracle.ring
+
+    def for_users(self, users: int) -> Self:
+        if not self.fits_any_batch:
+            return super().for_users(users)
+        return replace(self, oracle=replace(self.oracle, users=users))  # type: ignore[type-var]
+
+    def secret(self, value: object, source: Source) -> list[int]:
+        return self.oracle.secret(int(self.universe.indices([value])[0]))  # type: ignore[arg-type]
+
+    def server_noise(self, source: Source) -> list[int]:
+        return self.oracle.server_noise(source)
+
+    def told(self, total: Sequence[int]) -> tuple[int, ...]:
+        return self._told(self.oracle.counts(total))
+
+    @property
+    def simulation_only(self) -> bool:
+        return super().simulation_only or (self.ring is not None and self.size > MOST_MESSAGES)
 
     def _told(self, decoded: Integers) -> tuple[int, ...]:
         return tuple(decoded.tolist())

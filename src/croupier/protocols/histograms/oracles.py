@@ -23,6 +23,7 @@ from croupier.privacy import Guarantee, Loss
 from croupier.protocols.mechanism import Residual
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.search import least_passing_between, least_passing_ratio
+from croupier.validity.shares import Ring
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -172,6 +173,31 @@ class Selector(ABC):
     def shape(self, claim: Guarantee) -> Shape:
         """What every report looks like to a front."""
         raise self._not_carried()
+
+    @property
+    def ring(self) -> Ring | None:
+        """The numbers that reports are split into shares over; None where they are not carried in shares."""
+        return None
+
+    def encoding(self) -> dict[str, Any]:
+        """What a report rests on beside the universe, whatever batch it falls into."""
+        body = self.to_dict()
+        return {key: body.get(key) for key in ("kind", "side")}
+
+    def secret(self, index: int) -> list[int]:
+        """What the device with this index splits into shares."""
+        raise self._not_shared()
+
+    def server_noise(self, source: Source) -> list[int]:
+        """What one of two servers adds to its sum: a whole noise."""
+        raise self._not_shared()
+
+    def counts(self, total: Sequence[int]) -> Integers:
+        """One number per item, from the sum of both servers' sums."""
+        raise self._not_shared()
+
+    def _not_shared(self) -> CroupierError:
+        return CroupierError(f"a histogram by {self.kind} is not carried in shares between two servers")
 
     def front_labels(self, source: Source) -> Integers:
         """The labels that the front adds to a batch: the noise of `front_shares` parties who hold nothing."""

@@ -1,4 +1,4 @@
-"""Selection: which of many items most users hold, in three trust models ([GKM21] Lemmas 11-13, 36)."""
+"""Selection: which of many items most users hold, whoever is trusted ([GKM21] Lemmas 11-13, 36)."""
 
 from __future__ import annotations
 

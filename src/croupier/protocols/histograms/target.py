@@ -21,12 +21,27 @@ from croupier.protocols.histograms.labelled import LabelledMessages
 from croupier.protocols.histograms.least_noise import tight_noise
 from croupier.protocols.histograms.local import ProjectiveResponse, best_response, largest_keep
 from croupier.protocols.histograms.oracles import FrequencyOracle, Selector
+from croupier.protocols.histograms.shared_counts import SharedCounts
 from croupier.protocols.mechanism import Certificate
 from croupier.protocols.sums.counted import proof_noise, published_noise
 from croupier.protocols.sums.protocol import DEFAULT_DELTA, LARGEST_EPSILON
 
-MODELS = ("shuffle", "local", "central", "central-pure")
-PURE = ("local", "central-pure")
+MODELS = ("two-servers", "shuffle", "local", "central", "central-pure")
+PURE = ("two-servers", "local", "central-pure")
+TRUSTED = {
+    "two-servers": "two-servers",
+    "shuffler": "shuffle",
+    "nobody": "local",
+    "analyzer": "central",
+}
+"""The model in which items are counted, by whom one trusts."""
+
+
+def trusted_model(trust: str) -> str:
+    """The model in which this party is trusted; where there is none, a refusal that says which there are."""
+    return TRUSTED[one_of("trust", trust, tuple(TRUSTED))]
+
+
 CONSTANTS = ("tight", "published", "proof")
 SIDES = ("over", "under", "both")
 WISHES = ("error", "messages")
@@ -40,6 +55,7 @@ ORACLES: dict[str, type[Any]] = {
         BoundedStable,
         ThresholdStable,
         NoisyCounts,
+        SharedCounts,
         PermuteAndFlip,
         StableChoice,
         ExponentialMechanism,
@@ -90,11 +106,20 @@ class Target:
                 raise InvalidParameter("constants", self.constants, "tight for side = 'both', which no paper has")
         elif self.side is not None:
             raise InvalidParameter("side", self.side, f"left out in the {self.model} model")
+        if self.model == "two-servers":
+            self._check_two_servers()
         if self.constants == "proof" and self.model != "shuffle":
             raise InvalidParameter("constants", self.constants, f"tight or published in the {self.model} model")
         if self.constants != "tight" and self.model not in PURE and self.epsilon >= 1:
             limit = "a number in (0, 1) with published constants ([GKM21] Lemmas 36 and 37)"
             raise InvalidParameter("epsilon", self.epsilon, limit)
+
+    def _check_two_servers(self) -> None:
+        """Each server adds a whole noise: no user is counted on, and nobody has published such constants."""
+        if self.honest_fraction != 1.0:
+            raise InvalidParameter("honest_fraction", self.honest_fraction, "left out: the servers add all the noise")
+        if self.constants != "tight":
+            raise InvalidParameter("constants", self.constants, "tight where the servers add the noise")
 
     def _delta(self) -> float:
         if self.model in PURE:
@@ -198,10 +223,16 @@ def _bounded_noise(epsilon: float, delta: float) -> BoundedLaplace:
 
 
 def _pure(target: Target, size: int, users: int) -> FrequencyOracle:
-    return NoisyCounts(size, users, DiscreteLaplace(2 / Fraction(target.epsilon)))
+    return NoisyCounts(size, users, _pure_noise(target))
+
+
+def _pure_noise(target: Target) -> DiscreteLaplace:
+    """Of scale 2/ε: a user's move changes two counts by one."""
+    return DiscreteLaplace(2 / Fraction(target.epsilon))
 
 
 _PLANS: dict[str, Callable[[Target, int, int], FrequencyOracle]] = {
+    "two-servers": lambda target, size, users: SharedCounts(size, users, _pure_noise(target)),
     "shuffle": _shuffled,
     "local": _local,
     "central": _central,

@@ -335,23 +335,31 @@ class SumMechanism(Mechanism):
 
     @property
     def ring(self) -> Ring | None:
-        return self.carrier.ring
+        # As for a shape: what the analyzer is to add noise to, no device sends.
+        return None if self.noise_from == "analyzer" else self.carrier.ring
 
     def for_users(self, users: int) -> Self:
         return replace(self, users=users) if self.fits_any_batch else super().for_users(users)
 
     def secret(self, value: object, source: Source) -> list[int]:
+        self._check_shared()
         report = self.randomize(self._one_value(value), source)
         return [int(number) for number in np.atleast_1d(report)]
 
     def server_noise(self, source: Source) -> list[int]:
+        self._check_shared()
         if self.noise_from != "servers":
             return [0] * self.dimension
         return [int(number) for number in self.share.sample(self.dimension, source)]
 
     def told(self, total: Sequence[int]) -> int | tuple[int, ...]:
+        self._check_shared()
         decoded = self.carrier.decode(self, self.carrier.summed(self, total))
         return tuple(decoded.tolist()) if self.coordinates else int(decoded)
+
+    def _check_shared(self) -> None:
+        if self.ring is None:
+            raise self._not_shared()
 
     def _one_value(self, value: object) -> Any:
         """A value of one user: a list would be taken for many users' values."""

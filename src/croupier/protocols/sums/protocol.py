@@ -12,6 +12,7 @@ from croupier.checks import CroupierError, InvalidParameter, between, integer, o
 from croupier.noise import Noise
 from croupier.noise.window import TooWide
 from croupier.privacy import Guarantee
+from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.returning import one_of_several, returning
 from croupier.protocols.sums.values import Ball, Values
@@ -65,6 +66,19 @@ class Row:
     def trusts(self) -> tuple[str, ...]:
         """Whom it can be planned to trust; the first unless one is asked for."""
         return (self.trust, *self.instead)
+
+    def trusting(self, trust: str | None) -> dict[str, str]:
+        """The option with which it trusts somebody else than usually; whom it cannot be planned to trust is refused.
+
+        >>> from croupier.protocols import ROWS
+        >>> ROWS["laplace"].trusting("two-servers"), ROWS["laplace"].trusting("devices")
+        ({'trust': 'two-servers'}, {})
+        """
+        if trust in (None, self.trust):
+            return {}
+        if one_of("trust", str(trust), TRUSTS) not in self.instead:
+            raise InvalidParameter("trust", trust, f"{' or '.join(self.trusts)} for {self.name}")
+        return {"trust": str(trust)}
 
     @property
     def vectors(self) -> bool:

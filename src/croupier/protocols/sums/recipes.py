@@ -341,7 +341,6 @@ def shared_vectors(
     dimension: int,
     delta: float | None = None,
     constants: str = "tight",
-    honest_fraction: float = 1.0,
     participations: int = 1,
     diameter: float = 2.0,
     clip: bool = False,
@@ -350,7 +349,7 @@ def shared_vectors(
     """Sums of vectors of norm at most one in shares between two servers, each of which adds a whole Skellam noise.
 
     >>> shared_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
-    shared-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 12.2 of a coordinate
+    shared-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 13 of a coordinate
     """
     return protocol("shared-vectors", **locals())
 

@@ -86,6 +86,6 @@ SHARED_VECTORS = Row(
     carrier="shares",
     paper="croupier",
     plan=plan_vectors,
-    options=(*VECTORS, "precision"),
+    options=(*(name for name in VECTORS if name != "honest_fraction"), "precision"),
     constants=("tight",),
 )

@@ -13,12 +13,11 @@ from croupier.noise import Source
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.carriers.base import Carrier, Integers
 from croupier.validity.fields import FIELD64
-from croupier.validity.shares import WORD, Ring
+from croupier.validity.shares import FIELDS, WORD, Ring, share_bits
 
 if TYPE_CHECKING:
     from croupier.protocols.sums.mechanism import SumMechanism
 
-FIELDS = {FIELD64.name: FIELD64}
 LARGEST = 2**62
 """No honest sum with its noise goes further, which is a quarter of the field."""
 
@@ -37,7 +36,7 @@ class Shared(Carrier):
 
     @property
     def ring(self) -> Ring:
-        return Ring(FIELDS[self.field].modulus)
+        return FIELDS[self.field]
 
     def check_plan(self, plan: SumMechanism) -> None:
         one_of("field", self.field, tuple(FIELDS))
@@ -69,7 +68,8 @@ class Shared(Carrier):
         return 2.0
 
     def bits_per_message(self, plan: SumMechanism) -> int:
-        return 8 * self.message_bytes(plan)
+        """On average: one share is a seed, the other a number for each coordinate."""
+        return share_bits(plan.dimension) // 2
 
     def message_bytes(self, plan: SumMechanism) -> int:
         return WORD * plan.dimension
@@ -81,7 +81,11 @@ class Shared(Carrier):
         """The total that both servers' sums make."""
         if len(messages) != 1:
             raise TamperedMessage(f"{len(messages)} totals came out of two servers where one was due")
-        return self.summed(plan, self.ring.decode(messages[0], plan.dimension))
+        try:
+            total = self.ring.decode(messages[0], plan.dimension)
+        except InvalidParameter as error:
+            raise TamperedMessage(str(error)) from None
+        return self.summed(plan, total)
 
     def summed(self, plan: SumMechanism, total: Sequence[int]) -> Integers:
         return super().summed(plan, self.ring.signed(total))

@@ -221,20 +221,16 @@ def test_a_front_that_was_restored_does_not_start_and_then_starts_safely(tmp_pat
     for _ in range(USERS):
         service.reports(service.comes(value=1.0))
     service.servers.run(service.servers.analyzer.analyzer.settling.settle_all(service.live))
-    database = tmp_path / "front" / "store.db"
-    store = service.servers.front.front.store
-    with store.database.write() as connection:
-        connection.exec_driver_sql("SELECT 1")
-    backup = tmp_path / "backup"
+    home, backup = tmp_path / "front", tmp_path / "backup"
     backup.mkdir()
-    for path in database.parent.glob("store.db*"):
+    for path in home.glob("store-*.db*"):
         shutil.copy(path, backup / path.name)
     service.settled(2)
     service.servers.run(service.servers.alive["front"].bury())
-    for path in database.parent.glob("store.db*"):
+    for path in home.glob("store-*.db*"):
         path.unlink()
     for path in backup.iterdir():
-        shutil.copy(path, database.parent / path.name)
+        shutil.copy(path, home / path.name)
     with pytest.raises(OldStore, match="old copy"):
         service.servers.start("front")
     token = (tmp_path / "front" / "token").read_bytes()

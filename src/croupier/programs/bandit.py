@@ -53,7 +53,7 @@ class BanditProgram(Program):
     >>> bandit = BanditProgram({"name": "dp-klucb", "arms": 2, "horizon": 1000, "epsilon": 1.0, "binary": True})
     >>> [(batch.batch, batch.arm, batch.mechanism.users) for batch in bandit.open]
     [(0, 0, 32)]
-    >>> bandit.released(0, 20, users=32)
+    >>> bandit.released(0, 20)
     >>> [(batch.batch, batch.arm, batch.mechanism.users) for batch in bandit.open]
     [(1, 1, 32)]
     """
@@ -114,8 +114,9 @@ class BanditProgram(Program):
     def wanted(self) -> list[Wanted]:
         return [Wanted(one.batch, one.arm, ((one.batch, one.mechanism),), one.odds) for one in self.open]
 
-    def released(self, batch: int, decoded: Any, users: int) -> None:
+    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
         number, full = int(decoded), self._taken(batch)
+        users = users or full.mechanism.users
         self._phase[full.arm] = (full.mechanism.for_users(users), number)
         self._assigned[0, full.arm] = users
         self._reports[full.arm] += users

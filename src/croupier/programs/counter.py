@@ -59,7 +59,7 @@ class CounterProgram(Program):
     def delta(self) -> float:
         return self.plan.delta
 
-    def released(self, batch: int, decoded: Any, users: int) -> None:
+    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
         self._come(batch)
         self.counter.release(batch, tuple(decoded) if isinstance(decoded, list) else int(decoded))
         self._over(batch)

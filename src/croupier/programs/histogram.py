@@ -64,8 +64,9 @@ class HistogramProgram(Program):
     def wanted(self) -> list[Wanted]:
         return [] if self.finished else [Wanted(self._batch, None, ((self._batch, self.mechanism),))]
 
-    def released(self, batch: int, decoded: Any, users: int) -> None:
+    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
         self._expect(batch)
+        users = users or self.mechanism.users
         counted = self.mechanism.for_users(users)
         self.counts += HistogramRelease(counted, np.asarray(decoded, dtype=np.int64)).counts
         self.users += users

@@ -153,7 +153,8 @@ class State:
     def _released(self, change: Change) -> None:
         self._over(change)
         assert change.batch is not None
-        users = integer("users", change.record.get("users"), 1, change.batch.mechanism.users)
+        most = change.batch.mechanism.users
+        users = integer("users", change.record.get("users", most), 1, most)
         self.program.released(change.record["batch"], change.record["decoded"], users)
 
     def _expired(self, change: Change) -> None:

@@ -87,8 +87,8 @@ class Program(ABC):
         return max(mechanism.guarantee.delta for turn in self.wanted for _, mechanism in turn.batches)
 
     @abstractmethod
-    def released(self, batch: int, decoded: Any, users: int) -> None:
-        """A batch's view decodes to this, and so many users are in it: as many as were wanted, or in shares fewer."""
+    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
+        """A batch's view decodes to this, and so many users are in it: None for as many as were wanted."""
 
     @abstractmethod
     def expired(self, batch: int, received: int | None = None) -> None:

@@ -61,7 +61,7 @@ class History:
             self.unfilled += 1
         if "decoded" not in change.record:
             return {"arm": offer.arm, "users": mechanism.users}
-        self.unfilled, users = 0, change.record["users"]
+        self.unfilled, users = 0, change.record.get("users", mechanism.users)
         if offer.number not in self._counted:
             # A counter's turn is one report in several batches: it counts with the first of them.
             self._counted.add(offer.number)

@@ -154,7 +154,7 @@ class _Check:
         receipt = Statement.from_dict("release", record["receipt"])
         check = check_receipt if batch.mechanism.ring is None else check_share
         users = check(receipt, self.state.configuration(batch.pin), batch)["reports"]
-        if record["users"] != users:
+        if record.get("users", batch.mechanism.users) != users:
             raise CroupierError(f"{record['users']} users, and the front signed for {users}")
         check_decoded(batch, decoded, integer("damaged", record["damaged"], 0), users)
         self._check_witnessed(record)
@@ -187,7 +187,7 @@ class _Check:
     def _note_released(self, change: Change) -> None:
         assert change.batch is not None
         self.verdict.released += 1
-        self.verdict.reports += change.record["users"]
+        self.verdict.reports += change.record.get("users", change.batch.mechanism.users)
         self.verdict.damaged += change.record["damaged"]
 
     def _note_expired(self, _: Change) -> None:

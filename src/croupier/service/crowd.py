@@ -112,7 +112,9 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         items = _items(joined)
 
         async def take_turn() -> None:
-            client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
+            client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS, background=False)
+            # A simulated user believes the keys that the crowd saw first.
+            client.device.keys = joined.configuration.verify_keys
             client.device.joined = {crowd.experiment: joined}
             client.device.account.trusted = dict(first.device.account.trusted)
             expires = int(time.time()) + TICKET_SECONDS
@@ -125,6 +127,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
                 if refusal.problem in OVER:
                     over.set()
                 return
+            assert isinstance(turn, Turn)
             mean = crowd.means[turn.arm or 0] if (turn.arm or 0) < len(crowd.means) else ADDED
             reward, opposite = _outcomes(joined, items, mean, rng)
             if kind < crowd.silent:
@@ -141,7 +144,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
 
         async def reported(client: AsyncClient, turn: Turn, reward: object) -> None:
             try:
-                await client.report(turn, reward)
+                await client._run(client.device.send_now(turn, reward))
                 outcomes["accepted"] += 1
             except Refused as refusal:
                 outcomes[refusal.problem] += 1

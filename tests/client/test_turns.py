@@ -568,7 +568,7 @@ def test_an_experiment_whose_default_cannot_be_reported_is_refused_before_anythi
 def test_a_turn_that_nobody_wants_any_longer_is_neither_charged_nor_kept():
     own = own_device()
     with pytest.raises(NoTurn, match="too late"):
-        drive(own.play("colours", wanted=lambda: False), JOINED, assigned())
+        drive(own.play("colours", wanted=lambda _: False), JOINED, assigned())
     assert (own.account.turns, own.account.taken, own.account.seen) == ([], {}, {})
 
 

@@ -248,11 +248,13 @@ class Account:
             self._commit(taken=_without(self.taken, turn), pending=self.pending | {pending.report: pending})
             return pending
 
-    def drop(self, turn: str) -> None:
-        """Forget a turn that will not be reported. The charge stays."""
+    def drop(self, turn: str, unseen: bool = False) -> None:
+        """Forget a turn that will not be reported, and its arm too if nobody saw it. The charge stays."""
         with self._change:
-            if turn in self.taken:
-                self._commit(taken=_without(self.taken, turn))
+            known = self.taken.get(turn)
+            if known is not None:
+                seen = _without(self.seen, known.experiment) if unseen else self.seen
+                self._commit(taken=_without(self.taken, turn), seen=seen)
 
     def forget(self, experiment: str) -> None:
         """Forget which arm of an experiment this user was shown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -88,10 +88,15 @@ class Base:
         taken = self.device.account.taken.get(id)
         return None if taken is None else Turn.from_json(taken.turn)
 
-    def _instead(self, experiment: str, default: str | None, sticky: bool, reason: NoTurn) -> Turn | Shown:
-        """What is shown where there is no turn: the arm that was seen before, or the default, or the reason itself."""
+    def _instead(
+        self, experiment: str, default: str | None, sticky: bool, reason: NoTurn, late: Sequence[str] = ()
+    ) -> Turn | Shown:
+        """What is shown where there is no turn: the arm that was seen before, or the default, or the reason itself.
+
+        A turn that came too `late`, by its id, is about to be forgotten.
+        """
         seen = self.device.seen(experiment) if sticky else None
-        if seen is not None:
+        if seen is not None and not (isinstance(seen, Turn) and seen.id in late):
             return seen
         if default is None:
             raise reason
@@ -99,13 +104,11 @@ class Base:
         arms = known.configuration.arms if known else ()
         return Shown(experiment, default, arms.index(default) if default in arms else None, reason)
 
-    def _give_up(self, turn: object) -> None:
-        """Forget a turn that came when the app showed something else: it would be reported as if it had been seen."""
-        if isinstance(turn, Turn) and turn.id in self.device.account.taken:
+    def _forget(self, turns: Sequence[str]) -> None:
+        """Forget turns that came when the app showed something else: they would be reported as if they were seen."""
+        for turn in turns:
             with suppress(CroupierError):
-                taken = self.device.account.taken[turn.id]
-                self.device.account.drop(turn.id)
-                self.device.account.forget(taken.experiment)
+                self.device.account.drop(turn, unseen=True)
 
 
 def _keys(keys: Mapping[str, bytes | str]) -> dict[str, bytes]:

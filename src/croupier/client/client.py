@@ -79,13 +79,19 @@ class Client(Base):
         ticket : what a front wants to see that admits only those whom an issuer knows.
         """
         patience = check_play(patience, timeout, default)
-        given_up = threading.Event()
-        steps = self.device.play(experiment, patience, ticket, sticky, lambda: not given_up.is_set())
+        given_up, claimed = threading.Event(), list[str]()
+
+        def wanted(turn: str) -> bool:
+            # In this order: what is wanted is known to whoever gives up after.
+            claimed.append(turn)
+            return not given_up.is_set()
+
+        steps = self.device.play(experiment, patience, ticket, sticky, wanted)
         try:
             turn: Turn | Shown
-            turn = self._run(steps) if timeout is None else self._in_time(steps, timeout, given_up)
+            turn = self._run(steps) if timeout is None else self._in_time(steps, timeout, given_up, claimed)
         except NoTurn as reason:
-            turn = self._instead(experiment, default, sticky, reason)
+            turn = self._instead(experiment, default, sticky, reason, claimed)
         self._begin()
         return turn
 
@@ -139,7 +145,7 @@ class Client(Base):
         if not self._brought:
             wire.close()
 
-    def _in_time(self, steps: Steps, timeout: float, given_up: threading.Event) -> Any:
+    def _in_time(self, steps: Steps, timeout: float, given_up: threading.Event, claimed: list[str]) -> Any:
         """Run steps in a thread of their own, with a connection of its own; after `timeout` seconds nobody waits."""
         found: Future[Any] = Future()
 
@@ -160,7 +166,7 @@ class Client(Base):
             if found.done():
                 raise
         given_up.set()
-        found.add_done_callback(lambda late: None if late.exception() else self._give_up(late.result()))
+        found.add_done_callback(lambda _: self._forget(claimed))
         raise TimedOut(f"there was no turn within {timeout:g} s")
 
     def _run(self, steps: Steps, wire: Any = None, given_up: threading.Event | None = None) -> Any:

@@ -105,13 +105,13 @@ class Device:
         patience: float = 0.0,
         ticket: bytes | None = None,
         sticky: bool = True,
-        wanted: Callable[[], bool] = lambda: True,
+        wanted: Callable[[str], bool] = lambda turn: True,
     ) -> Steps:
         """Take a turn: an arm, the batches, a one-time token, and the moment of its report; or show the arm again that
         this user has seen.
 
         It is charged and kept in one write. Waits for a turn at most `patience` seconds; one that is not `wanted` any
-        longer when it has come is neither charged nor kept.
+        longer when it has come, by its id, is neither charged nor kept.
         """
         check_name(experiment)
         if ticket is not None and not isinstance(ticket, bytes):
@@ -194,7 +194,7 @@ class Device:
             self.account.forget(address)
         return found
 
-    def _take(self, joined: Joined, patience: float, ticket: bytes | None, wanted: Callable[[], bool]) -> Steps:
+    def _take(self, joined: Joined, patience: float, ticket: bytes | None, wanted: Callable[[str], bool]) -> Steps:
         experiment, configuration = joined.name, joined.configuration
         self.limits.check(configuration)
         self._check_pinned(configuration)
@@ -220,7 +220,7 @@ class Device:
         report_at = now + low + (high - low) * (bits(self.source)(53) / 2**53)
         turn = Turn(joined, offer, token, expires, pinned, taken_at=now, report_at=report_at)
         _check_default(turn)
-        if not wanted():
+        if not wanted(turn.id):
             raise TimedOut(f"a turn of {experiment} came too late")
         taken = Taken(turn.id, address, turn.report_at, turn.until, turn.to_json())
         seen = None if turn.arm is None else Seen(turn.arm, turn.arm_name)

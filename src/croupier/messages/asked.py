@@ -193,7 +193,7 @@ def coin(probability: Fraction, draw: Callable[[int], int]) -> int:
 def library() -> Any:
     """The module `croupier.protocols`, or one line that says how to get what it needs."""
     try:
-        from croupier import protocols
+        from croupier.protocols import everything
     except ImportError as error:
         raise CroupierError(f"this experiment needs {error.name} on the device: install croupier[library]") from None
-    return protocols
+    return everything

@@ -96,7 +96,7 @@ class Base:
         A turn that came too `late`, by its id, is about to be forgotten.
         """
         seen = self.device.seen(experiment) if sticky else None
-        if seen is not None and not (isinstance(seen, Turn) and seen.id in late):
+        if seen is not None and seen.id not in late:
             return seen
         if default is None:
             raise reason

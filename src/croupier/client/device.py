@@ -31,7 +31,7 @@ from croupier.client.steps import (
     accepted,
     fetch,
 )
-from croupier.client.turns import Joined, Shown, Turn, plain
+from croupier.client.turns import Joined, Shown, Turn
 from croupier.client.uploads import needs_no_noise, upload
 from croupier.messages.asked import bits
 from croupier.messages.configuration import Configuration, NotCovered, check_name
@@ -142,15 +142,7 @@ class Device:
 
     def record(self, turn: Turn | Shown, outcome: object) -> bool:
         """Keep what came of a turn, until it is sent; False where nothing of it will be reported."""
-        if isinstance(turn, Shown):
-            return False
-        value = plain(outcome) if _is_plain(outcome) else outcome
-        turn.check_value(value)
-        if self.account.record(turn.id, value):
-            return True
-        if turn.id not in self.account.pending and self.clock() < turn.report_at:
-            raise InvalidParameter("turn", turn.id, "one that this device took")
-        return False
+        return turn.recorded(self.account, outcome)
 
     def send_due(self) -> Steps:
         """Send what is due: what was recorded, or else the default. Returns the seconds until the next report is due,
@@ -399,12 +391,3 @@ def _rho(offer: Offer) -> float | None:
         return None
     rho = offer.loss.zcdp
     return rho if 0.0 < rho < float("inf") else None
-
-
-def _is_plain(outcome: object) -> bool:
-    """Whether JSON can keep it as it is, or as a number; what is neither is for the experiment to refuse."""
-    try:
-        plain(outcome)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True

@@ -112,9 +112,7 @@ class Pause:
 Steps = Generator["Request | Pause", "Response | Lost | None", Any]
 
 
-def fetch(
-    request: Request, taken: Callable[[Response], bool] | None = None, attempts: int | None = None
-) -> Generator[Request | Pause, Response | Lost | None, Response]:
+def fetch(request: Request, taken: Callable[[Response], bool] | None = None, attempts: int | None = None) -> Steps:
     """Send until there is an answer that says something; a problem document becomes `Refused`.
 
     With `taken`, which knows an acceptance, nothing but the front's own words end it: a network's page settles
@@ -124,7 +122,7 @@ def fetch(
     for left in reversed(range(attempts or ATTEMPTS)):
         answer = yield request
         if answer is not None:
-            if isinstance(answer, Response) and answer.settles(taken):
+            if answer.settles(taken):
                 return answer
             last, asked = answer.trouble
             pause = max(pause, asked)

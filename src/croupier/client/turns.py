@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Number
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from croupier.checks import InvalidParameter, finite
 from croupier.messages.configuration import Configuration
@@ -15,6 +15,9 @@ from croupier.messages.no_turn import NoTurn
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.messages.wire import REPORT_ID, TOKEN
+
+if TYPE_CHECKING:
+    from croupier.client.account import Account
 
 VERSION = 1
 
@@ -83,6 +86,16 @@ class Turn:
         for batch in self.offer.batches:
             batch.asked.check_value(value)
 
+    def recorded(self, account: Account, outcome: object) -> bool:
+        """Keep what came of it in the account that has it; False where its report is on its way, or its time over."""
+        value = plain(outcome)
+        self.check_value(value)
+        if account.record(self.id, value):
+            return True
+        if self.id not in account.pending and account.clock() < self.report_at:
+            raise InvalidParameter("turn", self.id, "one that this device took")
+        return False
+
     def to_json(self) -> str:
         """The turn as text, for whoever is to record what came of it later; it holds nothing of that."""
         body = {
@@ -135,19 +148,29 @@ class Shown:
     arm: int | None = None
     why: NoTurn | None = None
 
+    id: ClassVar[str] = ""
+
+    def recorded(self, account: Account, outcome: object) -> bool:
+        """Nothing of it is kept or reported."""
+        return False
+
     @property
     def is_default(self) -> bool:
         return self.why is not None
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: whatever kind of number it was, it is read back as one that is equal."""
+    """A value as JSON has it: whatever kind of number it was, it is read back as one that is equal.
+
+    What JSON has nothing for stays as it is, for the experiment to refuse.
+    """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     if hasattr(value, "tolist"):
         return plain(value.tolist())
-    if not isinstance(value, Number):
-        raise TypeError(f"{value!r} is nothing that JSON has")
-    return float(value)  # type: ignore[arg-type]
+    try:
+        return float(value) if isinstance(value, Number) else value  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return value

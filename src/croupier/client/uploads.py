@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from croupier.client.turns import Turn
-from croupier.messages.asked import LaplaceNumber
 from croupier.messages.configuration import seal_slots
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.shares import SharedReport, scopes, share_info
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def needs_no_noise(turn: Turn) -> bool:
     """Whether the device adds no noise, and can do without NumPy."""
-    return all(isinstance(batch.asked, LaplaceNumber) for batch in turn.offer.batches)
+    return all(batch.plain is not None for batch in turn.offer.batches)
 
 
 def upload(turn: Turn, value: object, source: Source | None) -> bytes:

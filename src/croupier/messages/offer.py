@@ -39,9 +39,14 @@ class Batch:
         return _mechanism(self.text)
 
     @cached_property
+    def plain(self) -> LaplaceNumber | None:
+        """What it asks for, where a device needs no NumPy for it; None elsewhere."""
+        return _number(self.text)
+
+    @property
     def asked(self) -> Asked:
-        """The same, as far as a device needs it: without NumPy where that will do."""
-        return _number(self.text) or self.mechanism
+        """The mechanism as far as a device needs it: without NumPy where that will do."""
+        return self.plain or self.mechanism
 
     @property
     def shape(self) -> Shape:
@@ -89,9 +94,8 @@ class Offer:
     @cached_property
     def pure(self) -> Fraction | None:
         """The ε of a turn whatever δ, where all its batches are so simple that fractions say it; None elsewhere."""
-        asked = [batch.asked for batch in self.batches]
-        numbers = [one for one in asked if isinstance(one, LaplaceNumber)]
-        return sum((one.epsilon for one in numbers), Fraction(0)) if len(numbers) == len(asked) else None
+        numbers = [batch.plain for batch in self.batches if batch.plain is not None]
+        return sum((one.epsilon for one in numbers), Fraction(0)) if len(numbers) == len(self.batches) else None
 
     @cached_property
     def loss(self) -> Loss:

@@ -121,13 +121,12 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
             ticket = None if issuer is None else issue(issuer, crowd.experiment, expires)
             kind = rng.random()
             try:
-                turn = await client.play(crowd.experiment, patience=PATIENCE, ticket=ticket)
+                turn: Turn = await client._run(client.device.play(crowd.experiment, PATIENCE, ticket, sticky=False))
             except Refused as refusal:
                 outcomes[refusal.problem] += 1
                 if refusal.problem in OVER:
                     over.set()
                 return
-            assert isinstance(turn, Turn)
             mean = crowd.means[turn.arm or 0] if (turn.arm or 0) < len(crowd.means) else ADDED
             reward, opposite = _outcomes(joined, items, mean, rng)
             if kind < crowd.silent:

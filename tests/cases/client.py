@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from croupier.client.account import Account
+from croupier.client.account import Account, Taken
 from croupier.client.device import Device, Joined, Pause, Request, Response, Turn
 from croupier.client.limits import Limits
 from croupier.messages.admission import EVERYBODY
-from croupier.messages.configuration import Configuration, Privacy, ServerKeys
+from croupier.messages.configuration import Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement
 from croupier.noise import secure
-from croupier.protocols import Mechanism, shuffled_laplace
+from croupier.protocols import Mechanism, laplace, shuffled_laplace
 
 SUITE = "x25519-aes128gcm"
 OURS = {"honest_fraction": 0.9, "front_noise": True}
 MECHANISM = shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40)
+SHARED = laplace(epsilon=1.0, binary=True, trust="two-servers").plan(users=40)
+"""A number in shares, with noise from both servers."""
+WITHIN, AT = 86_400, (600.0, 7_200.0)
+"""When reports are due: at a moment between ten minutes and two hours after the turn."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,9 @@ def configuration(analyzer: Server, front: Server, mechanism: Mechanism = MECHAN
         arms=("red", "green"),
         program={"kind": "bandit"},
         recipe=mechanism.recipe | {"smallest": mechanism.users},
-        privacy=Privacy(claim.epsilon, claim.delta, 0.9, "a device", 86_400),
+        trust=mechanism.trust,
+        reports=Reports(WITHIN, AT, mechanism.extremes[0]),
+        privacy=Privacy(claim.epsilon, claim.delta, 0.9 if mechanism.honest else 0.0, "a device", 86_400),
         admission=EVERYBODY,
         suite=analyzer.suite,
         keys={"analyzer": analyzer.public, "front": front.public},
@@ -73,11 +80,23 @@ def offer(signed: Statement, *mechanisms: Mechanism, number: int = 0, arm: int |
 def device(limits: Limits | None = None, **options: Any) -> Device:
     """A device whose account is in memory."""
     limits = limits or Limits()
-    return Device("https://analyzer.test", Account(None, limits), limits, secure(), **options)
+    options = {"clock": time.time} | options
+    return Device("https://analyzer.test", Account(None, limits, options["clock"]), limits, secure(), **options)
 
 
 def turn(signed: Statement, found: Offer, token: bytes = bytes(56)) -> Turn:
+    """A turn that no account knows."""
     return Turn(Joined(Configuration.from_text(signed.text), signed), found, token, 2**40)
+
+
+def took(own: Device, signed: Statement, found: Offer, token: bytes = bytes(56)) -> Turn:
+    """A turn that a device took just now: charged, kept, and due in ten minutes."""
+    now = own.clock()
+    taken = replace(turn(signed, found, token), taken_at=now, report_at=now + AT[0])
+    privacy, hashes = taken.joined.configuration.privacy, {str(batch.number): batch.hash for batch in found.batches}
+    kept = Taken(taken.id, own._address(taken.experiment), taken.report_at, taken.until, taken.to_json())
+    own.account.charge(privacy.epsilon, privacy.delta, kept, hashes)
+    return taken
 
 
 def answer(status, body, **headers):

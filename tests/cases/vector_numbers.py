@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cases.vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
-from croupier.client.account import Account, Pending
+from croupier.client.account import Account, Taken
 from croupier.client.limits import Limits
 from croupier.continual import counter
 from croupier.messages.offer import Batch, Offer
@@ -241,7 +241,7 @@ def _turn(account: Account, clock: list[float], turn: tuple[int, str, int, float
     account.period = max(account.period, period)
     batches = {number: hashlib.sha256(f"{experiment} {number}".encode()).digest() for number in numbers}
     try:
-        account.charge(epsilon, delta, Pending(experiment, "", str(len(account.turns)), "", 0), batches)
+        account.charge(epsilon, delta, Taken(str(len(account.turns)), experiment, 0.0, 0.0, ""), batches)
         charge = account.ledger.charges[-1]
         charged = [charge.cost, charge.delta]
     except BudgetExceeded:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from croupier.continual import counter
 from croupier.messages.admission import EVERYBODY
-from croupier.messages.configuration import Configuration, Privacy, ServerKeys
+from croupier.messages.configuration import Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.signing import Statement, to_text
@@ -100,6 +100,8 @@ def configuration_of(mechanism: Mechanism, suite: str = SUITE, **changes: Any) -
         ("red", "green"),
         {"kind": "bandit"},
         mechanism.recipe | {"smallest": mechanism.users},
+        mechanism.trust,
+        Reports(86_400, (600, 7_200), mechanism.extremes[0]),
         Privacy(1.0, 1.01e-6, 0.9, "a device", 86_400),
         EVERYBODY,
         suite,

@@ -145,7 +145,7 @@ def test_the_exceptions_of_the_document_are_those_of_the_client() -> None:
     rows = re.findall(
         r"^\| `(\w+)`(?: \(`([\w.]+)`\))? \| .* \| .* \|$", DOCUMENT.split("## An experiment")[0], re.MULTILINE
     )
-    assert len(rows) == 8
+    assert len(rows) == 12
     for name, module in rows:
         assert issubclass(getattr(import_module(module or "croupier.client"), name), CroupierError)
 

@@ -18,7 +18,7 @@ from scipy.stats import poisson
 from cases.client import Server, both_signed, configuration
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import BadSignature, Limits
-from croupier.client.account import Account, Pending, Spent, write_atomically
+from croupier.client.account import Account, NotKept, Pending, Seen, Spent, Taken, write_atomically
 from croupier.messages.admission import Admission
 from croupier.messages.configuration import BrokenPromise
 from croupier.privacy import BudgetExceeded
@@ -29,8 +29,12 @@ COLOURS = "https://analyzer.test/experiments/colours"
 DAY = 86_400
 
 
+def taken(name="r1", experiment=COLOURS):
+    return Taken(name, experiment, 50.0, 100.0, "{}")
+
+
 def pending(name="r1", experiment=COLOURS):
-    return Pending(experiment, "https://front.test/x", name, "Ym9keQ", 100)
+    return Pending(experiment, "https://front.test/x", name, "Ym9keQ", 100.0)
 
 
 def batches(*numbers, pin="", experiment=COLOURS):
@@ -56,38 +60,78 @@ class Clock:
         return self.now
 
 
-def test_a_charge_and_its_report_are_on_disk_together_before_anything_is_sent(tmp_path):
+def test_a_charge_and_its_turn_are_on_disk_together_and_its_report_takes_its_place(tmp_path):
     path = tmp_path / "account.json"
     account = Account(path, Limits())
-    account.charge(1.0, 1e-9, pending())
+    account.charge(1.0, 1e-9, taken(), seen=Seen(1, "green"))
     account.close()
     again = Account(path, Limits())
     assert again.ledger.spent == 1.0
-    assert again.pending == {"r1": pending()}
-    again.settle("r1")
+    assert again.taken == {"r1": taken()}
+    assert again.seen == {COLOURS: Seen(1, "green")}
+    assert again.record("r1", 0.5)
+    assert again.seal("r1", lambda found: dataclasses.replace(pending(), body=str(found.outcome[0]))).body == "0.5"
+    assert not again.record("r1", 1.0)
+    assert again.seal("r1", lambda _: pending("r2")) is None
     again.close()
     last = Account(path, Limits())
+    assert last.taken == {}
+    assert last.pending["r1"].body == "0.5"
+    last.settle("r1")
     assert last.pending == {}
     assert last.ledger.spent == 1.0
     last.close()
 
 
+def test_what_cannot_be_written_has_not_happened(tmp_path, monkeypatch):
+    account = Account(tmp_path / "a.json", Limits())
+    account.charge(1.0, 0.0, taken("r1"))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    for change in (
+        lambda: account.charge(1.0, 0.0, taken("r2")),
+        lambda: account.record("r1", 1.0),
+        lambda: account.seal("r1", lambda _: pending()),
+        lambda: account.drop("r1"),
+    ):
+        with pytest.raises(NotKept, match="No space left"):
+            change()
+    assert account.taken == {"r1": taken()}
+    assert (account.pending, account.ledger.spent) == ({}, 1.0)
+    account.close()
+
+
+def test_a_closed_account_changes_nothing_any_more(tmp_path):
+    path = tmp_path / "a.json"
+    account = Account(path, Limits())
+    account.charge(1.0, 0.0, taken())
+    account.close()
+    other = Account(path, Limits())
+    with pytest.raises(NotKept, match="closed"):
+        account.drop("r1")
+    assert other.taken == account.taken == {"r1": taken()}
+    other.close()
+
+
 def test_only_the_owner_reads_the_account(tmp_path):
     path = tmp_path / "account.json"
     account = Account(path, Limits())
-    account.charge(1.0, 1e-9, pending())
+    account.charge(1.0, 1e-9, taken())
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     account.close()
 
 
 def test_a_spent_budget_refuses_and_charges_nothing(tmp_path):
     account = Account(tmp_path / "a.json", Limits(epsilon_per_period=2.5))
-    account.charge(1.0, 1e-9, pending("r1"))
-    account.charge(1.0, 1e-9, pending("r2"))
+    account.charge(1.0, 1e-9, taken("r1"))
+    account.charge(1.0, 1e-9, taken("r2"))
     with pytest.raises(BudgetExceeded):
-        account.charge(1.0, 1e-9, pending("r3"))
+        account.charge(1.0, 1e-9, taken("r3"))
     assert account.ledger.spent == 2.0
-    assert set(account.pending) == {"r1", "r2"}
+    assert set(account.taken) == {"r1", "r2"}
     assert account.left == 0.5
     account.close()
 
@@ -95,14 +139,14 @@ def test_a_spent_budget_refuses_and_charges_nothing(tmp_path):
 def test_the_ledger_renews_when_the_period_since_its_first_charge_is_over():
     clock = Clock()
     account = Account(None, Limits(epsilon_per_period=1.0, shortest_period=1), clock=clock, period=60)
-    account.charge(1.0, 0.0, pending())
+    account.charge(1.0, 0.0, taken())
     clock.now += 59.9
     assert account.left == 0.0
     with pytest.raises(BudgetExceeded):
-        account.charge(1.0, 0.0, pending())
+        account.charge(1.0, 0.0, taken())
     clock.now += 0.1
     assert account.left == 1.0
-    account.charge(1.0, 0.0, pending())
+    account.charge(1.0, 0.0, taken())
     clock.now += 59.9
     assert account.left == 0.0
 
@@ -111,7 +155,7 @@ def test_no_experiment_can_make_the_ledger_renew_sooner_than_the_device_wants():
     clock = Clock()
     account = Account(None, Limits(epsilon_per_period=1.0, shortest_period=3600), clock=clock)
     join(account, lasting(1))
-    account.charge(1.0, 0.0, pending())
+    account.charge(1.0, 0.0, taken())
     clock.now += 3599.0
     assert account.left == 0.0
     clock.now += 1.0
@@ -128,7 +172,7 @@ def test_the_period_is_the_longest_of_the_experiments_joined():
 def test_tighter_limits_later_do_not_forget_what_was_spent(tmp_path):
     path = tmp_path / "a.json"
     account = Account(path, Limits(epsilon_per_period=4.0))
-    account.charge(3.0, 0.0, pending())
+    account.charge(3.0, 0.0, taken())
     account.close()
     tight = Account(path, Limits(epsilon_per_period=3.5))
     assert tight.left == 0.5
@@ -137,11 +181,11 @@ def test_tighter_limits_later_do_not_forget_what_was_spent(tmp_path):
 
 def test_an_account_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path):
     path = tmp_path / "a.json"
-    kept = {"version": 2, "period": 1, "turns": [], "trusted": {}, "pending": []}
+    kept = {"version": 3, "period": 1, "turns": [], "trusted": {}, "taken": [], "pending": [], "seen": {}}
     turn = {"experiment": "x", "epsilon": 1.0, "delta": 0.0, "batches": {}, "at": 1.0, "noticed": None}
     odd = [{"at": math.nan}, {"at": None}, {"epsilon": -1.0}, {"delta": math.nan}, {"batches": []}, {"more": 1}]
     texts = [json.dumps(kept | {"turns": [turn | one]}) for one in odd]
-    for text in (*texts, "", "{", "[]", "{}", '{"version": 2}', json.dumps(kept | {"version": 1})):
+    for text in (*texts, "", "{", "[]", "{}", '{"version": 3}', json.dumps(kept | {"version": 2})):
         path.write_text(text)
         with pytest.raises(InvalidParameter, match="a readable account"):
             Account(path, Limits())
@@ -248,7 +292,7 @@ def test_turns_that_share_a_batch_cost_what_that_many_steps_from_neighbour_to_ne
     account = Account(None, Limits(epsilon_per_period=9.0, delta_per_period=0.1))
     counts = np.arange(400)
     for turns in range(1, 5):
-        account.charge(claim.epsilon, claim.delta, pending(f"r{turns}"), batches(7))
+        account.charge(claim.epsilon, claim.delta, taken(f"r{turns}"), batches(7))
         charged = math.fsum(charge.delta for charge in account.ledger.charges)
         assert charged == pytest.approx(claim.delta * sum(math.exp(step) for step in range(turns)))
         here, there = poisson.pmf(counts, rate), poisson.pmf(counts - turns, rate)
@@ -263,14 +307,14 @@ def test_turns_that_share_a_batch_cost_what_that_many_steps_from_neighbour_to_ne
 def test_turns_in_different_batches_or_experiments_add_up():
     account = Account(None, Limits(epsilon_per_period=9.0))
     for number, name in ((1, COLOURS), (2, COLOURS), (1, "https://analyzer.test/experiments/fruit")):
-        account.charge(1.0, 1e-9, pending(f"{name} {number}", name), batches(number, experiment=name))
+        account.charge(1.0, 1e-9, taken(f"{name} {number}", name), batches(number, experiment=name))
     assert [charge.delta for charge in account.ledger.charges] == [1e-9] * 3
 
 
 def test_groups_of_turns_that_a_later_turn_joins_are_one_from_then_on():
     account = Account(None, Limits(epsilon_per_period=9.0))
     for number, some in enumerate(([1, 9], [2, 8], [1, 2], [9])):
-        account.charge(1.0, 1e-9, pending(f"r{number}"), batches(*some))
+        account.charge(1.0, 1e-9, taken(f"r{number}"), batches(*some))
     total = math.fsum(charge.delta for charge in account.ledger.charges)
     assert total == pytest.approx(1e-9 * sum(math.exp(step) for step in range(4)))
 
@@ -278,18 +322,18 @@ def test_groups_of_turns_that_a_later_turn_joins_are_one_from_then_on():
 def test_one_batch_reached_at_two_addresses_is_still_one():
     account = Account(None, Limits(epsilon_per_period=9.0))
     for address in (COLOURS, "https://mirror.test/experiments/colours"):
-        account.charge(1.0, 1e-9, pending(address, address), batches(1))
+        account.charge(1.0, 1e-9, taken(address, address), batches(1))
     assert [charge.delta for charge in account.ledger.charges] == pytest.approx([1e-9, math.e * 1e-9])
 
 
 def test_shared_batches_are_remembered_on_disk_and_count_together_within_a_period(tmp_path):
     clock, path = Clock(), tmp_path / "account.json"
     account = Account(path, Limits(), clock)
-    account.charge(1.0, 1e-9, pending("r1"), batches(3))
+    account.charge(1.0, 1e-9, taken("r1"), batches(3))
     account.close()
     again = Account(path, Limits(), clock)
     clock.now += DAY - 1
-    again.charge(1.0, 1e-9, pending("r2"), batches(3))
+    again.charge(1.0, 1e-9, taken("r2"), batches(3))
     assert again.ledger.charges[1].delta == pytest.approx(math.e * 1e-9)
     clock.now += 1
     # The first turn counts no longer, so the second one is alone in its window.
@@ -302,9 +346,9 @@ def test_shared_batches_are_remembered_on_disk_and_count_together_within_a_perio
 
 def test_a_turn_that_shares_a_batch_too_often_is_refused_before_it_is_played():
     account = Account(None, Limits(epsilon_per_period=100.0, delta_per_period=1e-6))
-    account.charge(2.0, 1e-7, pending("r1"), batches(3))
+    account.charge(2.0, 1e-7, taken("r1"), batches(3))
     account.check(2.0, 1e-7, COLOURS, batches(3))
-    account.charge(2.0, 1e-7, pending("r2"), batches(3))
+    account.charge(2.0, 1e-7, taken("r2"), batches(3))
     account.check(2.0, 1e-7, COLOURS, batches(4))
     with pytest.raises(BudgetExceeded, match="δ"):
         account.check(2.0, 1e-7, COLOURS, batches(3))
@@ -313,27 +357,27 @@ def test_a_turn_that_shares_a_batch_too_often_is_refused_before_it_is_played():
 def test_a_batch_that_was_shared_too_often_to_compute_is_refused_and_costs_nothing_without_delta():
     account = Account(None, Limits(epsilon_per_period=1e6, delta_per_period=0.9))
     for number in range(3):
-        account.charge(400.0, 0.0, pending(f"r{number}"), batches(3))
+        account.charge(400.0, 0.0, taken(f"r{number}"), batches(3))
     with pytest.raises(BudgetExceeded, match="δ = inf"):
-        account.charge(400.0, 1e-9, pending("r3"), batches(3))
+        account.charge(400.0, 1e-9, taken("r3"), batches(3))
 
 
 def test_a_batch_that_was_reported_to_is_refused_under_another_pin(tmp_path):
     clock, path = Clock(), tmp_path / "account.json"
     account = Account(path, Limits(), clock)
-    account.charge(1.0, 1e-9, pending(), batches(3, 4))
+    account.charge(1.0, 1e-9, taken(), batches(3, 4))
     account.close()
     clock.now += 100 * DAY
     again = Account(path, Limits(), clock)
     for attempt in (
         lambda: again.check(1.0, 1e-9, COLOURS, batches(4, pin="other")),
-        lambda: again.charge(1.0, 1e-9, pending("r2"), batches(4, pin="other")),
+        lambda: again.charge(1.0, 1e-9, taken("r2"), batches(4, pin="other")),
     ):
         with pytest.raises(BrokenPromise, match="batch 4 of .*colours has another pin"):
             attempt()
     # Another analyzer's batch of the same number is another batch.
     again.check(1.0, 1e-9, "https://other.test/experiments/colours", batches(4, pin="other"))
-    assert set(again.pending) == {"r1"}
+    assert set(again.taken) == {"r1"}
     again.close()
 
 
@@ -343,36 +387,36 @@ def test_a_longer_period_that_is_joined_later_counts_what_was_spent_before():
     account = Account(None, Limits(), clock)
     for _ in range(29):
         for _ in range(4):
-            account.charge(1.0, 0.0, pending())
+            account.charge(1.0, 0.0, taken())
         clock.now += DAY
     assert account.left == 4.0
     join(account, lasting(30 * DAY))
     assert account.left == 0.0
     # Not before the turns of the last day are 30 days old.
     with pytest.raises(Spent) as refusal:
-        account.charge(1.0, 0.0, pending())
+        account.charge(1.0, 0.0, taken())
     assert refusal.value.until == clock.now + 29 * DAY
     clock.now += 29 * DAY - 1
     with pytest.raises(Spent, match="there is enough in 1 s"):
-        account.charge(1.0, 0.0, pending())
+        account.charge(1.0, 0.0, taken())
     clock.now += 1
-    account.charge(1.0, 0.0, pending())
+    account.charge(1.0, 0.0, taken())
 
 
 def test_turns_are_kept_as_long_as_any_period_that_may_be_joined_and_no_longer():
     clock = Clock()
     limits = Limits(longest_period=10 * DAY)
     account = Account(None, limits, clock)
-    account.charge(1.0, 1e-9, pending("r1"), batches(1))
+    account.charge(1.0, 1e-9, taken("r1"), batches(1))
     clock.now += 10 * DAY - 1
-    account.charge(1.0, 1e-9, pending("r2"), batches(2))
+    account.charge(1.0, 1e-9, taken("r2"), batches(2))
     assert len(account.turns) == 2
     clock.now += 1
     # What is forgotten is decided by the time of the turn before: one charge at a wrong time forgets nothing.
-    account.charge(1.0, 1e-9, pending("r3"), batches(3))
+    account.charge(1.0, 1e-9, taken("r3"), batches(3))
     assert len(account.turns) == 3
     clock.now += 1
-    account.charge(1.0, 1e-9, pending("r4"), batches(4))
+    account.charge(1.0, 1e-9, taken("r4"), batches(4))
     assert [list(turn.batches) for turn in account.turns] == [["2"], ["3"], ["4"]]
 
 
@@ -382,7 +426,7 @@ def test_a_refusal_says_when_there_is_enough_again_or_that_there_never_is():
     assert account.renews_at is None
     for number, at in enumerate((1000.0, 1010.0, 1020.0)):
         clock.now = at
-        account.charge(1.0, 0.0, pending(f"r{number}"))
+        account.charge(1.0, 0.0, taken(f"r{number}"))
     assert account.renews_at == 1000.0 + DAY
     for cost, until in ((1.0, 1000.0), (2.0, 1010.0), (3.0, 1020.0)):
         with pytest.raises(Spent) as refusal:
@@ -397,7 +441,7 @@ def test_a_clock_that_was_ahead_does_not_lock_the_ledger():
     clock = Clock()
     account = Account(None, Limits(), clock)
     clock.now = 1e9
-    account.charge(4.0, 0.0, pending())
+    account.charge(4.0, 0.0, taken())
     clock.now = 1000.0
     assert account.left == 0.0
     clock.now += DAY - 1
@@ -411,9 +455,9 @@ def test_a_clock_that_starts_in_the_past_does_not_make_the_ledger_forget(tmp_pat
     clock, path = Clock(), tmp_path / "account.json"
     clock.now = 1e9
     account = Account(path, Limits(), clock)
-    account.charge(3.0, 0.0, pending("r1"))
+    account.charge(3.0, 0.0, taken("r1"))
     clock.now = 0.0
-    account.charge(1.0, 0.0, pending("r2"))
+    account.charge(1.0, 0.0, taken("r2"))
     assert account.left == 0.0
     account.close()
     again = Account(path, Limits(), clock)
@@ -464,7 +508,7 @@ def test_every_window_holds_the_budget_at_most_once_from_the_first_turn_under_it
             # One promise a batch: turns of different ε never share one.
             address = f"https://analyzer.test/experiments/by-{value}"
             try:
-                account.charge(value, 1e-6, pending(str(number), address), batches(*some[0], experiment=address))
+                account.charge(value, 1e-6, taken(str(number), address), batches(*some[0], experiment=address))
             except BudgetExceeded:
                 continue
             assert account.left == pytest.approx(before - value)
@@ -490,7 +534,7 @@ def test_a_place_that_cannot_hold_an_account_is_named(where, tmp_path):
 def test_threads_that_share_an_account_lose_no_charge(tmp_path):
     account = Account(tmp_path / "account.json", Limits(epsilon_per_period=1000.0))
     threads = [
-        threading.Thread(target=lambda n=n: [account.charge(1.0, 0.0, pending(f"{n} {i}")) for i in range(20)])
+        threading.Thread(target=lambda n=n: [account.charge(1.0, 0.0, taken(f"{n} {i}")) for i in range(20)])
         for n in range(4)
     ]
     for thread in threads:
@@ -499,5 +543,5 @@ def test_threads_that_share_an_account_lose_no_charge(tmp_path):
         thread.join()
     account.close()
     again = Account(tmp_path / "account.json", Limits(epsilon_per_period=1000.0))
-    assert again.ledger.spent == len(again.pending) == 80
+    assert again.ledger.spent == len(again.taken) == 80
     again.close()

@@ -125,12 +125,12 @@ def test_a_mechanism_without_the_devices_own_noise_is_refused_whoever_signed_it(
     trusting = replace(alone, carrier=split.carrier)
     whole = replace(FOUND.privacy, honest_fraction=1.0)
     signed = configuration(ANALYZER, FRONT, recipe=trusting.recipe | {"smallest": 40}, privacy=whole)
-    with pytest.raises(CroupierError, match="has its noise from the analyzer"):
+    with pytest.raises(CroupierError, match="trusts analyzer, and shuffler was signed"):
         signed.check(offer(signed.statement(), trusting))
 
 
 def test_privacy_that_makes_no_sense_is_refused():
-    for bad in ({"epsilon": 0.0}, {"delta": 1.0}, {"honest_fraction": 0.0}, {"period": 0}):
+    for bad in ({"epsilon": 0.0}, {"delta": 1.0}, {"honest_fraction": -0.1}, {"period": 0}):
         with pytest.raises(InvalidParameter):
             Privacy(**{"epsilon": 1.0, "delta": 0.0, "honest_fraction": 1.0, "unit": "x", "period": 1} | bad)
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse
 
-from croupier.client import AsyncClient, Client, Unreachable, device, exchange
+from croupier.client import AsyncClient, Client, Unreachable, exchange, steps
 from croupier.client.device import Lost, Request, Response
 from croupier.client.exchange import LONGEST_ANSWER, AsyncExchange, Exchange
 from croupier.messages.signing import LONGEST
@@ -99,8 +99,8 @@ class Handler(socketserver.StreamRequestHandler):
 @pytest.fixture
 def served(monkeypatch):
     """Starts servers, and makes devices try but once."""
-    monkeypatch.setattr(device, "ATTEMPTS", 1)
-    monkeypatch.setattr(device, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(steps, "ATTEMPTS", 1)
+    monkeypatch.setattr(steps, "FIRST_PAUSE", 0.0)
     servers = []
 
     def start(parts):

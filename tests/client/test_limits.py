@@ -52,7 +52,7 @@ BEYOND_DEFAULTS = {
         "period of 31622401 s is longer than this device's 31622400",
         {"longest_period": 400 * 86_400},
     ),
-    "front_noise": (with_recipe(front_noise=False), "the front adds no noise of its own", {"front_noise": False}),
+    "front_noise": (with_recipe(front_noise=False), "no server adds noise of its own", {"front_noise": False}),
     "shared verify": (with_keys(verify=True), r"both servers have one key \(verify\)", {"shared_keys": True}),
     "shared seal": (with_keys(seal=True), r"both servers have one key \(seal\)", {"shared_keys": True}),
     "plain_http of the front": (
@@ -88,6 +88,11 @@ def test_what_the_defaults_refuse_is_accepted_only_when_the_app_says_so(limit):
             FOUND,
             "sealed by x25519-aes128gcm, and this device accepts mlkem768-x25519-aes128gcm",
         ),
+        (
+            Limits(trust=("two-servers", "nobody")),
+            FOUND,
+            "trusts shuffler, and this device accepts two-servers or nobody",
+        ),
         (Limits(admission=("tickets",)), FOUND, "admits everybody, and this device accepts tickets"),
         (
             Limits(admission=("everybody",)),
@@ -105,7 +110,7 @@ def test_a_recipe_that_says_nothing_of_the_fronts_noise_is_taken_for_none():
     silent = object.__new__(type(FOUND))
     silent.__dict__.update(FOUND.__dict__ | {"recipe": {k: v for k, v in FOUND.recipe.items() if k != "front_noise"}})
     for found in (silent, with_recipe(front_noise=False)):
-        with pytest.raises(BeyondLimits, match="the front adds no noise"):
+        with pytest.raises(BeyondLimits, match="no server adds noise"):
             Limits().check(found)
 
 
@@ -187,6 +192,7 @@ def test_a_batch_that_is_smaller_than_the_recipe_says_is_refused():
         ("suites", ()),
         ("suites", "x25519-aes128gcm"),
         ("suites", ("rot13",)),
+        ("trust", ("somebody",)),
         ("admission", ()),
         ("admission", ("friends",)),
         ("front_noise", 1),
@@ -202,5 +208,5 @@ def test_a_limit_that_makes_no_sense_is_named(name, value):
 def test_every_default_has_been_tested_here():
     told = {name for _, _, allowed in BEYOND_DEFAULTS.values() for name in allowed}
     # The budget and the shortest period are the account's, and what is accepted by default is accepted above.
-    others = {"epsilon_per_period", "delta_per_period", "shortest_period", "suites", "admission"}
+    others = {"epsilon_per_period", "delta_per_period", "shortest_period", "suites", "admission", "trust"}
     assert told | others == set(Limits.__dataclass_fields__)

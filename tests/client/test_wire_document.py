@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cases import wire_vectors as making
-from croupier.client import device
+from croupier.client import steps
 from croupier.client.limits import Limits
 from croupier.messages import signing, wire
 from croupier.messages.sealing import SUITES
@@ -76,9 +76,9 @@ def test_every_refusal_that_a_client_can_meet_is_in_the_table():
         ("{} seconds at most", f"{front_app.LONGEST_HOLD:g}"),
         ("h ≥ {} and", SplitAndMix.least_users),
         ("P(Z > cap) ≤ {}·δ", padding.CAP_SHARE),
-        ("The reference tries {} times", device.ATTEMPTS),
-        ("{} seconds apart at first", device.FIRST_PAUSE),
-        ("never more than {}.", f"{device.LONGEST_PAUSE:g}"),
+        ("The reference tries {} times", steps.ATTEMPTS),
+        ("{} seconds apart at first", steps.FIRST_PAUSE),
+        ("never more than {}.", f"{steps.LONGEST_PAUSE:g}"),
     ],
 )
 def test_numbers_in_the_text_are_the_codes_constants(phrase, value):

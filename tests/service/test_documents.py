@@ -229,7 +229,7 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
                 return (await get("analyzer", "/readyz")).status_code == 200
 
             await until(ready)
-            client = AsyncClient(found.public_url, http=http, limits=Limits(epsilon=1.0), trust=trust)
+            client = AsyncClient(found.public_url, http=http, limits=Limits(epsilon=1.0), keys=trust)
             with pytest.raises(Refused, match="not-admitted"):
                 await client.play("onboarding")
             login = {"Authorization": "Bearer secret"}

@@ -9,7 +9,7 @@ from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.noise import secure, seeded
 from croupier.protocols import audit as run_audit
-from croupier.protocols.audit import Audit
+from croupier.protocols.auditing import Audit
 
 NAME = "audit"
 SUMMARY = "run a protocol on two neighbouring inputs; bound its ε from below"

@@ -1,7 +1,8 @@
-"""The device's own account on disk: its ledger over time, what it joined, and reports that may not be lost.
+"""The device's own account on disk: its ledger over time, what it joined, turns to report, and reports on their way.
 
-Every change is one atomic write, synced before anything is sent. A charge and the sealed report it pays for are written
-together: after a crash the same bytes go out again under the same report id, so nothing is charged or counted twice.
+Every change is one atomic write, synced before anything is sent. A charge is written together with the turn that it
+pays for, and a sealed report in place of its turn: after a crash the same bytes go out again under the same report id,
+so nothing is charged or counted twice.
 """
 
 from __future__ import annotations
@@ -12,21 +13,24 @@ import os
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, positive
+from croupier.checks import CroupierError, InvalidParameter, finite, integer
 from croupier.client.limits import Limits
+from croupier.client.paid import Paid, costs
 from croupier.messages.configuration import BrokenPromise, Configuration
+from croupier.messages.no_turn import NoTurn
 from croupier.messages.signing import SERVERS, BadSignature, Statement, from_text, to_text
-from croupier.privacy import BudgetExceeded, Charge, Ledger
+from croupier.privacy.ledger import BudgetExceeded, Ledger
 
-VERSION = 2
+VERSION = 3
 
 
-class Spent(BudgetExceeded):
+class Spent(BudgetExceeded, NoTurn):
     """A turn that the budget does not cover now; `until` is when it will, in Unix time, or None when never."""
 
     def __init__(self, why: str, until: float | None) -> None:
@@ -34,15 +38,43 @@ class Spent(BudgetExceeded):
         self.until = until
 
 
+class NotKept(NoTurn):
+    """An account that cannot be written, or was closed: nothing is done that it would not remember."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A turn that is paid for and not yet reported: when that is due, until when it may be, and what came of it.
+
+    `turn` is its text; `outcome` holds what was recorded, if anything was.
+    """
+
+    id: str
+    experiment: str
+    report_at: float
+    until: float
+    turn: str
+    outcome: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        finite("report_at", self.report_at)
+        finite("until", self.until)
+        if len(self.outcome) > 1:
+            raise InvalidParameter("outcome", self.outcome, "one, or none")
+
+
 @dataclass(frozen=True)
 class Pending:
-    """A report that is paid for and not yet known to have arrived; `experiment` is its address at the analyzer."""
+    """A sealed report that is not yet known to have arrived; `experiment` is its address at the analyzer.
+
+    After `until` it is not sent any longer.
+    """
 
     experiment: str
     url: str
     report: str
     body: str
-    expires: int
+    until: float
 
 
 @dataclass(frozen=True)
@@ -56,56 +88,18 @@ class Trusted:
 
 
 @dataclass(frozen=True)
-class Paid:
-    """A turn that was paid for: its experiment's address, its cost by itself, its batches' hashes by number, its time.
+class Seen:
+    """The arm of an experiment that this user was shown."""
 
-    A clock that was set back makes it a turn of the future. Until its own time comes (again), it counts from when this
-    was noticed: neither is the ledger locked for as long as the clock was ahead, nor does a clock that is wrong for a
-    while make it forget.
-    """
-
-    experiment: str
-    epsilon: float
-    delta: float
-    batches: dict[str, str]
-    at: float
-    noticed: float | None = None
-
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        between("delta", self.delta, 0, 1, "[)")
-        # A time that is no number would never count.
-        finite("at", self.at)
-        if self.noticed is not None:
-            finite("noticed", self.noticed)
-        if not isinstance(self.batches, dict):
-            raise InvalidParameter("batches", self.batches, "hashes by number")
-
-    def since(self, now: float) -> float:
-        """The time from which it counts."""
-        if self.at <= now:
-            return self.at
-        return now if self.noticed is None else min(now, self.noticed)
-
-    def seen(self, now: float) -> Paid:
-        """The same turn, with what this look at the clock tells."""
-        return self if self.at <= now else replace(self, noticed=self.since(now))
-
-
-@dataclass(frozen=True)
-class Group:
-    """Turns that share batches: together they are one change of those batches' sums."""
-
-    batches: set[str]
-    turns: int
+    arm: int
+    name: str
 
 
 @dataclass
 class Account:
     """One device's account; `path=None` keeps it in memory only, for simulations.
 
-    Turns in different batches add up. k turns that share a batch are k steps from neighbour to neighbour, and cost
-    (kε, δ(1 + e^ε + … + e^{(k-1)ε})): each costs more δ than the one before.
+    Turns in different batches add up. Those that share a batch cost more δ (`croupier.client.paid`).
 
     A turn at time t is paid for only when all turns of (t - period, t] together stay within the budget. `period` never
     falls: it is the longest of any experiment that the device joined, and never less than the device's own shortest
@@ -125,7 +119,10 @@ class Account:
     period: int = 1
     turns: list[Paid] = field(default_factory=list)
     trusted: dict[str, Trusted] = field(default_factory=dict)
+    taken: dict[str, Taken] = field(default_factory=dict)
     pending: dict[str, Pending] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    _closed: bool = field(default=False, init=False, repr=False)
     _lock: int | None = field(default=None, init=False, repr=False)
     _change: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
@@ -192,28 +189,78 @@ class Account:
         with self._change:
             period = max(self.period, configuration.privacy.period)
             if trusted != known or period != self.period:
-                self.trusted[address], self.period = trusted, period
-                self._write()
+                self._commit(trusted=self.trusted | {address: trusted}, period=period)
 
-    def check(self, epsilon: float, delta: float, address: str, batches: Mapping[int, bytes] | None = None) -> None:
+    def check(
+        self,
+        epsilon: float,
+        delta: float,
+        address: str,
+        batches: Mapping[Any, bytes] | None = None,
+        rho: float | None = None,
+    ) -> None:
         """Refuse a turn that cannot be paid for now, or whose batches (hashes by number) are known as others."""
-        self._payable(Paid(address, epsilon, delta, _named(batches), self.clock()))
+        self._payable(Paid(address, epsilon, delta, _named(batches), self.clock(), rho=rho))
 
     def charge(
-        self, epsilon: float, delta: float, pending: Pending, batches: Mapping[int, bytes] | None = None
+        self,
+        epsilon: float,
+        delta: float,
+        taken: Taken,
+        batches: Mapping[Any, bytes] | None = None,
+        rho: float | None = None,
+        seen: Seen | None = None,
     ) -> None:
-        """Charge a turn and keep its report, in one write, before it is sent; refuse when the budget is spent."""
+        """Charge a turn and keep it, and the arm that it shows, in one write; refuse when the budget is spent."""
         with self._change:
             now = self.clock()
-            turn = Paid(pending.experiment, epsilon, delta, _named(batches), now)
+            turn = Paid(taken.experiment, epsilon, delta, _named(batches), now, rho=rho)
             self._payable(turn)
             # Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing
             # is charged, or during one charge, does no harm.
             before = max((paid.since(now) for paid in self.turns), default=now)
             oldest = min(now, before) - max(self.limits.longest_period, self.period)
-            self.turns = [*(paid for paid in self.turns if paid.since(now) > oldest), turn]
-            self.pending[pending.report] = pending
-            self._write()
+            self._commit(
+                turns=[*(paid for paid in self.turns if paid.since(now) > oldest), turn],
+                taken=self.taken | {taken.id: taken},
+                seen=self.seen | ({} if seen is None else {taken.experiment: seen}),
+            )
+
+    def record(self, turn: str, outcome: object) -> bool:
+        """Keep what came of a turn; False where it is on its way already, or over."""
+        with self._change:
+            known = self.taken.get(turn)
+            if known is None:
+                return False
+            self._commit(taken=self.taken | {turn: replace(known, outcome=(outcome,))})
+            return True
+
+    def seal(self, turn: str, sealed: Callable[[Taken], Pending]) -> Pending | None:
+        """Put a turn's sealed report in its place, in one write, before it is sent; None where there is no such turn.
+
+        Nobody records anything meanwhile, and nobody seals it a second time.
+        """
+        with self._change:
+            known = self.taken.get(turn)
+            if known is None:
+                return None
+            pending = sealed(known)
+            self._commit(taken=_without(self.taken, turn), pending=self.pending | {pending.report: pending})
+            return pending
+
+    def drop(self, turn: str, unseen: bool = False) -> None:
+        """Forget a turn that will not be reported, and its arm too if nobody saw it. The charge stays."""
+        with self._change:
+            known = self.taken.get(turn)
+            if known is not None:
+                seen = _without(self.seen, known.experiment) if unseen else self.seen
+                self._commit(taken=_without(self.taken, turn), seen=seen)
+
+    def forget(self, experiment: str) -> None:
+        """Forget which arm of an experiment this user was shown."""
+        with self._change:
+            if experiment in self.seen:
+                self._commit(seen=_without(self.seen, experiment))
 
     def _counted(self, now: float) -> list[Paid]:
         """The turns within the period before now, the oldest first."""
@@ -225,7 +272,7 @@ class Account:
         return sorted(counted, key=lambda turn: turn.since(now))
 
     def _ledger(self, turns: list[Paid]) -> Ledger:
-        return Ledger(self.limits.epsilon_per_period, self.limits.delta_per_period, charges=_costs(turns))
+        return Ledger(self.limits.epsilon_per_period, self.limits.delta_per_period, charges=costs(turns))
 
     def _payable(self, turn: Paid) -> None:
         """Refuse a turn that the budget does not cover, and say when it will."""
@@ -247,7 +294,7 @@ class Account:
                         raise BrokenPromise(f"batch {number} of {turn.experiment} has another pin than before")
 
     def _pay(self, counted: list[Paid], turn: Paid) -> None:
-        *others, charge = _costs([*counted, turn])
+        *others, charge = costs([*counted, turn])
         Ledger(self.limits.epsilon_per_period, self.limits.delta_per_period, charges=others).check(charge)
 
     def _until(self, counted: list[Paid], turn: Paid) -> float | None:
@@ -268,14 +315,16 @@ class Account:
     def settle(self, report: str) -> None:
         """A report's fate is known: it need not be sent again. The charge stays."""
         with self._change:
-            if self.pending.pop(report, None) is not None:
-                self._write()
+            if report in self.pending:
+                self._commit(pending=_without(self.pending, report))
 
     def close(self) -> None:
-        """Give the account's file back."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Give the account's file back; whoever still works with it changes nothing any more."""
+        with self._change:
+            self._closed = True
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
 
     def _take_lock(self) -> None:
         try:
@@ -297,52 +346,50 @@ class Account:
             self.period = max(integer("period", body["period"], 1), self.limits.shortest_period)
             self.turns = [Paid(**entry) for entry in body["turns"]]
             self.trusted = {address: Trusted(**entry) for address, entry in body["trusted"].items()}
+            taken = (Taken(**entry | {"outcome": tuple(entry["outcome"])}) for entry in body["taken"])
+            self.taken = {entry.id: entry for entry in taken}
             self.pending = {entry["report"]: Pending(**entry) for entry in body["pending"]}
+            self.seen = {address: Seen(**entry) for address, entry in body["seen"].items()}
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             # A ledger that cannot be read must not be taken for an empty one.
             raise InvalidParameter("account", str(self.path), f"a readable account ({error})") from None
 
-    def _write(self) -> None:
-        if self.path is None:
-            return
-        body = {
-            "version": VERSION,
-            "period": self.period,
-            "turns": [vars(entry) for entry in self.turns],
-            "trusted": {address: asdict(entry) for address, entry in self.trusted.items()},
-            "pending": [vars(entry) for entry in self.pending.values()],
-        }
-        write_atomically(self.path, json.dumps(body).encode())
+    def _commit(self, **changes: Any) -> None:
+        """Write the account with these changes, and only then make them: what is not on disk has not happened."""
+        if self._closed:
+            raise NotKept("the account was closed")
+        if self.path is not None:
+            changed = {name: changes.get(name, getattr(self, name)) for name in _KEPT}
+            try:
+                write_atomically(self.path, json.dumps({"version": VERSION} | _plain(**changed)).encode())
+            except OSError as error:
+                raise NotKept(f"{self.path} cannot be written ({error.strerror or error})") from error
+        for name, value in changes.items():
+            setattr(self, name, value)
 
 
-def _named(batches: Mapping[int, bytes] | None) -> dict[str, str]:
+_KEPT = ("period", "turns", "trusted", "taken", "pending", "seen")
+
+
+def _plain(**kept: Any) -> dict[str, Any]:
+    """What is kept of an account, as JSON has it."""
+    return {
+        "period": kept["period"],
+        "turns": [vars(entry) for entry in kept["turns"]],
+        "trusted": {address: asdict(entry) for address, entry in kept["trusted"].items()},
+        "taken": [vars(entry) for entry in kept["taken"].values()],
+        "pending": [vars(entry) for entry in kept["pending"].values()],
+        "seen": {address: asdict(entry) for address, entry in kept["seen"].items()},
+    }
+
+
+def _without(entries: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: entry for name, entry in entries.items() if name != key}
+
+
+def _named(batches: Mapping[Any, bytes] | None) -> dict[str, str]:
     """Batches' hashes by number, as JSON has them."""
     return {str(number): to_text(digest) for number, digest in (batches or {}).items()}
-
-
-def _costs(turns: Iterable[Paid]) -> list[Charge]:
-    """What each turn costs after those before it.
-
-    Turns share a batch when its hash is the same: an experiment that is reached at two addresses is one.
-    """
-    charges, groups = [], dict[str, Group]()
-    for turn in turns:
-        hashes = turn.batches.values()
-        joined = {id(group): group for name in hashes if (group := groups.get(name)) is not None}.values()
-        group = Group({*hashes}.union(*(past.batches for past in joined)), 1 + sum(past.turns for past in joined))
-        groups |= dict.fromkeys(group.batches, group)
-        due, paid = (sum(_steps(turn.epsilon, past.turns) for past in some) for some in ([group], joined))
-        steps = due if math.isinf(due) else due - paid
-        charges.append(Charge(turn.experiment, turn.epsilon, turn.delta * steps if turn.delta else 0.0))
-    return charges
-
-
-def _steps(epsilon: float, turns: int) -> float:
-    """1 + e^ε + … + e^{(turns-1)ε}, or infinity when that is too large to matter."""
-    try:
-        return math.expm1(epsilon * turns) / math.expm1(epsilon)
-    except OverflowError:
-        return math.inf
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -1,96 +1,50 @@
-"""The client that an app embeds: join an experiment, play an arm, report what came of it."""
+"""The client that an app embeds: join an experiment, play an arm, and say what came of it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from os import PathLike
-from pathlib import Path
-from typing import Any
+import threading
+from concurrent.futures import Future
+from typing import Any, Self
 
-from croupier.checks import InvalidParameter
-from croupier.client.account import Account
-from croupier.client.device import Device, Joined, Lost, Response, Steps, Turn
-from croupier.client.exchange import AsyncExchange, Exchange
-from croupier.client.limits import Limits
-from croupier.messages.signing import SERVERS, from_text
-from croupier.noise import Source, secure
+from croupier.checks import CroupierError
+from croupier.client.base import LONGEST_SLEEP, Base, check_play
+from croupier.client.exchange import Exchange
+from croupier.client.steps import Lost, Response, Steps, TimedOut
+from croupier.client.turns import Joined, Shown, Turn
+from croupier.messages.no_turn import NoTurn
 
 
-class _Base:
-    """What both clients are made of; see `Client`."""
-
-    _exchange: type[Any]
-
-    def __init__(
-        self,
-        analyzer: str,
-        *,
-        account: str | PathLike[str] | None = None,
-        limits: Limits | None = None,
-        trust: Mapping[str, bytes | str] | None = None,
-        http: Any = None,
-        source: Source | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        if not str(analyzer).startswith(("http://", "https://")):
-            raise InvalidParameter("analyzer", analyzer, "an http or https address")
-        limits = limits or Limits()
-        pinned = None if trust is None else _keys(trust)
-        limits.check_address(analyzer)
-        kept = Account(None if account is None else Path(account), limits, clock)
-        self.device = Device(analyzer.rstrip("/"), kept, limits, source or secure(), pinned, clock)
-        # A crowd brings an exchange of its own; anything else is a client of httpx2.
-        self._shared = hasattr(http, "exchange")
-        self._wire = http if self._shared else self._exchange(http)
-
-    @property
-    def left(self) -> float:
-        """How much ε the device's ledger still has now."""
-        return self.device.account.left
-
-    @property
-    def renews_at(self) -> float | None:
-        """When more of it will be left, in Unix time; None when nothing is spent."""
-        return self.device.account.renews_at
-
-
-def _keys(trust: Mapping[str, bytes | str]) -> dict[str, bytes]:
-    """The servers' signing keys as bytes; `croupier serve keys` prints them as text."""
-    if not isinstance(trust, Mapping) or set(trust) != set(SERVERS):
-        raise InvalidParameter("trust", trust, f"a key each for {' and '.join(SERVERS)}")
-    keys = {}
-    for server, key in trust.items():
-        data = key if isinstance(key, bytes) else from_text(f"trust of the {server}", key)
-        if len(data) != 32:
-            raise InvalidParameter(f"trust of the {server}", key, "a signing key: 32 bytes, or their text in base64")
-        keys[server] = data
-    return keys
-
-
-class Client(_Base):
-    """A device's client: every call waits for its answer.
+class Client(Base):
+    """A device's client: calls that need an answer wait for it.
 
     Parameters
     ----------
     analyzer : the analyzer's address.
-    account : the file that keeps the personal ledger. Without it the ledger lasts as long as the object.
+    account : the file that keeps the personal ledger, and turns until they are reported. Without it they last as long
+        as the object.
     limits : how much this device gives.
-    trust : the two servers' signing keys, as bytes or as text. Without them those first seen are kept.
+    keys : the two servers' signing keys, as bytes or as text. Experiments of trust "two-servers" need them; under other
+        trusts the keys first seen are kept without them.
+    background : whether a thread of the client's own sends reports when they are due. Without it call `send_due`.
     http : an httpx2 client of the app's own, with its proxies or certificates.
     source : where noise comes from. None: a cryptographic source.
     clock : what tells the time, in seconds.
 
     Examples
     --------
-    >>> with Client("https://analyzer.example", account="croupier.json") as client:  # doctest: +SKIP
-    ...     turn = client.play("homepage")
-    ...     client.report(turn, reward=show(turn.arm_name))
+    >>> with Client("https://analyzer.example", account="croupier.json", keys=KEYS) as client:  # doctest: +SKIP
+    ...     turn = client.play("homepage", timeout=0.5, default="plain")
+    ...     client.report(turn, outcome=show(turn.arm_name))
     """
 
     _exchange = Exchange
 
-    def __enter__(self) -> Client:
+    def _ready(self) -> None:
+        self._wake, self._starting = threading.Event(), threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._begin()
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,78 +55,128 @@ class Client(_Base):
         joined: Joined = self._run(self.device.join(experiment))
         return joined
 
-    def play(self, experiment: str, *, patience: float = 0.0, ticket: bytes | None = None) -> Turn:
-        """Take a turn; when nothing is open, wait for at most `patience` seconds.
+    def play(
+        self,
+        experiment: str,
+        *,
+        timeout: float | None = None,
+        default: str | None = None,
+        sticky: bool = True,
+        patience: float = 0.0,
+        ticket: bytes | None = None,
+    ) -> Turn | Shown:
+        """Take a turn. It is charged and kept at once, and reported at its `report_at`, whatever comes of it.
 
-        A front may admit only those who show a `ticket` of an issuer that knows them.
+        Parameters
+        ----------
+        experiment : its name.
+        timeout : after so many seconds at most there is an arm to show, whatever servers do.
+        default : the arm that the app shows where there is no turn: it is returned then, as `Shown`. Without it the
+            reason is raised, a `NoTurn`.
+        sticky : whether a user who returns sees the same arm again, which takes no new turn. It is kept on the device;
+            no server learns of it. An arm that was retired is drawn anew.
+        patience : for how many seconds to wait where nothing is open.
+        ticket : what a front wants to see that admits only those whom an issuer knows.
         """
-        turn: Turn = self._run(self.device.play(experiment, patience, ticket))
+        patience = check_play(patience, timeout, default)
+        given_up, claimed = threading.Event(), list[str]()
+
+        def wanted(turn: str) -> bool:
+            # In this order: what is wanted is known to whoever gives up after.
+            claimed.append(turn)
+            return not given_up.is_set()
+
+        steps = self.device.play(experiment, patience, ticket, sticky, wanted)
+        try:
+            turn: Turn | Shown
+            turn = self._run(steps) if timeout is None else self._in_time(steps, timeout, given_up, claimed)
+        except NoTurn as reason:
+            turn = self._instead(experiment, default, sticky, reason, claimed)
+        self._begin()
         return turn
 
-    def report(self, turn: Turn, reward: object) -> None:
-        """Report what came of a turn, privately. Refused when the ledger is spent or the batch has closed."""
-        self._run(self.device.report(turn, reward))
+    def report(self, turn: Turn | Shown, outcome: object) -> bool:
+        """Record what came of a turn; again, as often as it changes, until it is sent. Nothing is sent by this.
 
-    def resume(self) -> int:
-        """Send again what a crash may have left unsent."""
-        return int(self._run(self.device.resume()))
+        False where nothing of it will be reported: an arm shown without a turn, or a report that is on its way already.
+        """
+        return self.device.record(turn, outcome)
+
+    def send_due(self) -> float | None:
+        """Send the reports that are due; returns the seconds until the next one is, None where there is none.
+
+        The background does this. An app without it calls this when it starts, and when the time has come: never
+        because of an outcome.
+        """
+        due: float | None = self._run(self.device.send_due())
+        return due
 
     def close(self) -> None:
-        """Close the connection and give the account's file back."""
+        """Stop the background, close the connection and give the account's file back."""
+        self._closed = True
+        self._wake.set()
         self.device.account.close()
-        if not self._shared:
+        if not self._brought:
             self._wire.close()
 
-    def _run(self, steps: Steps) -> Any:
+    def _begin(self) -> None:
+        """Have the background look at what is due next."""
+        if self._background and self.device.next_due() is not None:
+            with self._starting:
+                self._wake.set()
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._send_when_due, name="croupier reports", daemon=True)
+                    self._thread.start()
+
+    def _send_when_due(self) -> None:
+        # A connection of its own: what takes long here keeps no play waiting.
+        wire = self._new_wire()
+        while not self._closed:
+            self._wake.clear()
+            try:
+                due = self._run(self.device.send_due(), wire)
+            except CroupierError:
+                due = LONGEST_SLEEP
+            with self._starting:
+                if due is None and not self._wake.is_set():
+                    self._thread = None
+                    break
+            self._wake.wait(LONGEST_SLEEP if due is None else min(due, LONGEST_SLEEP))
+        if not self._brought:
+            wire.close()
+
+    def _in_time(self, steps: Steps, timeout: float, given_up: threading.Event, claimed: list[str]) -> Any:
+        """Run steps in a thread of their own, with a connection of its own; after `timeout` seconds nobody waits."""
+        found: Future[Any] = Future()
+
+        def work() -> None:
+            wire = self._new_wire()
+            try:
+                found.set_result(self._run(steps, wire, given_up))
+            except BaseException as error:
+                found.set_exception(error)
+            finally:
+                if not self._brought:
+                    wire.close()
+
+        threading.Thread(target=work, name="croupier play", daemon=True).start()
+        try:
+            return found.result(timeout)
+        except TimeoutError:
+            if found.done():
+                raise
+        given_up.set()
+        found.add_done_callback(lambda _: self._forget(claimed))
+        raise TimedOut(f"there was no turn within {timeout:g} s")
+
+    def _run(self, steps: Steps, wire: Any = None, given_up: threading.Event | None = None) -> Any:
         answer: Response | Lost | None = None
         while True:
             try:
                 step = steps.send(answer)
             except StopIteration as done:
                 return done.value
-            answer = step.taken(self._wire)
-
-
-class AsyncClient(_Base):
-    """The same for apps that run an event loop: every call is awaited."""
-
-    _exchange = AsyncExchange
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def join(self, experiment: str) -> Joined:
-        """See `Client.join`."""
-        joined: Joined = await self._run(self.device.join(experiment))
-        return joined
-
-    async def play(self, experiment: str, *, patience: float = 0.0, ticket: bytes | None = None) -> Turn:
-        """See `Client.play`."""
-        turn: Turn = await self._run(self.device.play(experiment, patience, ticket))
-        return turn
-
-    async def report(self, turn: Turn, reward: object) -> None:
-        """See `Client.report`."""
-        await self._run(self.device.report(turn, reward))
-
-    async def resume(self) -> int:
-        """See `Client.resume`."""
-        return int(await self._run(self.device.resume()))
-
-    async def close(self) -> None:
-        """See `Client.close`."""
-        self.device.account.close()
-        if not self._shared:
-            await self._wire.close()
-
-    async def _run(self, steps: Steps) -> Any:
-        answer: Response | Lost | None = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as done:
-                return done.value
-            answer = await step.taken(self._wire)
+            if given_up is not None and given_up.is_set():
+                steps.close()
+                raise TimedOut("nobody waits for this turn any longer")
+            answer = step.taken(wire or self._wire)

@@ -1,207 +1,202 @@
 """What a client does, step by step, without a network: each function yields requests and is sent their responses.
 
 `Client` and `AsyncClient` are two small drivers of these, so that there is one way of joining, playing and reporting.
+When a report is sent, and whether, never depends on what is in it: the moment is drawn with the turn, and what was not
+recorded by then is reported as the experiment's default.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
+import hashlib
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client.account import Account, Pending
+from croupier.client.account import Account, Pending, Seen, Taken
 from croupier.client.limits import Limits
-from croupier.messages.configuration import Configuration, NotCovered, check_name, seal_slots
-from croupier.messages.offer import Batch, Offer
-from croupier.messages.sealing import SUITES, key_id, seal
-from croupier.messages.shares import SharedReport, scopes, share_info
-from croupier.messages.signing import Statement, from_text, to_text
-from croupier.messages.wire import Envelope, Part, Report, report_info
-from croupier.noise import Source
-from croupier.validity.xof import SEED
+from croupier.client.steps import (
+    URN,
+    Lost,
+    Pause,
+    Refused,
+    Request,
+    Response,
+    Steps,
+    TimedOut,
+    Unreachable,
+    Unusable,
+    accepted,
+    fetch,
+)
+from croupier.client.turns import Joined, Shown, Turn
+from croupier.client.uploads import needs_no_noise, upload
+from croupier.messages.asked import bits
+from croupier.messages.configuration import Configuration, NotCovered, check_name
+from croupier.messages.no_turn import NoTurn
+from croupier.messages.offer import Offer
+from croupier.messages.signing import SERVERS, Statement, from_text, to_text
 
-URN = "urn:croupier:error:"
+if TYPE_CHECKING:
+    from croupier.noise import Source
+
+__all__ = [
+    "REPORT_TYPE",
+    "URN",
+    "Device",
+    "Joined",
+    "Lost",
+    "NotPinned",
+    "Pause",
+    "Refused",
+    "Request",
+    "Response",
+    "Steps",
+    "Turn",
+    "Unreachable",
+]
+
 REPORT_TYPE = "application/vnd.croupier.report"
-ATTEMPTS = 8
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LONGEST_HOLD = 10
-PASSING = (408, 429)
-"""Refusals that say nothing about the request itself: try again, as after any 5xx."""
+FIRST_RETRY, LONGEST_RETRY = 60.0, 3600.0
+"""After how many seconds a report that met no answer is sent again: twice as many each time."""
 
 
-class Refused(CroupierError):
-    """A server's refusal: `problem` is its token, as `batch-closed`; `retry_after` is in seconds where it is given."""
-
-    def __init__(self, problem: str, detail: str, retry_after: float | None = None) -> None:
-        super().__init__(f"{problem}: {detail}" if detail else problem)
-        self.problem, self.detail, self.retry_after = problem, detail, retry_after
+class NotPinned(NoTurn):
+    """An experiment of two servers, one of which must be honest, on a device that cannot tell two servers from one."""
 
 
-class Unreachable(CroupierError):
-    """No answer, after all attempts."""
+@dataclass
+class Retry:
+    """How often in a row a report met no answer, and when it is sent again."""
 
-
-@dataclass(frozen=True)
-class Request:
-    """One HTTP request."""
-
-    method: str
-    url: str
-    content: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def taken(self, wire: Any) -> Any:
-        """Have a wire carry this step out; the answer, or what is to be awaited for it."""
-        return wire.exchange(self)
-
-
-@dataclass(frozen=True)
-class Response:
-    """Its answer."""
-
-    status: int
-    headers: dict[str, str]
-    content: bytes
-
-    def settles(self, taken: Callable[[Response], bool] | None) -> bool:
-        """Whether this ends a request well; a refusal that no waiting mends is raised. See `_fetch`."""
-        if 200 <= self.status < 300 and (taken is None or taken(self)):
-            return True
-        problem, named = _problem(self)
-        if 400 <= self.status < 500 and self.status not in PASSING and (named or taken is None):
-            raise problem
-        return False
-
-    @property
-    def trouble(self) -> tuple[str, float]:
-        """Why it settles nothing, and how many seconds it asks to wait."""
-        problem, _ = _problem(self)
-        return str(problem), problem.retry_after or 0.0
-
-
-@dataclass(frozen=True)
-class Lost:
-    """No answer that could be used, and why."""
-
-    why: str
-
-    def settles(self, _: Callable[[Response], bool] | None) -> bool:
-        return False
-
-    @property
-    def trouble(self) -> tuple[str, float]:
-        return self.why, 0.0
-
-
-@dataclass(frozen=True)
-class Pause:
-    """Wait so many seconds."""
-
-    seconds: float
-
-    def taken(self, wire: Any) -> Any:
-        return wire.wait(self.seconds)
-
-
-Steps = Generator["Request | Pause", "Response | Lost | None", Any]
-
-
-@dataclass(frozen=True)
-class Joined:
-    """An experiment that this device has checked: its configuration, and where its servers are."""
-
-    configuration: Configuration
-    statement: Statement
-
-    @property
-    def name(self) -> str:
-        return self.configuration.experiment
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One play: show this arm, then report what came of it, before `expires` (seconds of Unix time).
-
-    `pinned` are the earlier configurations that some of its batches were first opened under, by hash.
-    """
-
-    joined: Joined
-    offer: Offer
-    token: bytes
-    expires: int
-    pinned: Mapping[bytes, Configuration] = field(default_factory=dict)
-
-    @property
-    def arm(self) -> int | None:
-        """The arm's number; None where an experiment has no arms."""
-        return self.offer.arm
-
-    def opened_under(self, batch: Batch) -> Configuration:
-        """The configuration whose key a batch's messages are sealed to."""
-        own = batch.pin == self.offer.configuration
-        return self.joined.configuration if own else self.pinned[batch.pin]
-
-    @property
-    def arm_name(self) -> str:
-        return "" if self.offer.arm is None else self.joined.configuration.arms[self.offer.arm]
+    failures: int
+    at: float
 
 
 @dataclass
 class Device:
-    """What the steps need: the account, the limits, randomness and a clock."""
+    """What the steps need: the account, the limits, randomness (None: the system's own), pinned keys and a clock."""
 
     analyzer: str
     account: Account
     limits: Limits
-    source: Source
-    trust: dict[str, bytes] | None = None
+    source: Source | None = None
+    keys: dict[str, bytes] | None = None
     clock: Callable[[], float] = time.time
     joined: dict[str, Joined] = field(default_factory=dict)
-    reported: set[bytes] = field(default_factory=set)
-    """The tokens of turns that were reported."""
+    trouble: str | None = None
+    """Why a report still waits that was to be sent by now."""
+    _retries: dict[str, Retry] = field(default_factory=dict)
+    _on_their_way: set[str] = field(default_factory=set)
 
-    def join(self, experiment: str) -> Steps:
+    def join(self, experiment: str, attempts: int | None = None) -> Steps:
         """Fetch the experiment, check its signatures and this device's limits, and remember whom it trusts."""
-        answer = yield from _fetch(Request("GET", self._address(check_name(experiment))))
-        joined = self._checked(experiment, Statement.from_dict("configuration", _json(answer)))
+        answer = yield from fetch(Request("GET", self._address(check_name(experiment))), attempts=attempts)
+        joined = self._checked(experiment, Statement.from_dict("configuration", answer.json()))
         self.joined[experiment] = joined
         return joined
 
-    def play(self, experiment: str, patience: float = 0.0, ticket: bytes | None = None) -> Steps:
-        """Take a turn: an arm, the batches, and a one-time token. Waits for one at most `patience` seconds."""
+    def play(
+        self,
+        experiment: str,
+        patience: float = 0.0,
+        ticket: bytes | None = None,
+        sticky: bool = True,
+        wanted: Callable[[str], bool] = lambda turn: True,
+    ) -> Steps:
+        """Take a turn: an arm, the batches, a one-time token, and the moment of its report; or show the arm again that
+        this user has seen.
+
+        It is charged and kept in one write. Waits for a turn at most `patience` seconds; one that is not `wanted` any
+        longer when it has come, by its id, is neither charged nor kept.
+        """
+        check_name(experiment)
         if ticket is not None and not isinstance(ticket, bytes):
             raise InvalidParameter("ticket", ticket, "bytes, as its issuer made them")
-        joined = self.joined.get(experiment) or (yield from self.join(experiment))
-        self.limits.check(joined.configuration)
-        # A turn that cannot be reported is better not taken: somebody else waits for it.
-        privacy = joined.configuration.privacy
-        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment))
-        waited = 0.0
-        address = f"{joined.configuration.urls['front']}/experiments/{quote(experiment)}/assignments"
-        while True:
-            # The front may hold the request until there is a turn (RFC 7240).
-            hold = min(int(patience - waited), LONGEST_HOLD)
-            headers = {"prefer": f"wait={hold}"} if hold > 0 else {}
-            headers |= {} if ticket is None else {"croupier-ticket": to_text(ticket)}
-            began = self.clock()
+        try:
+            if sticky and (again := (yield from self._again(experiment))) is not None:
+                return again
+            joined = self.joined.get(experiment) or (yield from self.join(experiment))
+            return (yield from self._take(joined, patience, ticket, wanted))
+        except NoTurn:
+            raise
+        except CroupierError as error:
+            raise Unusable(str(error)) from error
+
+    def seen(self, experiment: str) -> Turn | Shown | None:
+        """The arm that this user was shown, as a turn if its report is still to come; None: none, or it was retired."""
+        address = self._address(experiment)
+        shown = self.account.seen.get(address)
+        if shown is None:
+            return None
+        known = self.joined.get(experiment)
+        if known is not None and shown.arm in known.configuration.retired:
+            return None
+        for taken in list(self.account.taken.values()):
+            if taken.experiment == address and (turn := Turn.from_json(taken.turn)).arm == shown.arm:
+                return turn
+        return Shown(experiment, shown.name, shown.arm)
+
+    def record(self, turn: Turn | Shown, outcome: object) -> bool:
+        """Keep what came of a turn, until it is sent; False where nothing of it will be reported."""
+        return turn.recorded(self.account, outcome)
+
+    def send_due(self) -> Steps:
+        """Send what is due: what was recorded, or else the default. Returns the seconds until the next report is due,
+        None where none is.
+
+        A report that meets no answer is kept, and due again later and later.
+        """
+        for taken in sorted(self.account.taken.values(), key=lambda one: one.report_at):
+            if taken.report_at <= self.clock():
+                self._prepare(taken)
+        for pending in list(self.account.pending.values()):
+            yield from self._send_once(pending)
+        return self.next_due()
+
+    def next_due(self) -> float | None:
+        """How many seconds from now the next report is due; None where there is none."""
+        due = [self._retry_at(one.id, one.report_at) for one in list(self.account.taken.values())]
+        due += [self._retry_at(report, 0.0) for report in list(self.account.pending)]
+        return max(0.0, min(due) - self.clock()) if due else None
+
+    def send_now(self, turn: Turn, outcome: object) -> Steps:
+        """Report a turn at once: for simulated users, whose time is nobody's."""
+        self.record(turn, outcome)
+        pending = self.account.seal(turn.id, lambda taken: self.sealed(turn, taken.outcome[0]))
+        if pending is not None:
+            yield from self._send(pending)
+        return turn.id
+
+    def _again(self, experiment: str) -> Steps:
+        """The arm that was shown before; one look at the configuration, where there is a network, tells if it stays."""
+        address = self._address(experiment)
+        if address not in self.account.seen:
+            return None
+        if experiment not in self.joined:
             try:
-                body = _json((yield from _fetch(Request("POST", address, headers=headers))))
-                break
-            except Refused as refusal:
-                if refusal.problem != "nothing-open" or waited >= patience:
-                    raise
-                pause = min(refusal.retry_after or 1.0, max(patience - waited, 0.01))
-            yield Pause(pause)
-            waited += pause + max(0.0, self.clock() - began - pause)
+                yield from self.join(experiment, attempts=1)
+            except CroupierError:
+                return self.seen(experiment)
+        found = self.seen(experiment)
+        if found is None:
+            self.account.forget(address)
+        return found
+
+    def _take(self, joined: Joined, patience: float, ticket: bytes | None, wanted: Callable[[str], bool]) -> Steps:
+        experiment, configuration = joined.name, joined.configuration
+        self.limits.check(configuration)
+        self._check_pinned(configuration)
+        # A turn that cannot be paid for is better not taken: somebody else waits for it.
+        privacy, address = configuration.privacy, self._address(experiment)
+        self.account.check(privacy.epsilon, privacy.delta, address)
+        body = yield from self._assigned(joined, patience, ticket)
         statement = Statement.from_dict("offer", body.get("offer"))
         # Before it is read: what a mechanism's text makes a device compute must be the servers' own.
-        statement.check_both(joined.configuration.verify_keys)
+        statement.check_both(configuration.verify_keys)
         offer = Offer.from_text(statement.text)
         if offer.configuration != joined.statement.hash:
             joined = yield from self._other_revision(experiment, joined, offer.configuration)
@@ -210,43 +205,89 @@ class Device:
         pinned = {}
         for pin in {batch.pin for batch in offer.batches} - {offer.configuration}:
             pinned[pin] = yield from self._pinned(joined, pin)
-        self.account.check(privacy.epsilon, privacy.delta, self._address(experiment), _hashes(offer))
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
-        return Turn(joined, offer, token, expires, pinned)
+        now, (low, high) = self.clock(), joined.configuration.reports.at
+        report_at = now + low + (high - low) * (bits(self.source)(53) / 2**53)
+        turn = Turn(joined, offer, token, expires, pinned, taken_at=now, report_at=report_at)
+        _check_default(turn)
+        if not wanted(turn.id):
+            raise TimedOut(f"a turn of {experiment} came too late")
+        taken = Taken(turn.id, address, turn.report_at, turn.until, turn.to_json())
+        seen = None if turn.arm is None else Seen(turn.arm, turn.arm_name)
+        batches, rho = _shared_with(joined.configuration, offer), _rho(offer) if privacy.delta else None
+        self.account.charge(privacy.epsilon, privacy.delta, taken, batches, rho, seen)
+        return turn
 
-    def report(self, turn: Turn, value: object) -> Steps:
-        """Randomize, seal, charge, keep, send: in this order. Returns the report's id.
+    def _check_pinned(self, configuration: Configuration) -> None:
+        if configuration.trust == "two-servers" and self.keys is None:
+            raise NotPinned(
+                f"{configuration.experiment} is safe as long as one of two servers is honest, and without their keys "
+                "this device cannot tell two from one: give the client keys={'analyzer': KEY, 'front': KEY}, as "
+                "`croupier serve keys` prints them"
+            )
 
-        Once a turn: what is not known to have arrived is sent again by `resume`, and never made anew.
-        """
-        if turn.token in self.reported:
-            raise InvalidParameter("turn", turn.offer.number, "one that was not reported yet; `resume` sends again")
-        pending = self.sealed(turn, value)
-        privacy = turn.joined.configuration.privacy
-        self.account.charge(privacy.epsilon, privacy.delta, pending, _hashes(turn.offer))
-        self.reported.add(turn.token)
-        yield from self._send(pending)
-        return pending.report
+    def _assigned(self, joined: Joined, patience: float, ticket: bytes | None) -> Steps:
+        """What the front gives out, as soon as there is anything."""
+        waited = 0.0
+        address = f"{joined.configuration.urls['front']}/experiments/{quote(joined.name)}/assignments"
+        while True:
+            # The front may hold the request until there is a turn (RFC 7240).
+            hold = min(int(patience - waited), LONGEST_HOLD)
+            headers = {"prefer": f"wait={hold}"} if hold > 0 else {}
+            headers |= {} if ticket is None else {"croupier-ticket": to_text(ticket)}
+            began = self.clock()
+            try:
+                return (yield from fetch(Request("POST", address, headers=headers))).json()
+            except Refused as refusal:
+                if refusal.problem != "nothing-open" or waited >= patience:
+                    raise
+                pause = min(refusal.retry_after or 1.0, max(patience - waited, 0.01))
+            yield Pause(pause)
+            waited += pause + max(0.0, self.clock() - began - pause)
 
-    def resume(self) -> Steps:
-        """Send again what a crash may have left unsent; returns how many reports were accepted.
+    def _prepare(self, taken: Taken) -> None:
+        """Seal a turn whose report is due, or drop it where it is too late."""
+        if self.clock() >= taken.until:
+            self.account.drop(taken.id)
+        elif self._retry_at(taken.id, 0.0) <= self.clock():
+            turn = Turn.from_json(taken.turn)
+            try:
+                self.account.seal(taken.id, lambda one: self._sealed_as_recorded(turn, one))
+            except CroupierError as error:
+                self._later(taken.id, error)
 
-        All are tried; when a server was out of reach, this is said at the end.
-        """
-        accepted, unreachable = 0, None
-        for pending in list(self.account.pending.values()):
+    def _sealed_as_recorded(self, turn: Turn, taken: Taken) -> Pending:
+        (value,) = taken.outcome or (turn.joined.configuration.reports.default,)
+        return self.sealed(turn, value)
+
+    def _send_once(self, pending: Pending) -> Steps:
+        """Send a kept report, unless its time is over, somebody else sends it, or it is to wait."""
+        if self.clock() >= pending.until:
+            self.account.settle(pending.report)
+        elif self._retry_at(pending.report, 0.0) <= self.clock():
+            self._on_their_way.add(pending.report)
             try:
                 yield from self._send(pending)
-                accepted += 1
             except Refused:
-                continue
+                # Settled: its turn is over, and so is the report.
+                pass
             except Unreachable as error:
-                unreachable = error
-        if unreachable is not None:
-            raise unreachable
-        return accepted
+                self._later(pending.report, error)
+            finally:
+                self._on_their_way.discard(pending.report)
+
+    def _later(self, report: str, why: CroupierError) -> None:
+        failures = self._retries[report].failures + 1 if report in self._retries else 1
+        wait = min(FIRST_RETRY * 2.0 ** (failures - 1), LONGEST_RETRY)
+        self._retries[report], self.trouble = Retry(failures, self.clock() + wait), str(why)
+
+    def _retry_at(self, report: str, due: float) -> float:
+        if report in self._on_their_way:
+            return self.clock() + FIRST_RETRY
+        retry = self._retries.get(report)
+        return due if retry is None else max(due, retry.at)
 
     def _address(self, experiment: str) -> str:
         """What names an experiment in the account: where its analyzer has it."""
@@ -257,7 +298,7 @@ class Device:
         if configuration.experiment != experiment:
             raise InvalidParameter("experiment", configuration.experiment, f"{experiment!r}, which was asked for")
         self.limits.check(configuration)
-        self.account.trust(self._address(experiment), configuration, statement, self.trust)
+        self.account.trust(self._address(experiment), configuration, statement, self.keys)
         return Joined(configuration, statement)
 
     def _pinned(self, joined: Joined, pin: bytes) -> Steps:
@@ -274,8 +315,8 @@ class Device:
     def _revision(self, joined: Joined, wanted: bytes) -> Steps:
         """A configuration by its hash, as the front keeps it."""
         base = f"{joined.configuration.urls['front']}/experiments/{quote(joined.name)}"
-        answer = yield from _fetch(Request("GET", f"{base}/configurations/{to_text(wanted)}"))
-        statement = Statement.from_dict("configuration", _json(answer))
+        answer = yield from fetch(Request("GET", f"{base}/configurations/{to_text(wanted)}"))
+        statement = Statement.from_dict("configuration", answer.json())
         if statement.hash != wanted:
             raise InvalidParameter("configuration", to_text(statement.hash), f"{to_text(wanted)}, as offered")
         return statement
@@ -288,108 +329,65 @@ class Device:
 
     def sealed(self, turn: Turn, value: object) -> Pending:
         """A report as bytes, fit to be sent any number of times."""
-        configuration, offer = turn.joined.configuration, turn.offer
-        name, report = configuration.experiment, os.urandom(16)
-        front = configuration.keys["front"].seal
+        configuration = turn.joined.configuration
+        if self.source is None and not needs_no_noise(turn):
+            from croupier.noise import secure
+
+            self.source = secure()
         try:
-            bundle = (self._shared if configuration.in_shares else self._shuffled)(turn, value, report)
+            body = upload(turn, value, self.source)
         finally:
             # From here on no image of the memory tells this report's noise.
-            self.source.renew()
-        sealed = seal(configuration.suite, front, bundle, report_info(name, offer.configuration))
-        body = Envelope(SUITES[configuration.suite].number, key_id(front), offer.configuration, sealed).to_bytes()
-        # Where the front is now, whatever address the batch was begun under.
-        newest = self.joined.get(name, turn.joined).configuration
-        url = f"{newest.urls['front']}/experiments/{quote(name)}/reports"
-        return Pending(self._address(name), url, to_text(report), to_text(body), turn.expires)
-
-    def _shuffled(self, turn: Turn, value: object, report: bytes) -> bytes:
-        """Messages for each batch, all alike, sealed to the analyzer one by one."""
-        name, parts = turn.joined.name, []
-        for batch in turn.offer.batches:
-            opened = batch.mechanism.slots(value, self.source)
-            parts.append(Part(batch.number, seal_slots(name, batch, turn.opened_under(batch), opened)))
-        return Report(report, turn.token, turn.offer.number, tuple(parts)).to_bytes()
-
-    def _shared(self, turn: Turn, value: object, report: bytes) -> bytes:
-        """Two shares of each part: the seed of one for the front, the other sealed to the analyzer."""
-        configuration, offer, seed = turn.joined.configuration, turn.offer, os.urandom(SEED)
-        sealed = []
-        for part, scope in enumerate(scopes(offer)):
-            mechanism = offer.batches[part].mechanism
-            info = share_info(turn.joined.name, offer.configuration, scope, part, report)
-            assert mechanism.ring is not None
-            share = mechanism.ring.split(mechanism.secret(value, self.source), seed, info)
-            sealed.append(seal(configuration.suite, configuration.keys["analyzer"].seal, share, info))
-        return SharedReport(report, turn.token, offer.number, seed, tuple(sealed)).to_bytes()
+            if self.source is not None:
+                self.source.renew()
+        address = self._address(configuration.experiment)
+        return Pending(address, _reports(configuration), turn.id, to_text(body), turn.until)
 
     def _send(self, pending: Pending) -> Steps:
         body = from_text("body", pending.body)
+        # Where the front is now, whatever address it had when the turn was taken.
+        newest = (one.configuration for one in self.joined.values() if self._address(one.name) == pending.experiment)
+        url = next((_reports(configuration) for configuration in newest), pending.url)
         try:
-            yield from _fetch(Request("POST", pending.url, body, {"content-type": REPORT_TYPE}), _taken)
+            yield from fetch(Request("POST", url, body, {"content-type": REPORT_TYPE}), accepted)
         except Refused:
-            self.account.settle(pending.report)
+            self._settled(pending)
             raise
+        self._settled(pending)
+
+    def _settled(self, pending: Pending) -> None:
         self.account.settle(pending.report)
+        self._retries.pop(pending.report, None)
+        if not self._retries:
+            self.trouble = None
 
 
-def _hashes(offer: Offer) -> dict[int, bytes]:
-    return {batch.number: batch.hash for batch in offer.batches}
+def _reports(configuration: Configuration) -> str:
+    return f"{configuration.urls['front']}/experiments/{quote(configuration.experiment)}/reports"
 
 
-def _taken(answer: Response) -> bool:
-    """Whether it is the front that says so, and not a page that some network shows first."""
+def _check_default(turn: Turn) -> None:
+    """Refuse an experiment whose default nobody can report: silence would tell."""
+    default = turn.joined.configuration.reports.default
     try:
-        return json.loads(answer.content)["status"] in ("accepted", "repeated")
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
+        turn.check_value(default)
+    except CroupierError as error:
+        raise NotCovered(f"what {turn.experiment} reports where nothing is recorded cannot be: {error}") from None
 
 
-def _fetch(request: Request, taken: Callable[[Response], bool] | None = None) -> Steps:
-    """Send until there is an answer that says something; a problem document becomes `Refused`.
-
-    With `taken`, which knows an acceptance, nothing but the front's own words end it: a network's page settles
-    nothing.
+def _shared_with(configuration: Configuration, offer: Offer) -> dict[str, bytes]:
+    """Whose sums a report changes together with others of this device: its batches, or, where no device can know
+    them, all of the experiment's as one.
     """
-    pause, last = FIRST_PAUSE, "no answer"
-    for _ in range(ATTEMPTS):
-        answer = yield request
-        if answer is not None:
-            if answer.settles(taken):
-                return answer
-            last, asked = answer.trouble
-            pause = max(pause, asked)
-        yield Pause(min(pause, LONGEST_PAUSE))
-        pause *= 2
-    raise Unreachable(f"{request.method} {request.url}: {last}")
+    if not offer.batches[0].asked.fits_any_batch:
+        return {str(batch.number): batch.hash for batch in offer.batches}
+    said = b"croupier/2 experiment\0" + configuration.experiment.encode() + b"\0"
+    return {"any": hashlib.sha256(said + b"".join(configuration.verify_keys[one] for one in SERVERS)).digest()}
 
 
-def _problem(answer: Response) -> tuple[Refused, bool]:
-    """The refusal, and whether it has one of our names."""
-    body: Any = None
-    try:
-        body = json.loads(answer.content)
-        kind, detail = str(body["type"]), str(body.get("detail") or body.get("title") or "")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        kind, detail = f"http-{answer.status}", ""
-    return Refused(kind.removeprefix(URN), detail, _wait(answer, body)), kind.startswith(URN)
-
-
-def _wait(answer: Response, body: Any) -> float | None:
-    """How long to wait, as the problem document says, or else its header, which knows whole seconds only."""
-    said = body.get("retry_after") if isinstance(body, dict) else None
-    try:
-        seconds = float(answer.headers.get("retry-after", "") if said is None else said)
-    except (ValueError, TypeError, OverflowError):
+def _rho(offer: Offer) -> float | None:
+    """A turn's cost in zero-concentrated privacy, computed from the noise, where the experiment promises in it."""
+    if any(batch.asked.guarantee.rho is None for batch in offer.batches):
         return None
-    return seconds if 0 <= seconds < math.inf else None
-
-
-def _json(answer: Response) -> dict[str, Any]:
-    try:
-        body = json.loads(answer.content)
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        raise InvalidParameter("answer", answer.content[:60], "a JSON object")
-    return body
+    rho = offer.loss.zcdp
+    return rho if 0.0 < rho < float("inf") else None

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer, positive
+from croupier.checks import InvalidParameter, between, integer, positive
 from croupier.messages.admission import ADMISSIONS
 from croupier.messages.configuration import TRUSTS, Configuration
+from croupier.messages.no_turn import NoTurn
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES
 
@@ -17,7 +18,7 @@ HIDE_EACH_OTHER = ("devices", "shuffler")
 """The trusts under which the users of a batch hide each other."""
 
 
-class BeyondLimits(CroupierError):
+class BeyondLimits(NoTurn):
     """An experiment that asks for more than this device gives."""
 
 
@@ -92,10 +93,8 @@ class Limits:
     def check_offer(self, offer: Offer) -> None:
         """Refuse a turn in a batch that is too small to hide among."""
         for batch in offer.batches:
-            if batch.mechanism.trust in HIDE_EACH_OTHER and batch.mechanism.users < self.users:
-                raise BeyondLimits(
-                    f"a batch of {batch.mechanism.users} users is smaller than this device's {self.users}"
-                )
+            if batch.asked.trust in HIDE_EACH_OTHER and batch.asked.users < self.users:
+                raise BeyondLimits(f"a batch of {batch.asked.users} users is smaller than this device's {self.users}")
 
     def _refusals(self, configuration: Configuration) -> Iterator[str]:
         yield from self._refused_promises(configuration)

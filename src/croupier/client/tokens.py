@@ -21,7 +21,7 @@ def token_request(joined: Joined, issuer: bytes | str | None = None) -> TokenReq
 
     >>> joined = client.join("onboarding")  # doctest: +SKIP
     >>> asked = token_request(joined)  # doctest: +SKIP
-    >>> answer = httpx.post(ISSUER, content=asked.body, headers=asked.headers | login)  # doctest: +SKIP
+    >>> answer = httpx2.post(ISSUER, content=asked.body, headers=asked.headers | login)  # doctest: +SKIP
     >>> turn = client.play("onboarding", ticket=asked.finish(answer.content))  # doctest: +SKIP
     """
     configuration = joined.configuration

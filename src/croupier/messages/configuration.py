@@ -10,17 +10,19 @@ import json
 import math
 import re
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.checks import InvalidParameter, between, integer, one_of, positive
 from croupier.messages.admission import Admission
+from croupier.messages.asked import Asked
+from croupier.messages.no_turn import NoTurn
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, check_public, seal
 from croupier.messages.signing import SERVERS, VERSION, Statement, from_text, read_version, to_text
 from croupier.messages.wire import message_info
-from croupier.protocols import Mechanism
-from croupier.protocols.mechanism import canonical
+from croupier.texts import canonical
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 KIND = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}")
@@ -33,11 +35,11 @@ PROMISED = ("program", "recipe", "trust", "reports", "privacy", "admission")
 """The parts of a configuration that stay as they were first signed."""
 
 
-class BrokenPromise(CroupierError):
+class BrokenPromise(NoTurn):
     """A later revision of an experiment that promises something else."""
 
 
-class NotCovered(CroupierError):
+class NotCovered(NoTurn):
     """An offer that goes beyond what the signed configuration promises."""
 
 
@@ -116,7 +118,7 @@ class Configuration:
 
     `trust` says who must be trusted. `recipe` says what every mechanism must be: its protocol, constants and values,
     the smallest batch, whether the front adds a whole noise of its own, and in shares also the encoding. A later
-    revision may change the title, the keys, the addresses and add arms, and nothing of the `promise`.
+    revision may change the title, the keys, the addresses, add arms and retire some, and nothing of the `promise`.
     """
 
     experiment: str
@@ -132,6 +134,8 @@ class Configuration:
     suite: str
     keys: dict[str, ServerKeys]
     urls: dict[str, str]
+    retired: tuple[int, ...] = ()
+    """The arms that nobody is shown any longer: who saw one before gets another."""
 
     def __post_init__(self) -> None:
         check_name(self.experiment)
@@ -146,6 +150,8 @@ class Configuration:
                 raise InvalidParameter(f"{server} url", self.urls[server], "an http or https address")
         if not isinstance(self.title, str) or not all(isinstance(arm, str) for arm in self.arms):
             raise InvalidParameter("arms", self.arms, "names")
+        if sorted({*self.retired} & {*range(len(self.arms))}) != list(self.retired):
+            raise InvalidParameter("retired", self.retired, "numbers of arms, each once, the lowest first")
         integer("smallest", self.recipe["smallest"], 1)
         if not isinstance(self.recipe["front_noise"], bool):
             raise InvalidParameter("front_noise", self.recipe["front_noise"], "true or false")
@@ -168,7 +174,7 @@ class Configuration:
             "suite": self.suite,
             "keys": {server: self.keys[server].to_dict() for server in SERVERS},
             "urls": {server: self.urls[server] for server in SERVERS},
-        }
+        } | ({"retired": list(self.retired)} if self.retired else {})
 
     @property
     def in_shares(self) -> bool:
@@ -207,7 +213,9 @@ class Configuration:
         if offer.arm not in (range(len(self.arms)) if self.arms else (None,)):
             raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
         for batch in offer.batches:
-            self._check_mechanism(batch.mechanism)
+            self._check_mechanism(batch.asked)
+        if offer.pure is not None and offer.pure <= Fraction(self.privacy.epsilon):
+            return
         cost = offer.delta(self.privacy.epsilon)
         if cost > self.privacy.delta * (1.0 + 1e-8):
             raise NotCovered(
@@ -215,7 +223,7 @@ class Configuration:
                 f"and {self.privacy.delta:.3g} is promised"
             )
 
-    def _check_mechanism(self, mechanism: Mechanism) -> None:
+    def _check_mechanism(self, mechanism: Asked) -> None:
         if mechanism.trust != self.trust:
             raise NotCovered(f"a batch that trusts {mechanism.trust}, and {self.trust} was signed")
         if not mechanism.checkable:
@@ -265,6 +273,7 @@ def _read_configuration(text: str) -> Configuration:
             **body
             | {
                 "arms": tuple(body["arms"]),
+                "retired": tuple(body.get("retired", ())),
                 "reports": Reports.from_dict(body["reports"]),
                 "privacy": Privacy(**body["privacy"]),
                 "admission": Admission.from_dict(body["admission"]),

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.messages.asked import Asked, LaplaceNumber, library
 from croupier.messages.signing import VERSION, Statement, from_text, read_object, read_version, to_text
-from croupier.privacy import Loss
-from croupier.protocols import Mechanism, Shape
+
+if TYPE_CHECKING:
+    from croupier.privacy import Loss
+    from croupier.protocols import Mechanism
+    from croupier.protocols.padding import Shape
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,16 @@ class Batch:
     @cached_property
     def mechanism(self) -> Mechanism:
         return _mechanism(self.text)
+
+    @cached_property
+    def plain(self) -> LaplaceNumber | None:
+        """What it asks for, where a device needs no NumPy for it; None elsewhere."""
+        return _number(self.text)
+
+    @property
+    def asked(self) -> Asked:
+        """The mechanism as far as a device needs it: without NumPy where that will do."""
+        return self.plain or self.mechanism
 
     @property
     def shape(self) -> Shape:
@@ -77,6 +92,12 @@ class Offer:
         between("odds", self.odds, 0, 1, "(]")
 
     @cached_property
+    def pure(self) -> Fraction | None:
+        """The ε of a turn whatever δ, where all its batches are so simple that fractions say it; None elsewhere."""
+        numbers = [batch.plain for batch in self.batches if batch.plain is not None]
+        return sum((one.epsilon for one in numbers), Fraction(0)) if len(numbers) == len(self.batches) else None
+
+    @cached_property
     def loss(self) -> Loss:
         """The exact loss of a turn: the batches' mechanisms composed, as they are sent."""
         return _loss(tuple(batch.mechanism for batch in self.batches))
@@ -112,6 +133,8 @@ def configuration_of(statement: Statement) -> bytes:
 
 
 def _loss(mechanisms: tuple[Mechanism, ...]) -> Loss:
+    from croupier.privacy import Loss
+
     return Loss.total(mechanism.sent_loss for mechanism in mechanisms)
 
 
@@ -130,7 +153,7 @@ def _read_offer(text: str) -> Offer:
             for entry in body["batches"]
         )
         for batch in batches:
-            _ = batch.shape
+            _ = batch.asked.shape
         configuration = from_text("hash", body["configuration"])
         return Offer(body["experiment"], configuration, body["offer"], body["arm"], batches, body["odds"])
     except CroupierError:
@@ -143,4 +166,9 @@ def _read_offer(text: str) -> Offer:
 def _mechanism(text: str) -> Mechanism:
     # One object a mechanism, so that its loss is computed once however many offers name it.
     read_object("mechanism", text)
-    return Mechanism.from_json(text, affordable=True)
+    return library().Mechanism.from_json(text, affordable=True)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1024)
+def _number(text: str) -> LaplaceNumber | None:
+    return LaplaceNumber.read(read_object("mechanism", text))

@@ -26,7 +26,7 @@ def scopes(offer: Offer) -> tuple[bytes, ...]:
     Where the servers add the noise there is one part, and it is for the arm, whatever batch it falls into. Where the
     devices do there is one for each batch, and for that batch alone: its noise is that of the batch.
     """
-    if offer.batches[0].mechanism.fits_any_batch:
+    if offer.batches[0].asked.fits_any_batch:
         return ((NO_ARM if offer.arm is None else offer.arm).to_bytes(4, "big"),)
     return tuple(batch.hash for batch in offer.batches)
 
@@ -50,7 +50,7 @@ def share_info(experiment: str, configuration: bytes, scope: bytes, part: int, r
 
 def part_lengths(offer: Offer, overhead: int) -> tuple[int, ...]:
     """How long each sealed share is."""
-    return tuple(WORD * (batch.mechanism.outputs or 1) + overhead for batch in offer.batches[: len(scopes(offer))])
+    return tuple(WORD * (batch.asked.outputs or 1) + overhead for batch in offer.batches[: len(scopes(offer))])
 
 
 def upload_length(offer: Offer, suite: str) -> int:

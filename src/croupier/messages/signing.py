@@ -16,8 +16,9 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from croupier.checks import CroupierError, InvalidParameter
-from croupier.protocols.mechanism import canonical
+from croupier.checks import InvalidParameter
+from croupier.messages.no_turn import NoTurn
+from croupier.texts import canonical
 
 SERVERS = ("analyzer", "front")
 KINDS = ("configuration", "offer", "release", "head")
@@ -27,7 +28,7 @@ LONGEST = 2**20
 """No text that is signed or read is longer than this."""
 
 
-class BadSignature(CroupierError):
+class BadSignature(NoTurn):
     """A statement that its signer did not sign, or not in these words."""
 
 

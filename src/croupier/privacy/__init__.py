@@ -1,50 +1,18 @@
 """What a release costs: exact losses, notions and conversions, composition, calibration, ledger and audit."""
 
-from croupier.noise.gaussian import gaussian_sum_concentrated
-from croupier.noise.poisson import skellam_divergence
-from croupier.privacy.any_of import any_of
-from croupier.privacy.audit import Finding, epsilon_lower_bound
-from croupier.privacy.calibration import calibrate, gaussian_scale
-from croupier.privacy.group import group_loss, group_privacy
-from croupier.privacy.guarantee import (
-    Guarantee,
-    advanced_composition,
-    concentrated_to_approximate,
-    pure_to_concentrated,
-    pure_to_renyi,
-    renyi_to_approximate,
-)
-from croupier.privacy.ledger import BudgetExceeded, Charge, Ledger
-from croupier.privacy.loss import Loss, NoisyNumber, NoisyVector, privacy_loss, vector_loss
-from croupier.privacy.move import Move, move_loss
-from croupier.privacy.told import Told, told_loss
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "BudgetExceeded",
-    "Charge",
-    "Finding",
-    "Guarantee",
-    "Ledger",
-    "Loss",
-    "Move",
-    "NoisyNumber",
-    "NoisyVector",
-    "Told",
-    "advanced_composition",
-    "any_of",
-    "calibrate",
-    "concentrated_to_approximate",
-    "epsilon_lower_bound",
-    "gaussian_scale",
-    "gaussian_sum_concentrated",
-    "group_loss",
-    "group_privacy",
-    "move_loss",
-    "privacy_loss",
-    "pure_to_concentrated",
-    "pure_to_renyi",
-    "renyi_to_approximate",
-    "skellam_divergence",
-    "told_loss",
-    "vector_loss",
-]
+if TYPE_CHECKING:
+    from croupier.privacy.everything import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Every public name, all with the first that is asked for; who imports one module alone may need no NumPy."""
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(name)
+    everything = import_module("croupier.privacy.everything")
+    globals().update({known: getattr(everything, known) for known in (*everything.__all__, "__all__")})
+    if name not in globals():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals()[name]

@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of, positive
 from croupier.privacy.guarantee import Guarantee, concentrated_to_approximate, covering
-from croupier.privacy.loss import Loss
 from croupier.search import bracket
+
+if TYPE_CHECKING:
+    from croupier.privacy.loss import Loss
 
 METHODS = ("basic", "concentrated", "renyi")
 VERSION = 1

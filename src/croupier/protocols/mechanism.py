@@ -22,6 +22,7 @@ from croupier.noise import Noise, Source
 from croupier.privacy import Guarantee, Loss
 from croupier.privacy.guarantee import small
 from croupier.protocols.padding import Shape, TamperedMessage
+from croupier.texts import canonical as canonical
 from croupier.validity.shares import Ring
 
 Integers = NDArray[np.int64]
@@ -357,8 +358,3 @@ def check_front(front_shares: int, honest: int) -> None:
 def is_affordable(share: Noise, users: int) -> bool:
     """Whether the noise of so many users, and of a front, is within a device's time and memory."""
     return share.times(2 * integer("users", users, 1, MOST_USERS)).affordable
-
-
-def canonical(body: dict[str, Any]) -> str:
-    """JSON with sorted keys and no spaces: equal values have equal text."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -10,10 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from croupier.checks import CroupierError
-from croupier.noise import Noise
-from croupier.privacy import Guarantee
+
+if TYPE_CHECKING:
+    from croupier.noise import Noise
+    from croupier.privacy import Guarantee
 
 REAL = b"\x01"
 CAP_SHARE = 0.01

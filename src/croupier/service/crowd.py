@@ -112,12 +112,14 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         admitted = _issuer(crowd.issuer, joined)
 
         async def take_turn() -> None:
-            client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
+            client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS, background=False)
+            # A simulated user believes the keys that the crowd saw first.
+            client.device.keys = joined.configuration.verify_keys
             client.device.joined = {crowd.experiment: joined}
             client.device.account.trusted = dict(first.device.account.trusted)
             kind = rng.random()
             try:
-                turn = await client.play(crowd.experiment, patience=PATIENCE, ticket=admitted())
+                turn: Turn = await client._run(client.device.play(crowd.experiment, PATIENCE, admitted(), sticky=False))
             except Refused as refusal:
                 outcomes[refusal.problem] += 1
                 if refusal.problem in OVER:
@@ -139,7 +141,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
 
         async def reported(client: AsyncClient, turn: Turn, reward: object) -> None:
             try:
-                await client.report(turn, reward)
+                await client._run(client.device.send_now(turn, reward))
                 outcomes["accepted"] += 1
             except Refused as refusal:
                 outcomes[refusal.problem] += 1

@@ -1,0 +1,69 @@
+"""Every public name of this room, as its package hands them out."""
+
+from __future__ import annotations
+
+from croupier.protocols.auditing import Audit, audit
+from croupier.protocols.histograms.histogram import Histogram, HistogramMechanism, HistogramRelease, histogram
+from croupier.protocols.histograms.selection import Selection, SelectionMechanism, selection
+from croupier.protocols.histograms.universe import Buckets, ItemOutside, Items, Numbers
+from croupier.protocols.mechanism import Certificate, Decoded, Mechanism, Residual
+from croupier.protocols.padding import Shape, TamperedMessage
+from croupier.protocols.sums.mechanism import Release, SumMechanism
+from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.recipes import (
+    ROWS,
+    central_laplace,
+    counted_messages,
+    discrete_gaussian,
+    laplace,
+    local_laplace,
+    protocol,
+    shared_vectors,
+    shuffled_bits,
+    shuffled_laplace,
+    shuffled_levels,
+    shuffled_vectors,
+    skellam,
+)
+from croupier.protocols.sums.values import Ball, Values
+
+__all__ = [
+    "ROWS",
+    "Audit",
+    "Ball",
+    "Buckets",
+    "Certificate",
+    "Decoded",
+    "Histogram",
+    "HistogramMechanism",
+    "HistogramRelease",
+    "ItemOutside",
+    "Items",
+    "Mechanism",
+    "Numbers",
+    "Protocol",
+    "Release",
+    "Residual",
+    "Row",
+    "Selection",
+    "SelectionMechanism",
+    "Shape",
+    "SumMechanism",
+    "TamperedMessage",
+    "Values",
+    "audit",
+    "central_laplace",
+    "counted_messages",
+    "discrete_gaussian",
+    "histogram",
+    "laplace",
+    "local_laplace",
+    "protocol",
+    "selection",
+    "shared_vectors",
+    "shuffled_bits",
+    "shuffled_laplace",
+    "shuffled_levels",
+    "shuffled_vectors",
+    "skellam",
+]

@@ -1,0 +1,35 @@
+"""The command where not all is installed that it needs."""
+
+import subprocess
+import sys
+
+RUN = """
+import sys
+
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == {missing!r}:
+            raise ImportError("not here", name=name)
+
+sys.meta_path.insert(0, Block())
+from croupier.command import main
+sys.argv = ["croupier", "price", "--users", "1000", "--epsilon", "0.5"]
+sys.exit(main())
+"""
+
+
+def run(missing):
+    return subprocess.run([sys.executable, "-c", RUN.format(missing=missing)], capture_output=True, text=True)
+
+
+def test_without_the_library_the_command_says_in_one_line_what_to_install():
+    for missing in ("numpy", "scipy", "flint", "rich"):
+        done = run(missing)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"croupier: {missing} is missing: install croupier[library]\n"
+
+
+def test_with_it_the_command_runs():
+    done = run("nothing")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "laplace" in done.stdout

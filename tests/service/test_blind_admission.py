@@ -195,9 +195,9 @@ def test_people_take_part_by_tokens_from_the_issuer_to_the_release(tmp_path):
         shown = asked.finish(answer.content)
         with pytest.raises(Refused, match="not-admitted"):
             client.play("onboarding")
-        client.report(client.play("onboarding", patience=30.0, ticket=shown), 1.0)
+        client._run(client.device.send_now(client.play("onboarding", patience=30.0, ticket=shown), 1.0))
         with pytest.raises(Refused, match="was used"):
-            client.play("onboarding", ticket=shown)
+            client.play("onboarding", ticket=shown, sticky=False)
         client.close()
         crowd = Crowd(home.analyzer_url, "onboarding", 200, (1.0,), at_once=4, issuer=str(tmp_path / "issuer"))
         found = run(crowd)

@@ -208,18 +208,17 @@ class Load:
             mine.append(pending.report)
             return pending
 
-        client.device.sealed, mine, taken = noted, [], 0
-        try:
-            await client.report(turn, value)
-            taken = 1
-        except Refused:
-            pass
-        except Unreachable:
-            while client.device.account.pending:
-                with suppress(Unreachable):
-                    taken += await client.resume()
-        if taken:
-            self.accepted.update(mine)
+        client.device.sealed, mine, steps = noted, [], client.device.send_now(turn, value)
+        while True:
+            try:
+                await client._run(steps)
+                self.accepted.update(mine)
+                return
+            except Refused:
+                return
+            except Unreachable:
+                (pending,) = client.device.account.pending.values()
+                steps = client.device._send(pending)
 
     async def run(self, victims, kills, rng):
         """All lanes until both experiments have ended, and meanwhile so many kills; returns what was answered."""

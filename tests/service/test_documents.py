@@ -234,7 +234,8 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
                 await client.play("onboarding")
             login = {"Authorization": "Bearer secret"}
             ticket = await http.post("https://issuer.example:8402/tickets/onboarding", headers=login)
-            await client.report(await client.play("onboarding", patience=5.0, ticket=ticket.content), 1.0)
+            turn = await client.play("onboarding", patience=5.0, ticket=ticket.content)
+            await client._run(client.device.send_now(turn, 1.0))
             with pytest.raises(Refused):
                 await client.play("nothing")
             assert (await get("front", "/nowhere")).status_code == 404

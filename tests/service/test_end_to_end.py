@@ -113,8 +113,8 @@ def test_a_counter_and_a_histogram_run_side_by_side_and_the_sync_client_takes_pa
     with both(home, files, **QUICK):
         limits = Limits(epsilon=4.0, epsilon_per_period=8.0, honest_fraction=0.9)
         with Client(home.analyzer_url, account=tmp_path / "account.json", limits=limits) as client:
-            client.report(client.play("steps", patience=20), 1.0)
-            client.report(client.play("fruit", patience=20), "plum")
+            client._run(client.device.send_now(client.play("steps", patience=20), 1.0))
+            client._run(client.device.send_now(client.play("fruit", patience=20), "plum"))
             assert client.left == 0.0
         run(Crowd(home.analyzer_url, "steps", 400, (1.0,), seed=3))
         run(Crowd(home.analyzer_url, "fruit", 200, (1.0,), seed=4))

@@ -38,7 +38,7 @@ class Attacker:
         self.trusted = {"authorization": f"Bearer {both.bearer}"}
 
     async def turn(self):
-        self.client = AsyncClient("http://analyzer.test", http=self.both.http, limits=GENEROUS)
+        self.client = AsyncClient("http://analyzer.test", http=self.both.http, limits=GENEROUS, background=False)
         return await self.client.play("colours", patience=2.0)
 
     def report(self, turn, value=1.0):

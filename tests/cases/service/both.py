@@ -98,14 +98,21 @@ class Both:
             await asyncio.sleep(0.01)
         raise AssertionError(f"it did not come to that; trouble: {self.live.trouble!r}")
 
+    @property
+    def verify_keys(self):
+        """What a device has pinned: the signing keys of both servers."""
+        return {server: key_files.load(self.directory / server).verify for server in ("analyzer", "front")}
+
     async def users(self, count, value=1.0):
         """So many users take a turn and report; the outcomes."""
         outcomes = []
         for _ in range(count):
-            client = AsyncClient("http://analyzer.test", http=self.http, limits=GENEROUS)
+            client = AsyncClient(
+                "http://analyzer.test", http=self.http, limits=GENEROUS, keys=self.verify_keys, background=False
+            )
             try:
                 turn = await client.play("colours", patience=2.0)
-                await client.report(turn, value if turn.arm in (0, None) else 0.0)
+                await client._run(client.device.send_now(turn, value if turn.arm in (0, None) else 0.0))
                 outcomes.append("accepted")
             except Refused as refusal:
                 outcomes.append(refusal.problem)

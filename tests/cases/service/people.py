@@ -6,9 +6,10 @@ decode to, without asking a server.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
@@ -137,7 +138,8 @@ class Person:
     def again(self, value: object) -> tuple[bytes, Sent]:
         """Another report for the same turn, as no honest client makes one."""
         assert self.turn is not None
-        body = from_text("body", self.device.sealed(self.turn, value).body)
+        another = replace(self.turn, report=os.urandom(16))
+        body = from_text("body", self.device.sealed(another, value).body)
         return body, self.read(body)
 
     def read(self, body: bytes) -> Sent:
@@ -157,7 +159,11 @@ class Person:
             self.request = None
         except Unreachable:
             # What a device does when it is switched on again.
-            self._begin(self.device.resume() if self.turn else self.device.play(self.experiment), self._then)
+            self._begin(self._resumed() if self.turn else self.device.play(self.experiment), self._then)
+
+    def _resumed(self) -> Steps:
+        for pending in list(self.device.account.pending.values()):
+            yield from self.device._send(pending)
 
     def _begin(self, steps: Steps, then: Callable[[Any], None]) -> None:
         self._steps, self._then = steps, then
@@ -165,7 +171,7 @@ class Person:
 
     def _played(self, turn: Turn) -> None:
         self.turn = turn
-        self._begin(self.device.report(turn, self.value), self._reported)
+        self._begin(self.device.send_now(turn, self.value), self._reported)
         self.sent = self.read(self.body)
 
     def _reported(self, _: object) -> None:

@@ -4,10 +4,13 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from cases.protocols import SENDABLE, make
 from croupier.checks import CroupierError, InvalidParameter
@@ -29,6 +32,8 @@ from croupier.protocols import (
 from croupier.service.experiment import plan
 
 EPSILON, DELTA, COUNT = 0.9, 1e-6, 20
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @pytest.mark.slow
@@ -88,6 +93,40 @@ def test_twenty_batches_as_in_the_papers_appendix() -> None:
     composed = calibrate(Skellam, epsilon=EPSILON, delta=DELTA, loss=lambda noise: COUNT * privacy_loss(noise))
     assert 433.0 < composed.variance < 434.5
     assert shuffled_bits(**asked).plan(1000).variance == pytest.approx(434.3, rel=5e-3)
+
+
+def on_a_grid(first: Floats, second: Floats, epsilon: float, way: Callable[[Floats], Floats]) -> float:
+    """δ of COUNT batches, their losses put on a grid by rounding and added up by a Fourier transform."""
+    step, seen = 1e-5, (first > 0) & (second > 0)
+    losses = way(np.log(first[seen] / second[seen]) / step).astype(np.int64)
+    least = int(losses.min())
+    width = (int(losses.max()) - least) * COUNT + 1
+    points = 1 << width.bit_length()
+    masses = np.bincount(losses - least, weights=first[seen], minlength=points)
+    together = np.fft.irfft(np.fft.rfft(masses) ** COUNT, points)[:width]
+    sums = (np.arange(width) + least * COUNT) * step
+    certain = 1.0 - (1.0 - first[second <= 0].sum()) ** COUNT
+    return float(certain + np.sum(np.where(sums > epsilon, together * -np.expm1(epsilon - sums), 0.0)))
+
+
+@pytest.mark.slow
+def test_twenty_batches_composed_by_another_road() -> None:
+    """Shuffled bits of variance 434: given that M noise bits were sent, the noise is binomial, and M is seen."""
+    mechanism = shuffled_bits(epsilon=EPSILON, delta=DELTA, participations=COUNT).plan(1000)
+    noise = mechanism.noise
+    sent = np.arange(noise.slots + 1)
+    chances = binom.pmf(sent, noise.slots, float(noise.rate))
+    likely = chances > 1e-14
+    pairs = [
+        chances[m] * np.array([binom.pmf(np.arange(m + 2), m, 0.5), binom.pmf(np.arange(m + 2) - 1, m, 0.5)])
+        for m in sent[likely]
+    ]
+    joint = np.concatenate(pairs, axis=1)
+    first, second = joint[:, joint.max(axis=0) > 1e-20]
+    both = [(first, second), (second, first)]
+    low, high = (max(on_a_grid(*pair, EPSILON, way) for pair in both) for way in (np.floor, np.ceil))
+    assert 0.98 * DELTA < low < high < DELTA
+    assert mechanism.variance == pytest.approx(434.4, abs=0.05)
 
 
 @pytest.mark.parametrize("count", [2, 16, 400])

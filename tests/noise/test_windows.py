@@ -51,7 +51,6 @@ def relative_error(noise: Noise, window: Window, index: int) -> float:
         return float((abs(arb(float(window.pmf[index])) - exact) / exact).upper())
 
 
-@pytest.mark.slow
 @every_member
 @pytest.mark.parametrize("floor", [1e-12, SHALLOW, DEEP])
 def test_every_entry_is_within_the_stated_error(noise: Noise, floor: float) -> None:
@@ -95,7 +94,6 @@ def test_mass_inside_and_bounds_outside_add_up_to_one(noise: Noise) -> None:
     )
 
 
-@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=25)
 @given(
     noise=st.one_of(

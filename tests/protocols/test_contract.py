@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cases.protocols import EVERY, SENDABLE, make
+from cases.protocols import EVERY, SENDABLE, make, slow
 from croupier.checks import InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.privacy import privacy_loss
@@ -35,8 +35,7 @@ def some_values(mechanism: Mechanism, batches: int, pattern: str, seed: int = 3)
     return np.full((batches, mechanism.users), low if pattern == "low" else high)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "constants"), EVERY)
+@pytest.mark.parametrize(("name", "constants"), slow(EVERY, ("shuffled-vectors", "published")))
 @pytest.mark.parametrize("users", [1, 19, 100, 1000, 30_000, 10**6])
 def test_the_claim_is_what_the_noise_gives_for_every_batch_size(name: str, constants: str, users: int) -> None:
     asked = make(name, constants)
@@ -52,7 +51,6 @@ def test_the_claim_is_what_the_noise_gives_for_every_batch_size(name: str, const
         assert certificate.epsilon > 0.995 * 0.5, "tight constants spend what was promised"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "constants"), SENDABLE)
 @pytest.mark.parametrize("pattern", ["low", "high", "mixed"])
 def test_error_stays_within_the_radius_and_has_no_bias(name: str, constants: str, pattern: str) -> None:
@@ -95,8 +93,7 @@ def test_batch_law_agrees_with_the_way_of_every_user(name: str, constants: str) 
     assert gap / trials < 0.12
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "constants"), EVERY)
+@pytest.mark.parametrize(("name", "constants"), slow(EVERY, ("shuffled-vectors", "published")))
 def test_serial_form_is_complete_and_canonical(name: str, constants: str) -> None:
     mechanism = make(name, constants, honest_fraction=0.9).plan(64)
     text = mechanism.to_json()

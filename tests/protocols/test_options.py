@@ -37,7 +37,7 @@ SLOW = ("counted-messages", "shuffled-vectors")
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in ROWS]
 )
 def test_an_option_is_read_or_refused(name: str) -> None:
-    """What a row takes changes what is planned, under one of its constants at least; what it does not take is refused by name."""
+    """What a row takes changes what is planned, under some constants; what it does not take is refused by name."""
     row = ROWS[name]
     assert set(row.options) <= set(VALUES)
     # Binary values need no levels, and a row of binary values is that already.

@@ -1,6 +1,6 @@
 """The protocols that every contract test runs through."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,10 +12,9 @@ SENDABLE = [case for case in EVERY if case not in (("shuffled-levels", "publishe
 """All but the two whose published constants mean a billion messages a user."""
 
 
-def slow(cases: Iterable[tuple[str, str]], *long: tuple[str, str]) -> Iterator[Any]:
-    """The cases, of which these take so long that only `make test` has the time."""
-    for case in cases:
-        yield pytest.param(*case, marks=pytest.mark.slow if case in long else ())
+def slow(cases: Iterable[tuple[str, str]], *long: tuple[str, str]) -> list[Any]:
+    """The cases, of which these take so long that `make check` leaves them out."""
+    return [pytest.param(*case, marks=pytest.mark.slow if case in long else ()) for case in cases]
 
 
 def make(name: str, constants: str, epsilon: float = 0.5, **options: object) -> Protocol:

@@ -1,6 +1,7 @@
 """What every protocol must keep, in every trust model: its privacy, its error, its form."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -149,6 +150,28 @@ def test_wrong_batches_and_tampered_reports_are_refused(name: str, constants: st
     if isinstance(mechanism.carrier, SplitAndMix) or mechanism.carrier.kind == "plain":
         with pytest.raises(TamperedMessage):
             mechanism.analyze(view[1:], secure())
+
+
+@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+@pytest.mark.parametrize("view", ["seven", None, 2.5, [1, 2.0], [[1], [2, 3]], {}, 10**30, b"1"], ids=repr)
+def test_what_is_no_view_is_refused_by_name(name: str, constants: str, view: object) -> None:
+    mechanism = make(name, constants).plan(32)
+    with pytest.raises(InvalidParameter, match=f"^view = {re.escape(repr(view))} .* whole numbers"):
+        mechanism.analyze(view, secure())
+
+
+@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+def test_the_views_of_several_batches_are_not_taken_for_one(name: str, constants: str) -> None:
+    mechanism = make(name, constants).plan(32)
+    views = mechanism.collect(mechanism.randomize(some_values(mechanism, 2, "mixed"), seeded(1)))
+    assert mechanism.analyze_many(views, seeded(2)).shape[0] == 2
+    with pytest.raises(InvalidParameter, match=r"(?s)^view = .* of one batch.* analyze_many"):
+        mechanism.analyze(views, seeded(2))
+    with pytest.raises((InvalidParameter, TamperedMessage)):
+        mechanism.analyze([1, 2], seeded(2))
+    if mechanism.carrier.lists_reports:
+        with pytest.raises(TamperedMessage, match="0 messages came through"):
+            mechanism.analyze(7, seeded(2))
 
 
 @pytest.mark.parametrize(("name", "constants"), SENDABLE)

@@ -33,7 +33,7 @@ from croupier.protocols.mechanism import (
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.carriers import CARRIERS, Carrier
 from croupier.protocols.sums.error import deviation_with_rounding
-from croupier.protocols.sums.values import Ball, Values, encode, values_from_dict, values_to_dict
+from croupier.protocols.sums.values import Ball, Values, encode, values_from_dict, values_to_dict, whole_numbers
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -176,6 +176,8 @@ class SumMechanism(Mechanism):
     def analyze(self, view: ArrayLike, source: Source | None = None) -> Release:
         """Read a batch's view. Only a central mechanism needs `source`: there the analyzer adds the noise."""
         decoded = self.analyze_many(view, source)
+        if decoded.shape != self.value_shape:
+            raise InvalidParameter("view", view, "that of one batch, as `collect` gives it; analyze_many reads several")
         return Release(self, tuple(decoded.tolist()) if self.coordinates else int(decoded))
 
     def run(self, values: ArrayLike, source: Source) -> Release:
@@ -198,7 +200,7 @@ class SumMechanism(Mechanism):
 
     def analyze_many(self, views: ArrayLike, source: Source | None = None) -> Integers:
         """The decoded numbers of views with any leading axes."""
-        decoded = self.carrier.decode(self, np.asarray(views))
+        decoded = self.carrier.decode(self, whole_numbers("view", views))
         if self.noise_from == "analyzer":
             if source is None:
                 raise InvalidParameter("source", None, "given: in the central model the analyzer draws the noise")

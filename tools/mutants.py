@@ -1,9 +1,9 @@
 """Mutants: a seeded sample of small changes to the mathematics, each of which some fast test must notice.
 
 `make mutants` changes one place of `noise`, `privacy` or `protocols` at a time (Cosmic Ray makes the changes), runs the
-changed module's examples and the room's fast tests until one fails, and counts who noticed. Whatever survives must be
-explained in `tests/survivors.toml`. What is known is written down after every mutant: `--resume` goes on from there,
-and tries again only those that lived.
+room's examples and fast tests until one fails, those that run the changed line first, and counts who noticed. Whatever
+survives must be explained in `tests/survivors.toml`. What is known is written down after every mutant: `--resume` goes
+on from there, and tries again only those that lived.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import ast
 import hashlib
 import json
 import os
-import re
 import resource
 import shutil
 import signal
@@ -23,7 +22,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,13 +32,11 @@ from queue import Queue
 import cosmic_ray.plugins
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
+from witnesses import mark_of, marked
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTED_BY = {"noise": ("noise", "privacy"), "privacy": ("privacy",), "protocols": ("protocols",)}
 """The rooms that are changed, and whose tests are asked: a noise answers for its own privacy."""
-
-LIKELY = 3
-"""Test files that are asked before all others."""
 
 MOST_MEMORY = 6 * 2**30
 """Bytes that a test may take: a sum that became a power must not take the machine."""
@@ -152,104 +149,130 @@ def a_copy() -> Iterator[Path]:
         yield tree
 
 
-def one_each(tree: Path, workers: int) -> Queue[Path]:
-    """A tree for every worker, so that no two change the same file; compiled once, and not for every mutant."""
-    outcome(tree, ["--collect-only", *(f"tests/{room}" for room in TESTED_BY)], 600)
-    ready: Queue[Path] = Queue()
-    for number in range(workers):
-        ready.put(tree if number == 0 else shutil.copytree(tree, tree.with_name(str(number))))
-    return ready
-
-
-def command(*paths: str) -> list[str]:
-    """Fast tests of these paths until the first failure; pytest without what these rooms have no use for."""
-    return [
-        *(sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"),
-        *("-o", "addopts=--doctest-modules --strict-markers --import-mode=importlib"),
-        *("-m", "not slow and not evidence", *paths),
-    ]
-
-
-def stages(tree: Path, module: str) -> list[list[str]]:
-    """Which tests to ask, in order: those that speak most of a module and its own examples, then all others."""
-    room, names = Path(module).parts[2], public_names(tree / module)
-    files = [path for tested in TESTED_BY[room] for path in sorted((tree / "tests" / tested).glob("test_*.py"))]
-
-    def mentions(path: Path) -> tuple[bool, int]:
-        words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
-        return Path(module).stem in path.stem, len(words & names)
-
-    ranked = [str(path.relative_to(tree)) for path in sorted(files, key=mentions, reverse=True)]
-    return [[module, *ranked[:LIKELY]], ranked[LIKELY:]]
-
-
-def public_names(path: Path) -> set[str]:
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    return {path.stem} | {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-
-
 def limited() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 
 
-def outcome(tree: Path, paths: list[str], seconds: float, **environment: str) -> str:
-    """How these tests end in this tree: they "passed", one "failed", or they "hung"."""
-    quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree / "src")}
+def outcome(tree: Path, paths: Iterable[str], seconds: float, **environment: str) -> str:
+    """How the fast tests of these paths end in this tree: they "passed", one "failed", or they "hung".
+
+    It is pytest without what these rooms have no use for.
+    """
+    quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENBLAS_NUM_THREADS": "1"}
+    seen = {"PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT / "tools")))}
     process = subprocess.Popen(
-        command(*paths),
+        [
+            *(sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "witnesses"),
+            *("-o", "addopts=--doctest-modules --strict-markers --import-mode=importlib"),
+            *("-m", "not slow and not evidence", *paths),
+        ],
         cwd=tree,
-        env=os.environ | quiet | environment,
+        env=os.environ | quiet | seen | environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         preexec_fn=limited,
     )
     try:
-        # 5 is a module without any test.
-        return "passed" if process.wait(max(seconds, 0.0)) in (0, 5) else "failed"
+        code = process.wait(max(seconds, 0.0))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         return "hung"
+    # 5 is a module without any test.
+    return "passed" if code in (0, 5) else "hung" if code == -signal.SIGPROF else "failed"
+
+
+@dataclass(frozen=True)
+class Test:
+    """A fast test: how long it takes, and which lines it runs."""
+
+    nodeid: str
+    seconds: float
+    hits: dict[str, list[int]]
+
+    @property
+    def function(self) -> str:
+        return self.nodeid.partition("[")[0]
+
+    @property
+    def limit(self) -> float:
+        """Seconds of computing after which it hangs."""
+        return 10.0 + 10.0 * self.seconds
+
+
+def survey(tree: Path, room: str) -> list[Test]:
+    """A room's fast tests and examples in a tree whose modules say what they pass; all must pass without any change."""
+    path = tree / f"{room}.json"
+    begun = time.monotonic()
+    if outcome(tree, (f"src/croupier/{room}", f"tests/{room}"), 1800, WITNESSES=str(path)) != "passed":
+        raise SystemExit(f"the fast tests of {room} do not pass without any change")
+    tests = [Test(nodeid, **told) for nodeid, told in json.loads(path.read_text(encoding="utf-8")).items()]
+    print(f"{room}: {len(tests)} tests in {time.monotonic() - begun:.0f} s", flush=True)
+    return tests
+
+
+def with_marks(tree: Path) -> Path:
+    """A copy of the tree whose modules say what they pass."""
+    copy = Path(shutil.copytree(tree, tree.with_name("marked")))
+    for path in (path for room in TESTED_BY for path in (copy / "src" / "croupier" / room).rglob("*.py")):
+        module = str(path.relative_to(copy))
+        path.write_text(marked(module, path.read_text(encoding="utf-8")), encoding="utf-8")
+    return copy
 
 
 class Trial:
-    """Trees to change, one for each worker, and how long a test may take before it hangs."""
+    """Trees to change, one for each worker, so that no two change the same file; and the tests to ask."""
 
-    def __init__(self, trees: Queue[Path], end: float) -> None:
-        self.trees = trees
-        self.end = end
-        self.seconds = 0.0
+    def __init__(self, tree: Path, workers: int, tests: dict[str, list[Test]], end: float) -> None:
+        self.tests, self.end = tests, end
+        # Compiled once, and not for every mutant.
+        outcome(tree, ["--collect-only", *(f"tests/{room}" for room in tests)], 600)
+        self.trees: Queue[Path] = Queue()
+        for number in range(workers):
+            self.trees.put(tree if number == 0 else Path(shutil.copytree(tree, tree.with_name(str(number)))))
 
-    def unharmed(self, room: str) -> None:
-        """The room's fast tests pass without any change; whoever takes three times as long hangs."""
-        tree, begun = self.trees.get(), time.monotonic()
-        found = outcome(tree, [f"src/croupier/{room}", *(f"tests/{one}" for one in TESTED_BY[room])], 1800)
-        self.trees.put(tree)
-        if found != "passed":
-            raise SystemExit(f"the fast tests of {room} do not pass without any change")
-        print(f"{room}: {time.monotonic() - begun:.0f} s", flush=True)
-        self.seconds = max(self.seconds, 3 * (time.monotonic() - begun) + 20)
+    def stages(self, mutant: Mutant) -> list[list[Test]]:
+        """Whom to ask, in order: those that run the changed line, then all others of the room.
+
+        The quickest case of each test comes first: other cases seldom see more.
+        """
+        room = [test for tested in TESTED_BY[mutant.room] for test in self.tests[tested]]
+        mark = mark_of((ROOT / mutant.module).read_text(encoding="utf-8"), mutant.line)
+        saw = sorted((one for one in room if mark in one.hits.get(mutant.module, ())), key=lambda one: one.seconds)
+        first: dict[str, Test] = {}
+        for test in saw:
+            first.setdefault(test.function, test)
+        quickest = set(map(id, first.values()))
+        saw.sort(key=lambda one: id(one) not in quickest)
+        known = set(map(id, saw))
+        return [saw, [one for one in room if id(one) not in known]]
 
     def of(self, mutant: Mutant, changed: str) -> str | None:
-        """How a mutant ended: a test "failed", "hung", or it "survived"; none if there was no time to know."""
+        """How a mutant ended: a test "failed", one "hung", or it "survived"; none if there was no time to know."""
         tree = self.trees.get()
         path = tree / mutant.module
         code = path.read_text(encoding="utf-8")
-        asked = stages(tree, mutant.module)
         try:
             path.write_text(changed, encoding="utf-8")
-            for paths in asked:
-                left = self.end - time.monotonic()
-                # What was compiled before the change is used and nothing is added: two changes within a second look
-                # alike.
-                ended = outcome(tree, paths, min(self.seconds, left), PYTHONDONTWRITEBYTECODE="1")
+            for asked in filter(None, self.stages(mutant)):
+                ended = self._asked(tree, asked)
                 if ended != "passed":
-                    return None if ended == "hung" and left < self.seconds else ended
+                    return ended
             return "survived"
         finally:
             path.write_text(code, encoding="utf-8")
             self.trees.put(tree)
+
+    def _asked(self, tree: Path, asked: list[Test]) -> str | None:
+        known = tree / "asked.json"
+        known.write_text(json.dumps({one.nodeid: one.limit for one in asked}), encoding="utf-8")
+        files = sorted({one.nodeid.partition("::")[0] for one in asked})
+        enough = 60.0 + 10.0 * sum(one.seconds for one in asked)
+        left = self.end - time.monotonic()
+        # What was compiled before the change is used and nothing is added: two changes within a second look alike.
+        ended = outcome(tree, files, min(enough, left), ASKED=str(known), PYTHONDONTWRITEBYTECODE="1")
+        return None if ended == "hung" and left < enough else ended
 
 
 def explained() -> dict[tuple[str, str, str], str]:
@@ -311,8 +334,9 @@ def main() -> int:
     results = Results(given.out, given.seed, list(drawn), given.resume)
     waiting = [mutant for mutant in drawn if mutant not in results.outcomes]
     with a_copy() as tree, ThreadPoolExecutor(given.workers) as pool:
-        trial = Trial(one_each(tree, given.workers), end)
-        list(pool.map(trial.unharmed, sorted({mutant.room for mutant in waiting})))
+        copy = with_marks(tree)
+        tests = dict(zip(TESTED_BY, pool.map(lambda room: survey(copy, room), TESTED_BY), strict=True))
+        trial = Trial(tree, given.workers, tests, end)
         begun = {pool.submit(trial.of, mutant, drawn[mutant]): mutant for mutant in waiting}
         for future in as_completed(begun):
             ended = future.result()

@@ -38,6 +38,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTED_BY = {"noise": ("noise", "privacy"), "privacy": ("privacy",), "protocols": ("protocols",)}
 """The rooms that are changed, and whose tests are asked: a noise answers for its own privacy."""
 
+LIKELY = 3
+"""Test files that are asked before all others."""
+
 MOST_MEMORY = 6 * 2**30
 """Bytes that a test may take: a sum that became a power must not take the machine."""
 
@@ -192,6 +195,10 @@ class Test:
     hits: dict[str, list[int]]
 
     @property
+    def file(self) -> str:
+        return self.nodeid.partition("::")[0]
+
+    @property
     def function(self) -> str:
         return self.nodeid.partition("[")[0]
 
@@ -210,6 +217,14 @@ def survey(tree: Path, room: str) -> list[Test]:
     tests = [Test(nodeid, **told) for nodeid, told in json.loads(path.read_text(encoding="utf-8")).items()]
     print(f"{room}: {len(tests)} tests in {time.monotonic() - begun:.0f} s", flush=True)
     return tests
+
+
+def quickest_first(tests: list[Test]) -> list[Test]:
+    """The quickest case of each test before all others: they seldom see more."""
+    quickest: dict[str, Test] = {}
+    for test in sorted(tests, key=lambda one: one.seconds):
+        quickest.setdefault(test.function, test)
+    return sorted(tests, key=lambda one: (quickest[one.function] is not one, one.seconds))
 
 
 def with_marks(tree: Path) -> Path:
@@ -233,20 +248,19 @@ class Trial:
             self.trees.put(tree if number == 0 else Path(shutil.copytree(tree, tree.with_name(str(number)))))
 
     def stages(self, mutant: Mutant) -> list[list[Test]]:
-        """Whom to ask, in order: those that run the changed line, then all others of the room.
-
-        The quickest case of each test comes first: other cases seldom see more.
-        """
+        """Whom to ask, in order: those that run the changed line, the files that do little else first; then the room."""
         room = [test for tested in TESTED_BY[mutant.room] for test in self.tests[tested]]
         mark = mark_of((ROOT / mutant.module).read_text(encoding="utf-8"), mutant.line)
-        saw = sorted((one for one in room if mark in one.hits.get(mutant.module, ())), key=lambda one: one.seconds)
-        first: dict[str, Test] = {}
-        for test in saw:
-            first.setdefault(test.function, test)
-        quickest = set(map(id, first.values()))
-        saw.sort(key=lambda one: id(one) not in quickest)
-        known = set(map(id, saw))
-        return [saw, [one for one in room if id(one) not in known]]
+        saw = [one for one in room if mark in one.hits.get(mutant.module, ())]
+        every, these = (Counter(one.file for one in tests) for tests in (room, saw))
+        near = sorted(these, key=lambda file: these[file] / every[file], reverse=True)[:LIKELY]
+        chosen = set(map(id, saw))
+        parts = (
+            [one for one in saw if one.file in near],
+            [one for one in saw if one.file not in near],
+            [one for one in room if id(one) not in chosen],
+        )
+        return [quickest_first(part) for part in parts if part]
 
     def of(self, mutant: Mutant, changed: str) -> str | None:
         """How a mutant ended: a test "failed", one "hung", or it "survived"; none if there was no time to know."""
@@ -255,7 +269,7 @@ class Trial:
         code = path.read_text(encoding="utf-8")
         try:
             path.write_text(changed, encoding="utf-8")
-            for asked in filter(None, self.stages(mutant)):
+            for asked in self.stages(mutant):
                 ended = self._asked(tree, asked)
                 if ended != "passed":
                     return ended
@@ -267,7 +281,7 @@ class Trial:
     def _asked(self, tree: Path, asked: list[Test]) -> str | None:
         known = tree / "asked.json"
         known.write_text(json.dumps({one.nodeid: one.limit for one in asked}), encoding="utf-8")
-        files = sorted({one.nodeid.partition("::")[0] for one in asked})
+        files = sorted({one.file for one in asked})
         enough = 60.0 + 10.0 * sum(one.seconds for one in asked)
         left = self.end - time.monotonic()
         # What was compiled before the change is used and nothing is added: two changes within a second look alike.

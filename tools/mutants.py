@@ -248,7 +248,7 @@ class Trial:
             self.trees.put(tree if number == 0 else Path(shutil.copytree(tree, tree.with_name(str(number)))))
 
     def stages(self, mutant: Mutant) -> list[list[Test]]:
-        """Whom to ask, in order: those that run the changed line, the files that do little else first; then the room."""
+        """Whom to ask, in order: those that run the changed line, files that do little else first; then the room."""
         room = [test for tested in TESTED_BY[mutant.room] for test in self.tests[tested]]
         mark = mark_of((ROOT / mutant.module).read_text(encoding="utf-8"), mutant.line)
         saw = [one for one in room if mark in one.hits.get(mutant.module, ())]

@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 from flint import arb
 
-from croupier.noise import Binomial, DiscreteLaplace, seeded
+from croupier.checks import InvalidParameter
+from croupier.noise import Binomial, DiscreteLaplace, Table, seeded
 from croupier.noise.binomial import WIDEST
 from croupier.noise.bounded import BoundedLaplace
 from croupier.noise.chances import chance
@@ -66,3 +67,11 @@ def test_coins_of_whole_eighths_take_a_byte_each_and_others_a_word() -> None:
     chance(Fraction(1, 3), 800, word)  # type: ignore[arg-type]
     assert byte.drawn == 100
     assert word.drawn >= 800
+
+
+def test_a_table_grows_no_longer_than_the_longest() -> None:
+    """Each further party adds as many values as one has: 16 of 4096 values are the most that 65,536 hold."""
+    uniform = Table.proportional([1] * 4096)
+    assert len(uniform.times(2).probabilities) == 8191
+    with pytest.raises(InvalidParameter, match=r"^users = 17 .* in \[1, 16\]"):
+        uniform.times(17)

@@ -133,6 +133,13 @@ def test_steady_log_gamma_encloses_the_logarithm_of_gamma() -> None:
         assert steady_log_gamma(arb(3)).overlaps(arb(2).log())
 
 
+def test_log_gamma_is_a_series_of_so_many_terms_from_the_first_wide_block_on() -> None:
+    """However many bits are asked for, there it keeps an error; below, where nothing is tried, it has none."""
+    with ctx.workprec(500):
+        assert all(steady_log_gamma(arb(z)).rad() > arb(2) ** -160 for z in (FIRST_WIDE, 100, 10**9))
+        assert steady_log_gamma(arb(FIRST_WIDE - 1)).rad() < arb(2) ** -400
+
+
 @pytest.mark.parametrize("noise", [Poisson(4), Poisson(10**6), DiscreteGaussian(10**6), Binomial(10**6, 0.5)], ids=repr)
 def test_laws_that_fit_are_drawn_from_their_table(noise: RatioNoise) -> None:
     assert noise.extent(2.0**-64) <= LARGEST_TABLED

@@ -4,13 +4,16 @@ import math
 from fractions import Fraction
 
 import pytest
-from flint import arb
+from flint import arb, ctx
+from scipy.stats import binom, norm
 
+from cases.noise_laws import BITS, exact_pmf
 from croupier.checks import InvalidParameter
-from croupier.noise import Binomial, DiscreteLaplace, Table, seeded
+from croupier.noise import Binomial, DiscreteLaplace, PolyaDifference, Skellam, SparseBits, Table, seeded
 from croupier.noise.binomial import WIDEST
 from croupier.noise.bounded import BoundedLaplace
 from croupier.noise.chances import chance
+from croupier.noise.likelihoods import directed_pair
 from croupier.privacy import calibrate, privacy_loss
 
 
@@ -75,3 +78,30 @@ def test_a_table_grows_no_longer_than_the_longest() -> None:
     assert len(uniform.times(2).probabilities) == 8191
     with pytest.raises(InvalidParameter, match=r"^users = 17 .* in \[1, 16\]"):
         uniform.times(17)
+
+
+def test_the_difference_of_very_many_parts_has_a_gaussian_tail() -> None:
+    """A table of one part alone would have some 10^10 values: nothing is summed over it."""
+    noise = PolyaDifference(10**13, 100)
+    for deviations in (0, 1, 3):
+        assert noise.tail(round(deviations * noise.std)) == pytest.approx(norm.sf(deviations), rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", [Skellam(Fraction(1, 3)), Skellam(4)], ids=repr)
+@pytest.mark.parametrize("floor", [1e-8, 1e-9, 1e-10, 1e-11, 1e-13])
+def test_beyond_a_table_of_skellam_noise_lies_the_series_of_its_next_ratio(noise: Skellam, floor: float) -> None:
+    window = noise.window(floor)
+    with ctx.workprec(BITS):
+        last, following = (exact_pmf(noise, window.stop + i) for i in (-1, 0))
+        series = following / (1 - following / last)
+        assert series <= arb(window.above) <= series * (1 + arb(1) / 10**5)
+
+
+@pytest.mark.parametrize(("slots", "rate", "shift"), [(10, 0.3, 2), (10, 0.3, 6), (40, 0.5, 4)])
+def test_flipped_bits_are_impossible_where_too_few_ones_were_sent(slots: int, rate: float, shift: int) -> None:
+    """Of m bits, sent with a binomial probability, fewer than shift/2 are ones: nobody can have flipped as many."""
+    pair = directed_pair(SparseBits(slots, rate), shift)
+    exact = sum(binom.pmf(m, slots, rate) * binom.cdf(shift // 2 - 1, m, 0.5) for m in range(slots + 1))
+    assert pair.impossible == pytest.approx(exact, rel=1e-9)
+    assert pair.cut < 1e-20
+    assert pair.masses.sum() == pytest.approx(1.0 - exact, rel=1e-9)

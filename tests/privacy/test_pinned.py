@@ -138,3 +138,10 @@ def test_two_views_told_by_chance_are_two_mixtures(epsilon, chance):
     lower, upper = ((2 * release).delta(epsilon) * (1.0 + side * 1e-3) for side in (-1.0, 1.0))
     found = (2 * told_loss(release, chance)).delta(epsilon)
     assert 1.0 - kept + kept * lower <= found <= 1.0 - kept + kept * upper + 1e-3 * chance
+
+
+@pytest.mark.parametrize("chance", [1e-9, 0.3])
+@pytest.mark.parametrize("epsilon", [0.5, 0.6, 5.0])
+def test_from_the_epsilon_of_a_release_on_nothing_is_left_but_the_chance(epsilon, chance):
+    found = told_loss(privacy_loss(DiscreteLaplace(2)), chance).delta(epsilon)
+    assert chance <= found <= chance * (1.0 + 1e-14)

@@ -1,14 +1,24 @@
 """Formulas of the protocols once more, by counting: what a slip would change without breaking a promise."""
 
+import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom, dlaplace
 
 from cases.protocols import make
 from croupier.checks import InvalidParameter
+from croupier.noise import DiscreteLaplace
+from croupier.protocols.histograms.central import NoisyCounts
+from croupier.protocols.histograms.choice import ExponentialMechanism
+from croupier.protocols.histograms.coins import Coins
 from croupier.protocols.histograms.local import ProjectiveResponse, largest_keep
+from croupier.protocols.histograms.oracles import FrequencyOracle
+from croupier.protocols.histograms.target import oracle_from_dict
 from croupier.protocols.padding import TamperedMessage
 
 
@@ -49,3 +59,72 @@ def test_too_few_messages_are_refused_with_the_number_that_each_sends(name: str)
         assert least == most == math.floor(mechanism.messages_per_user) > 2
     with pytest.raises(TamperedMessage, match=f"each sends {least}" + (f" to {most}$" if most > least else "$")):
         mechanism.analyze([1, 2])
+
+
+def least(passes: Callable[[int], bool]) -> int:
+    return next(error for error in itertools.count() if passes(error))
+
+
+@pytest.mark.parametrize("size", [2, 5, 300])
+@pytest.mark.parametrize(("scale", "failure"), [(3, 0.05), (40, 0.3)])
+def test_the_exponential_mechanism_chooses_by_weights(size: int, scale: int, failure: float) -> None:
+    """The best item against all others that lie one more than the error behind: e^{count/scale} of the sum of all."""
+
+    def lost(error: int) -> float:
+        weights = np.exp(-(error + 1) * (np.arange(size) > 0) / scale)
+        return float(weights[1:].sum() / weights.sum())
+
+    oracle = ExponentialMechanism(size, 5000, Fraction(scale))
+    assert oracle.winner_error(failure) == least(lambda error: lost(error) <= failure)
+
+
+@pytest.mark.parametrize(
+    ("law", "reach", "oracle"),
+    [
+        (binom(40, 0.75), 40, lambda size: Coins(size, 5000, 5000, 40, 40, Fraction(3, 4))),
+        (dlaplace(1 / 3), 200, lambda size: NoisyCounts(size, 5000, DiscreteLaplace(3))),
+    ],
+    ids=["coins", "noisy counts"],
+)
+@pytest.mark.parametrize("size", [2, 4, 1000])
+@pytest.mark.parametrize("failure", [1e-6, 0.05, 0.6])
+def test_a_winner_errs_as_the_sum_over_its_own_noise_says(
+    law: Any, reach: int, oracle: Callable[[int], FrequencyOracle], size: int, failure: float
+) -> None:
+    """Whatever noise the best item has, each of the others may have more; and no chance is above one."""
+    noise = np.arange(-reach, reach + 1)
+    masses, tails = law.pmf(noise), law.sf(np.arange(-reach, 2 * reach + 1))
+
+    def lost(error: int) -> float:
+        return sum(masses[i] * min(1.0, (size - 1) * tails[i + error]) for i in range(len(noise)))
+
+    assert oracle(size).winner_error(failure) == least(lambda error: lost(error) <= failure)
+
+
+@pytest.mark.parametrize(("size", "users"), [(2, 60), (2, 400), (3, 90)])
+@pytest.mark.parametrize("failure", [1e-4, 0.05])
+def test_the_radius_of_responses_covers_every_way_to_spread_the_users(size: int, users: int, failure: float) -> None:
+    """Bernstein's bound on each item, added up, for all counts of the items: the radius is no less than the worst."""
+    oracle = ProjectiveResponse(size, users, 2, largest_keep(1.0, 2, size))
+    keep, outside = float(oracle.keep), float(oracle._outside)
+
+    def beyond(count: int, error: int) -> float:
+        far = error * (keep - outside)
+        variance = count * keep * (1 - keep) + (users - count) * outside * (1 - outside)
+        # One that nobody holds cannot come out below its count.
+        return (2.0 if count else 1.0) * math.exp(-(far**2) / (2.0 * (variance + far / 3.0)))
+
+    def worst(error: int) -> float:
+        each = [beyond(count, error) for count in range(users + 1)]
+        spreads = itertools.product(range(users + 1), repeat=size - 1)
+        whole = ((*spread, users - sum(spread)) for spread in spreads if sum(spread) <= users)
+        return max(sum(each[count] for count in spread) for spread in whole)
+
+    found = oracle.radius(failure)
+    exact = least(lambda error: worst(error) <= failure)
+    assert exact <= found <= 1.05 * exact + 2
+
+
+def test_an_oracle_of_no_known_kind_is_refused_with_those_that_are() -> None:
+    with pytest.raises(InvalidParameter, match="^kind = 'oracle' .* one of .*coins, "):
+        oracle_from_dict({"kind": "oracle"})

@@ -3,13 +3,25 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from flint import arb, ctx
 from scipy.stats import binom, norm
 
 from cases.noise_laws import BITS, exact_pmf
+from cases.noise_words import Stream
 from croupier.checks import InvalidParameter
-from croupier.noise import Binomial, DiscreteLaplace, PolyaDifference, Skellam, SparseBits, Table, seeded
+from croupier.noise import (
+    Binomial,
+    DiscreteGaussian,
+    DiscreteGaussianSum,
+    DiscreteLaplace,
+    PolyaDifference,
+    Skellam,
+    SparseBits,
+    Table,
+    seeded,
+)
 from croupier.noise.binomial import WIDEST
 from croupier.noise.bounded import BoundedLaplace
 from croupier.noise.chances import chance
@@ -105,3 +117,17 @@ def test_flipped_bits_are_impossible_where_too_few_ones_were_sent(slots: int, ra
     assert pair.impossible == pytest.approx(exact, rel=1e-9)
     assert pair.cut < 1e-20
     assert pair.masses.sum() == pytest.approx(1.0 - exact, rel=1e-9)
+
+
+def test_a_sum_of_many_gaussians_is_drawn_a_few_million_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All parts of all draws at once would be a thousand million numbers in memory."""
+    asked = []
+
+    def nothing(_: object, count: int, __: object) -> np.ndarray:
+        asked.append(count)
+        return np.zeros(count, dtype=np.int64)
+
+    monkeypatch.setattr(DiscreteGaussian, "_draw", nothing)
+    assert DiscreteGaussianSum(1, 10_000).sample(4_000, Stream(1)).shape == (4_000,)
+    assert sum(asked) == 10_000 * 4_000
+    assert max(asked) <= 2**22

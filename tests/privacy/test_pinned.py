@@ -23,6 +23,7 @@ from croupier.privacy import (
     renyi_to_approximate,
     skellam_divergence,
     told_loss,
+    vector_loss,
 )
 from croupier.privacy.guarantee import ORDERS
 from croupier.privacy.loss import carrier_delta
@@ -145,3 +146,9 @@ def test_two_views_told_by_chance_are_two_mixtures(epsilon, chance):
 def test_from_the_epsilon_of_a_release_on_nothing_is_left_but_the_chance(epsilon, chance):
     found = told_loss(privacy_loss(DiscreteLaplace(2)), chance).delta(epsilon)
     assert chance <= found <= chance * (1.0 + 1e-14)
+
+
+def test_noise_without_a_bound_on_its_losses_has_no_epsilon_without_delta():
+    for loss in (vector_loss(Skellam(400), l2=3.0, l1=4.0), privacy_loss(Skellam(400))):
+        assert loss.epsilon(0.0) == (2 * loss).epsilon(0.0) == math.inf
+        assert (2 * loss).epsilon(1e-6) < math.inf

@@ -13,12 +13,14 @@ from scipy.stats import binom, dlaplace
 from cases.protocols import make
 from croupier.checks import InvalidParameter
 from croupier.noise import DiscreteLaplace
+from croupier.privacy import Guarantee
 from croupier.protocols.histograms.central import NoisyCounts
 from croupier.protocols.histograms.choice import ExponentialMechanism
 from croupier.protocols.histograms.coins import Coins
 from croupier.protocols.histograms.local import ProjectiveResponse, largest_keep
 from croupier.protocols.histograms.oracles import FrequencyOracle
 from croupier.protocols.histograms.target import oracle_from_dict
+from croupier.protocols.mechanism import Certificate
 from croupier.protocols.padding import TamperedMessage
 
 
@@ -128,3 +130,20 @@ def test_the_radius_of_responses_covers_every_way_to_spread_the_users(size: int,
 def test_an_oracle_of_no_known_kind_is_refused_with_those_that_are() -> None:
     with pytest.raises(InvalidParameter, match="^kind = 'oracle' .* one of .*coins, "):
         oracle_from_dict({"kind": "oracle"})
+
+
+@pytest.mark.parametrize(
+    ("claim", "number"),
+    [
+        (Guarantee("concentrated", 2.0, 1e-6, rho=0.125), {"rho": 0.125}),
+        (Guarantee("renyi", 2.0, 1e-6, order=11, divergence=1.5), {"divergence": 1.5}),
+    ],
+    ids=["rho", "divergence"],
+)
+def test_a_certificate_holds_only_if_every_number_of_its_claim_does(claim: Guarantee, number: dict[str, float]) -> None:
+    more = {name: value * (1 + 1e-6) for name, value in number.items()}
+    assert Certificate(claim, 1.9, 1e-7, **number).holds
+    assert not Certificate(claim, 1.9, 1e-7, **more).holds
+    assert not Certificate(claim, 2.1, 2e-6, **number).holds
+    assert Certificate(claim, 2.1, 1e-6, **number).holds
+    assert Certificate(claim, 2.0, 2e-6, **number).holds

@@ -1,6 +1,7 @@
 """Formulas of the protocols once more, by counting: what a slip would change without breaking a promise."""
 
 import itertools
+import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,6 +15,7 @@ from cases.protocols import make
 from croupier.checks import InvalidParameter
 from croupier.noise import DiscreteLaplace
 from croupier.privacy import Guarantee
+from croupier.protocols import Mechanism
 from croupier.protocols.histograms.central import NoisyCounts
 from croupier.protocols.histograms.choice import ExponentialMechanism
 from croupier.protocols.histograms.coins import Coins
@@ -147,3 +149,11 @@ def test_a_certificate_holds_only_if_every_number_of_its_claim_does(claim: Guara
     assert not Certificate(claim, 2.1, 2e-6, **number).holds
     assert Certificate(claim, 2.1, 1e-6, **number).holds
     assert Certificate(claim, 2.0, 2e-6, **number).holds
+
+
+@pytest.mark.parametrize("honest", [0, 41, -1])
+def test_a_plan_counts_on_somebody_and_on_no_more_than_there_are(honest: int) -> None:
+    body = json.loads(make("laplace", "tight").plan(40).to_json())
+    assert body["honest"] == 40
+    with pytest.raises(InvalidParameter, match=rf"^honest = {honest} .* in \[1, 40\]"):
+        Mechanism.from_json(json.dumps(body | {"honest": honest}))

@@ -131,3 +131,20 @@ def test_a_sum_of_many_gaussians_is_drawn_a_few_million_at_a_time(monkeypatch: p
     assert DiscreteGaussianSum(1, 10_000).sample(4_000, Stream(1)).shape == (4_000,)
     assert sum(asked) == 10_000 * 4_000
     assert max(asked) <= 2**22
+
+
+@pytest.mark.parametrize("start", [-3, -2, -1, 0])
+def test_a_table_is_symmetric_about_zero_alone(start: int) -> None:
+    even, odd = (Table.proportional(weights, start=start) for weights in ([1, 2, 2, 1], [1, 2, 3, 2, 1]))
+    for noise in (even, odd):
+        low, high = noise.support
+        assert noise.balanced
+        assert noise.symmetric == (low == -high)
+    assert not Table.proportional([1, 2, 2], start=-1).symmetric
+
+
+def test_noise_of_one_party_is_its_own_one_share() -> None:
+    noise = Table.proportional([1, 2, 1], start=-1)
+    assert noise.share(1) == noise
+    with pytest.raises(InvalidParameter, match="^users = 2 .* 1: Table noise is drawn by one party"):
+        noise.share(2)

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, dlaplace
+from scipy.stats import beta, binom, dlaplace
 
 from cases.protocols import make
 from croupier.checks import InvalidParameter
-from croupier.noise import DiscreteLaplace
+from croupier.noise import DiscreteLaplace, seeded
 from croupier.privacy import Guarantee
 from croupier.protocols import Mechanism
 from croupier.protocols.histograms.central import NoisyCounts
 from croupier.protocols.histograms.choice import ExponentialMechanism
-from croupier.protocols.histograms.coins import Coins
+from croupier.protocols.histograms.coins import Coins, least_coins
 from croupier.protocols.histograms.local import ProjectiveResponse, largest_keep
 from croupier.protocols.histograms.oracles import FrequencyOracle
 from croupier.protocols.histograms.target import oracle_from_dict
@@ -157,3 +157,39 @@ def test_a_plan_counts_on_somebody_and_on_no_more_than_there_are(honest: int) ->
     assert body["honest"] == 40
     with pytest.raises(InvalidParameter, match=rf"^honest = {honest} .* in \[1, 40\]"):
         Mechanism.from_json(json.dumps(body | {"honest": honest}))
+
+
+@pytest.mark.parametrize("users", [40, 900])
+def test_limits_of_responses_are_those_of_clopper_and_pearson(users: int) -> None:
+    """Of every number of responses, half of the failure on each side of each item, at least one response away."""
+    oracle = ProjectiveResponse(3, users, 2, largest_keep(1.0, 2, 3))
+    keep, outside = float(oracle.keep), float(oracle._outside)
+    for seen in range(0, users + 1, users // 20):
+        low, high = oracle.bounds(np.full(3, seen), 0.06)
+        rates = beta.ppf(0.01, seen, users - seen + 1), beta.ppf(0.99, seen + 1, users - seen)
+        least = min(0.0 if seen == 0 else rates[0], (seen - 1) / users)
+        most = max(1.0 if seen == users else rates[1], (seen + 1) / users)
+        turned = [users * (rate - outside) / (keep - outside) for rate in (least, most)]
+        assert low == pytest.approx(np.clip(turned[0], 0.0, users), abs=1e-6)
+        assert high == pytest.approx(np.clip(turned[1], 0.0, users), abs=1e-6)
+
+
+def test_progress_of_coins_adds_up_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("croupier.protocols.histograms.coins.CHUNK", 100)
+    parts: list[float] = []
+    Coins(17, 5000, 5000, 40, 40).gather(np.zeros(5000, dtype=np.int64), seeded(1), parts.append)
+    assert len(parts) == 9
+    assert math.fsum(parts) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.9, 1e-6), (0.5, 1e-4)])
+def test_coins_in_dishonest_hands_cost_no_more_than_half_of_delta(epsilon: float, delta: float) -> None:
+    """2(1 + e^ε) P(Binomial(coins, honest share) < sure) <= δ/2, and with one coin less it is not."""
+    coins, sure = least_coins(epsilon, delta, Fraction(3, 4), 4000, 5000)
+    alone = least_coins(epsilon, delta / 2, Fraction(3, 4), 5000, 5000)
+    assert alone == (sure, sure)
+
+    def charged(tossed: int) -> float:
+        return 2 * (1 + math.exp(epsilon)) * float(binom.cdf(sure - 1, tossed, 0.8))
+
+    assert charged(coins) <= delta / 2 < charged(coins - 1)

@@ -37,7 +37,6 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> float:
     return float(stats.chi2.sf(statistic, keep.sum() - 1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 @pytest.mark.parametrize("name", ["over", "under", "over, few messages", "over, published", "coins"])
 def test_the_loss_of_a_move_is_the_direct_sum_over_two_buckets(name: str, epsilon: float) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from cases.protocols import SENDABLE, make
+from cases.protocols import SENDABLE, make, slow
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli import parser
 from croupier.continual import counter
@@ -36,8 +36,7 @@ EPSILON, DELTA, COUNT = 0.9, 1e-6, 20
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+@pytest.mark.parametrize(("name", "constants"), slow(SENDABLE, ("counted-messages", "tight")))
 @pytest.mark.parametrize("users", [40, 1000])
 def test_all_batches_of_a_user_keep_the_promise(name: str, constants: str, users: int) -> None:
     mechanism = make(name, constants, participations=3).plan(users)
@@ -51,7 +50,6 @@ def test_all_batches_of_a_user_keep_the_promise(name: str, constants: str, users
     assert make(name, constants).plan(users).variance < mechanism.variance
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shuffled-bits", "shuffled-levels", "shuffled-laplace", "laplace"])
 def test_tight_noise_is_no_more_than_the_batches_need(name: str) -> None:
     mechanism = make(name, "tight", participations=4, **({} if name == "laplace" else {"delta": 1e-6})).plan(100)
@@ -60,8 +58,7 @@ def test_tight_noise_is_no_more_than_the_batches_need(name: str) -> None:
     assert (5 * mechanism.loss).epsilon(claim.delta) > claim.epsilon
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["counted-messages", "skellam"])
+@pytest.mark.parametrize("name", [pytest.param("counted-messages", marks=pytest.mark.slow), "skellam"])
 def test_two_batches_summed_over_all_outcomes(name: str) -> None:
     """δ of two batches is Σ max(0, P(x)P(y) - e^ε Q(x)Q(y)), the value rising or falling in each."""
     mechanism = make(name, "tight", epsilon=0.9, participations=2).plan(30)
@@ -80,7 +77,6 @@ def test_two_batches_summed_over_all_outcomes(name: str) -> None:
     assert worst > 0.5 * claim.delta, "numerical composition gives little away"
 
 
-@pytest.mark.slow
 def test_twenty_batches_as_in_the_papers_appendix() -> None:
     """[CZ23] (14) asks for a variance of B log(1/δ) log(B/δ)/ε² with a constant; exact composition for B Gaussians'."""
     part = EPSILON / (2.0 * math.sqrt(2.0 * COUNT * math.log(2.0 / DELTA)))
@@ -187,8 +183,7 @@ def test_who_composes_otherwise_refuses_it_by_name() -> None:
 TEXT = (Path(__file__).parents[2] / "docs" / "returning.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["shuffled-bits", "counted-messages", "laplace"])
+@pytest.mark.parametrize("name", ["shuffled-bits", pytest.param("counted-messages", marks=pytest.mark.slow), "laplace"])
 def test_the_documents_table_is_what_is_planned(name: str) -> None:
     (row,) = re.findall(rf"^\| {name}.*\|$", TEXT, re.MULTILINE)
     written = [float(cell.replace(",", "")) for cell in row.strip("| ").split(" | ")[1:]]

@@ -201,3 +201,5 @@ export async function background(given) {
   client.close();
   return { early, waited, at: turn.reportAt - turn.takenAt, uploads: stage.uploads.length };
 }
+
+export const exported = async () => Object.keys(await import("./croupier.js"));

@@ -15,7 +15,7 @@ CLIENT = Path(__file__).parents[3] / "clients" / "javascript"
 
 
 class _Site(SimpleHTTPRequestHandler):
-    """Serves the client's files, what tests ask of them, an empty page, and servers that answer as no honest one does."""
+    """Serves the client's files, what tests ask of them, an empty page, and servers as no honest one is."""
 
     def do_GET(self) -> None:
         made = {"/empty.html": ("text/html", "<!doctype html><title>empty</title>")}

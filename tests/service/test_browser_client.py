@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -84,7 +85,12 @@ report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """
+IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 PLAYED = {
+    "between": BANDIT.format(name="between", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="laplace").replace(
+        "[privacy]\n", IN_SHARES
+    ),
+    "labelled": HISTOGRAM.replace("fruit", "labelled").replace("[privacy]\n", '[privacy]\ntrust = "shuffler"\n'),
     "mixed": BANDIT.format(name="mixed", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="shuffled-laplace"),
     "counted": BANDIT.format(name="counted", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="counted-messages"),
     "steps": COUNTER,
@@ -96,7 +102,21 @@ OPEN = {
     "rated": BANDIT.format(name="rated", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace")
     + "binary = false\nlow = 1\nhigh = 5\n",
 }
-VALUES = {"mixed": [0, 1], "counted": [0, 1], "steps": [1], "fruit": ["apple", "pear", "pear"]}
+SOON = "report_at = [4, 5]"
+"""For people who click through a page: when their reports are sent, in seconds."""
+OPEN |= {name: OPEN[name].replace("report_at = [0, 0]", SOON) for name in ("liked", "rated")} | {
+    "shown": BANDIT.format(name="shown", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="laplace")
+    .replace("[privacy]\n", IN_SHARES)
+    .replace("report_at = [0, 0]", SOON)
+}
+VALUES = {
+    "between": [0, 1],
+    "labelled": ["apple", "pear", "pear"],
+    "mixed": [0, 1],
+    "counted": [0, 1],
+    "steps": [1],
+    "fruit": ["apple", "pear", "pear"],
+}
 
 # For laws chance comes from a source that can be repeated.
 SEEDED = """
@@ -587,6 +607,8 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         assert verdict.finished
         assert verdict.damaged == 0
         assert verdict.reports > 0
+        trust = json.loads(json.loads(transcript.splitlines()[0])["configuration"]["body"])["trust"]
+        assert (trust == "two-servers") == (name in ("between", "fruit"))
         for mechanism, arm, decoded in _released(transcript):
             _check_sum(mechanism, decoded, VALUES[name], arm, found)
 
@@ -727,22 +749,40 @@ def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, wor
     shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
     context = browser.new_context(**VIEWS[view])
     context.add_init_script(NO_OTHER_CHANCE)
-    before = _accepted(home)
-    shown = Page(context, world, "open")
+    before = _accepted(home, "shown") or 0
+    shown = Page(context, world, "shown")
     page = shown.open()
     page.wait_for_selector("h1:has-text('Which colour do people press?')")
     assert "ε = 1" in page.locator("#promise").inner_text()
+    assert "as long as one of the two is honest" in page.locator("#promise").inner_text()
     page.get_by_text("Take a turn").click()
     page.wait_for_selector("#shown strong")
     _check_looks(page, view, shots / f"browser-client-turn-{view}.png")
     page.get_by_text("Yes, it worked").click()
     page.wait_for_selector("#done h2")
-    assert "bytes, as many as everybody sends" in page.locator("#sent").inner_text()
+    assert "254 bytes, as many as everybody sends" in page.locator("#sent").inner_text()
     assert "Of your ε = 4 you have 3 left" in page.locator("#left").inner_text()
-    _check_looks(page, view, shots / f"browser-client-sent-{view}.png")
-    assert _accepted(home) == before + 1
+    assert _accepted(home, "shown") == before
+    _check_looks(page, view, shots / f"browser-client-kept-{view}.png")
+    page.wait_for_selector("#sent:has-text('Sent: 254 bytes')")
+    assert _accepted_soon(home, "shown", before + 1)
+    # Who returns sees the same arm, and takes no new turn.
+    arm = page.locator("#shown strong").inner_text()
+    page.reload()
+    page.get_by_text("Take a turn").click()
+    page.wait_for_selector("#status:has-text('You have seen it before')")
+    assert page.locator("#shown strong").inner_text() == arm
     context.close()
     assert shown.wrong == []
+
+
+def _accepted_soon(home, name, wanted):
+    """The turn is no longer kept as soon as its report is on its way."""
+    for _ in range(50):
+        if _accepted(home, name) == wanted:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])
@@ -758,7 +798,8 @@ def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, contex
         page.locator("input").fill(answer)
     page.get_by_text("Send").click()
     page.wait_for_selector("#done h2")
-    assert _accepted(world[0], name) == 1
+    page.wait_for_selector("#sent:has-text('Sent: ')")
+    assert _accepted_soon(world[0], name, 1)
 
 
 def test_a_link_does_not_decide_whom_the_page_trusts(world, context):

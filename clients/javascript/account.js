@@ -1,7 +1,8 @@
-// The device's own account: its ledger over time, whom it trusts and for what, and reports that may not be lost.
+// The device's own account: its ledger over time, whom it trusts and for what, turns to report, and reports on their way.
 //
-// Every change reads the store anew and writes it whole, as one step among all tabs of a site. A charge and the sealed
-// report it pays for are written together, before anything is sent: after a crash the same bytes go out again.
+// Every change reads the store anew and writes it whole, as one step among all tabs of a site. A charge is written
+// together with the turn that it pays for, and a sealed report in place of its turn, before anything is sent: after a
+// crash the same bytes go out again under the same report id, so nothing is charged or counted twice.
 
 import { limitsOf } from "./limits.js";
 import { fraction, plus, toDouble } from "./numbers.js";
@@ -9,7 +10,7 @@ import { Refused, demand } from "./problems.js";
 import { SERVERS } from "./statements.js";
 import { Memory } from "./storage.js";
 
-const VERSION = 2;
+const VERSION = 3;
 const FORGIVEN = 1 + 1e-12; // the last rounding of a budget cut into equal parts, and no more
 
 function steps(epsilon, turns) {
@@ -90,26 +91,78 @@ export class Account {
     });
   }
 
-  // Charges a turn and keeps its report, in one write: what it cost, or a refusal. Its batches are hashes by number.
-  async charge(turn, pending) {
+  // Charges a turn and keeps it, {id, reportAt, until, turn}, and the arm {arm, name} that it shows, in one write: what
+  // it cost, or a refusal. Its batches are hashes by number. One that is not `wanted` any longer costs nothing.
+  async charge(turn, taken, { shown, wanted = () => true } = {}) {
     let cost;
     await this.#change((state) => {
+      demand(wanted(), "timed-out", "the turn came too late");
       const paid = this.#paid(state, turn);
       cost = paid.cost;
-      const oldest = this.clock() - Math.max(this.limits.longestPeriod, state.period);
-      const kept = state.turns.filter((one) => since(one, paid.turn.at) > oldest);
-      return { ...state, turns: [...kept, paid.turn], pending: [...state.pending, pending] };
+      // Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing is
+      // charged, or during one charge, does no harm.
+      const { at } = paid.turn;
+      const before = state.turns.reduce((latest, one) => Math.max(latest, since(one, at)), state.turns.length ? 0 : at);
+      const oldest = Math.min(at, before) - Math.max(this.limits.longestPeriod, state.period);
+      const kept = state.turns.filter((one) => since(one, at) > oldest);
+      const { experiment } = turn;
+      return {
+        ...state,
+        turns: [...kept, paid.turn],
+        taken: { ...state.taken, [taken.id]: { ...taken, experiment, outcome: [] } },
+        seen: shown ? { ...state.seen, [experiment]: shown } : state.seen,
+      };
     });
     return cost;
   }
 
-  // A report's fate is known: it need not be sent again. The charge stays.
-  settle(report) {
-    return this.#change((state) => ({ ...state, pending: state.pending.filter((one) => one.report !== report) }));
+  // Keeps what came of a turn; false where it is on its way already, or over.
+  async record(id, outcome) {
+    let known;
+    await this.#change((state) => {
+      known = Object.hasOwn(state.taken, id);
+      if (!known) return state;
+      return { ...state, taken: { ...state.taken, [id]: { ...state.taken[id], outcome: [outcome] } } };
+    });
+    return known;
   }
 
-  async pending() {
-    return this.#current(await this.store.read()).pending;
+  // Puts a sealed report in the place of its turn, if nothing else was recorded since it was sealed; false where there
+  // was. Of several that seal a turn at once, one comes first, and the others' bytes are never sent.
+  async seal(id, outcome, pending) {
+    let done;
+    await this.#change((state) => {
+      const known = Object.hasOwn(state.taken, id) ? state.taken[id] : null;
+      done = known === null || isSameOutcome(known.outcome, outcome);
+      if (known === null || !done) return state;
+      return { ...without(state, "taken", id), pending: { ...state.pending, [pending.report]: pending } };
+    });
+    return done;
+  }
+
+  // Forgets a turn that will not be reported, and its arm too if nobody saw it. The charge stays.
+  drop(id, { unseen = false } = {}) {
+    return this.#change((state) => {
+      if (!Object.hasOwn(state.taken, id)) return state;
+      const rest = without(state, "taken", id);
+      return unseen ? without(rest, "seen", state.taken[id].experiment) : rest;
+    });
+  }
+
+  // Forgets which arm of an experiment this user was shown.
+  forget(experiment) {
+    return this.#change((state) => without(state, "seen", experiment));
+  }
+
+  // A report's fate is known: it need not be sent again. The charge stays.
+  settle(report) {
+    return this.#change((state) => without(state, "pending", report));
+  }
+
+  // What is kept now: turns that are to be reported, by id, reports on their way, and arms that were shown.
+  async kept() {
+    const { taken, pending, seen } = this.#current(await this.store.read());
+    return { taken, pending, seen };
   }
 
   // The turn as it would be kept, and its cost.
@@ -148,7 +201,7 @@ export class Account {
 
   // What is kept, checked, with what this look at the clock tells of its turns.
   #current(kept) {
-    const fresh = { version: VERSION, period: 1, turns: [], trusted: {}, pending: [] };
+    const fresh = { version: VERSION, period: 1, turns: [], trusted: {}, taken: {}, pending: {}, seen: {} };
     const state = kept === undefined ? fresh : checked(kept);
     const now = this.clock();
     const seen = (turn) => (turn.at <= now ? turn : { ...turn, noticed: since(turn, now) });
@@ -158,14 +211,21 @@ export class Account {
 
 const isPaid = ({ epsilon, delta, batches, at, noticed }) =>
   epsilon > 0 && delta >= 0 && isObject(batches) && Number.isFinite(at) && Number.isFinite(noticed ?? at);
+const isTaken = ({ reportAt, until, outcome }) =>
+  Number.isFinite(reportAt) && Number.isFinite(until) && Array.isArray(outcome) && outcome.length <= 1;
+const isSameOutcome = (one, other) => one.length === other.length && one.every((value, at) => Object.is(value, other[at]));
+const without = (state, part, key) => {
+  const { [key]: _, ...rest } = state[part];
+  return { ...state, [part]: rest };
+};
 const isObject = (value) => typeof value === "object" && value !== null;
 
 // An account that cannot be read must not be taken for an empty one.
 function checked(state) {
   try {
-    const { version, period, turns, trusted, pending } = state;
-    const whole = version === VERSION && period >= 1 && isObject(trusted) && Array.isArray(pending);
-    if (whole && turns.every(isPaid)) return state;
+    const { version, period, turns, trusted, taken, pending, seen } = state;
+    const whole = version === VERSION && period >= 1 && [trusted, taken, pending, seen].every(isObject);
+    if (whole && turns.every(isPaid) && Object.values(taken).every(isTaken)) return state;
     throw new TypeError("not an account");
   } catch {
     throw new Refused("bad-account", "this device's account cannot be read");

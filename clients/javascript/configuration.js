@@ -1,7 +1,7 @@
 // What an experiment says of itself, and what it may ask of anyone who believes it: configurations and offers.
 
 import { fromBase64 } from "./bytes.js";
-import { ADMISSIONS } from "./limits.js";
+import { ADMISSIONS, TRUSTS } from "./limits.js";
 import { checkKeys, isWhole, readJson, readMechanism } from "./mechanism.js";
 import { turnDelta } from "./privacy.js";
 import { demand } from "./problems.js";
@@ -23,8 +23,23 @@ function checkPrivacy(privacy) {
   checkKeys("privacy", privacy, "epsilon delta honest_fraction unit period");
   const { epsilon, delta, honest_fraction: honest, unit, period } = privacy;
   const numbers = isBetween(epsilon, Number.MIN_VALUE, Number.MAX_VALUE) && isBetween(delta, 0, 1) && delta < 1;
-  const whom = isBetween(honest, Number.MIN_VALUE, 1) && isText(unit) && isWhole(period, 1);
+  const whom = isBetween(honest, 0, 1) && isText(unit) && isWhole(period, 1);
   demand(numbers && whom, "malformed", "privacy");
+}
+
+// When a device reports a turn: how many seconds after it a report is taken, the window in which it is sent, and what
+// is reported where nothing was recorded.
+function checkReports(reports) {
+  checkKeys("reports", reports, "within at default?");
+  const { within, at } = reports;
+  const window = Array.isArray(at) && at.length === 2 && at.every((end) => isBetween(end, 0, within)) && at[0] <= at[1];
+  demand(isWhole(within, 1, 2 ** 31) && window, "malformed", "when turns are reported");
+}
+
+function checkArms(title, arms, retired) {
+  demand(isText(title) && Array.isArray(arms) && arms.every(isText), "malformed", "title or arms");
+  const known = Array.isArray(retired) && retired.every((arm) => isWhole(arm, 0, arms.length - 1));
+  demand(known && retired.every((arm, at) => !at || retired[at - 1] < arm), "malformed", "the arms that are retired");
 }
 
 // How the issuer's key of each kind is read, where there is one.
@@ -53,14 +68,16 @@ function checkServer(server, keys, url) {
 // Reads a configuration's text; anything unknown, missing or inconsistent is refused.
 export function readConfiguration(text) {
   const configuration = readJson("a configuration", text);
-  const keys = "version experiment revision title arms program recipe privacy admission suite keys urls";
-  checkKeys("a configuration", configuration, keys);
-  const { version, experiment, revision, title, arms, program, recipe } = configuration;
+  const keys = "version experiment revision title arms program recipe trust reports privacy admission suite keys urls";
+  checkKeys("a configuration", configuration, `${keys} retired?`);
+  const { version, experiment, revision, title, arms, retired = [], program, recipe, trust } = configuration;
   demand(version === VERSION, "unsupported", `version ${version} of configurations`);
   demand(configuration.suite === SUITE.name, "unsupported", `the suite ${configuration.suite}`);
   checkName(experiment);
   demand(isWhole(revision, 0, 2 ** 31 - 1), "malformed", `revision ${revision}`);
-  demand(isText(title) && Array.isArray(arms) && arms.every(isText), "malformed", "title or arms");
+  checkArms(title, arms, retired);
+  demand(TRUSTS.includes(trust), "malformed", `trust in ${trust}`);
+  checkReports(configuration.reports);
   demand(isText(program?.kind) && /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}$/.test(program.kind), "malformed", `the program ${program?.kind}`);
   demand(isWhole(recipe?.smallest, 1), "malformed", "the smallest batch");
   demand(typeof recipe.front_noise === "boolean", "malformed", `front_noise = ${recipe.front_noise}`);
@@ -78,8 +95,8 @@ const sorted = (_, value) =>
     : value;
 
 // What no later revision may change, as text: equal promises have equal texts.
-export const promiseOf = ({ program, recipe, privacy, admission }) =>
-  JSON.stringify({ program, recipe, privacy, admission }, sorted);
+export const promiseOf = ({ program, recipe, trust, reports, privacy, admission }) =>
+  JSON.stringify({ program, recipe, trust, reports, privacy, admission }, sorted);
 
 export const verifyKeys = ({ keys }) => Object.fromEntries(SERVERS.map((server) => [server, keys[server].verify]));
 
@@ -114,16 +131,22 @@ const isSame = (a, b) => {
 
 // What all mechanisms of an experiment have in common, whatever the size of their batch.
 function recipeOf({ way, mechanism, frontShares }) {
-  const { protocol, constants, values, side = "unbiased", kind, model, universe, ballot } = mechanism;
+  const { protocol, constants, values, side = "unbiased", kind, model, universe, ballot, precision, carrier } = mechanism;
   const common = { constants, front_noise: frontShares > 0 };
-  if (way !== "labels") return { ...common, protocol, values, side };
-  return { ...common, kind, model, universe, ballot: { kind: ballot.kind, side: ballot.side } };
+  if (way === "labels") return { ...common, kind, model, universe, ballot: { kind: ballot.kind, side: ballot.side } };
+  if (way === "sharedCounts") {
+    return { ...common, kind, model, universe, ballot: { kind: ballot.kind, field: ballot.field } };
+  }
+  // Whatever batch a report falls into, it means the same.
+  const encoding = way === "shares" ? { precision, carrier, noise_from: mechanism.noise_from } : {};
+  return { ...common, protocol, values, side, ...encoding };
 }
 
 // The product of two doubles may lie a little above the whole number that is meant: 0.55·100, for one.
 export const mostHonest = (share, users) => Math.max(1, Math.ceil(share * users - 1e-9));
 
-function checkBatch(plan, { recipe, privacy }) {
+function checkBatch(plan, { recipe, trust, privacy }) {
+  demand(plan.trust === trust, "not-covered", `a batch that trusts ${plan.trust}, and ${trust} was signed`);
   for (const [name, found] of Object.entries(recipeOf(plan))) {
     demand(isSame(found, recipe[name]), "not-covered", `${name} of a batch is not what was signed`);
   }

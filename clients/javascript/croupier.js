@@ -1,138 +1,254 @@
 // A client of croupier's service in plain JavaScript: WebCrypto and fetch, nothing else.
 //
-//   const client = new Client("https://analyzer.example", { account: new Account(new Kept()), trust: KEYS });
-//   await client.resume(); // what an earlier crash left unsent
-//   const turn = await client.play("onboarding", { patience: 10 });
-//   await client.report(turn, show(turn.armName) ? 1 : 0);
+//   const client = new Client("https://analyzer.example", { account: new Account(new Kept()), keys: KEYS });
+//   const turn = await client.play("onboarding", { timeout: 0.5, default: "plain" });
+//   show(turn.armName);
+//   await client.report(turn, 1); // records it; it is sent when it is due
 
 import { Account } from "./account.js";
-import { ask } from "./answers.js";
-import { base64, fromBase64, random } from "./bytes.js";
+import { base64, concat, fromBase64, random, sha256, utf8 } from "./bytes.js";
 import { checkName, checkOffer, promiseOf, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
 import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
-import { Problem, Refused, demand, problemOf } from "./problems.js";
+import { Outbox } from "./outbox.js";
+import { NoTurn, Problem, Refused, demand } from "./problems.js";
+import { Requests, sleep } from "./requests.js";
 import { checkPublic } from "./sealing.js";
 import { SERVERS, checkSigned, hashOf, textOf } from "./statements.js";
-import { Kept } from "./storage.js";
+import { Kept, Memory } from "./storage.js";
 import { tokenRequest } from "./tokens.js";
-import { batchHash, sealReport } from "./wire.js";
+import { Shown, Turn, pinnedOf } from "./turns.js";
+import { batchHash } from "./wire.js";
 
-export { Account, Kept, LIMITS, Problem, Refused, tokenRequest };
+export { Account, Kept, LIMITS, Memory, NoTurn, Problem, Refused, Shown, Turn, tokenRequest };
 
-const REPORT = "application/vnd.croupier.report";
-const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_HOLD] = [0.1, 5, 10]; // seconds
+const LONGEST_HOLD = 10; // seconds
+const [LONGEST_PATIENCE, ZERO] = [86_400, new Uint8Array(1)];
 
-const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+const addressOf = (server, name) => `${server.replace(/\/+$/, "")}/experiments/${name}`;
+const reportsUrl = ({ urls, experiment }) => `${addressOf(urls.front, experiment)}/reports`;
 
-async function hashesOf({ batches }) {
+// Uniform in [0, 1), with 53 bits.
+function uniform() {
+  const view = new DataView(random(8).buffer);
+  return ((view.getUint32(0) >>> 11) * 2 ** 32 + view.getUint32(4)) / 2 ** 53;
+}
+
+// Whose sums a report changes together with others of this device: its batches, or, where no device can know them, all
+// of the experiment's as one.
+async function sharedWith({ experiment, trust, keys }, { batches }) {
+  if (trust === "two-servers") {
+    const said = [utf8("croupier/2 experiment"), ZERO, utf8(experiment), ZERO];
+    const all = concat(...said, ...SERVERS.map((server) => fromBase64(keys[server].verify)));
+    return { any: base64(await sha256(all)) };
+  }
   const entries = batches.map(async (batch) => [batch.number, base64(await batchHash(batch))]);
   return Object.fromEntries(await Promise.all(entries));
 }
 
-const unanswered = ({ status, message }) => new Problem("no-answer", status, message);
-const addressOf = (server, name) => `${server.replace(/\/+$/, "")}/experiments/${name}`;
+// Silence would tell, where the default could not be reported.
+function checkDefault(turn) {
+  try {
+    turn.checkValue(turn.configuration.reports.default);
+  } catch (error) {
+    throw new Refused("not-covered", `what is reported where nothing is recorded cannot be: ${error.message}`);
+  }
+}
 
-function checkedKeys(trust) {
-  const isKey = (server) => typeof trust?.[server] === "string" && fromBase64(trust[server]).length === 32;
-  demand(SERVERS.every(isKey), "malformed", 'trust: the signing keys of both servers, or "first-seen"');
-  return trust;
+function checkedKeys(keys) {
+  const isKey = (server) => typeof keys?.[server] === "string" && /^[\w-]{43}$/.test(keys[server]);
+  if (!SERVERS.every(isKey)) throw new TypeError("keys: the signing keys of both servers, {analyzer, front}, in base64");
+  return { analyzer: keys.analyzer, front: keys.front };
+}
+
+function checkPlay(patience, timeout, fallback) {
+  if (!(patience >= 0 && patience <= LONGEST_PATIENCE)) throw new RangeError(`patience: ${patience} seconds`);
+  if (!(timeout === undefined || timeout > 0)) throw new RangeError(`timeout: ${timeout} seconds`);
+  const named = fallback === undefined || typeof fallback === "string";
+  if (!named) throw new TypeError(`default: ${fallback} is not the name of an arm`);
 }
 
 export class Client {
   #joined = new Map();
+  #requests;
+  #outbox;
+  #background;
 
-  // `trust`: {analyzer, front}, the signing keys of the servers in base64, as their operators tell them; or
-  // "first-seen", to believe those that the analyzer shows first. `timeout`: seconds for one answer.
-  constructor(analyzer, { trust, account = new Account(), attempts = 8, timeout = 30, fetch } = {}) {
+  // `keys`: {analyzer, front}, the signing keys of the servers in base64, as their operators tell them. Experiments of
+  // trust "two-servers" need them; under other trusts the keys first seen are kept without them. `background`: whether
+  // reports are sent by themselves when they are due, while the page is open. `answerTimeout`: seconds for one answer.
+  constructor(analyzer, { keys, account = new Account(), background = true, attempts = 8, answerTimeout = 30, fetch } = {}) {
     demand(globalThis.crypto?.subtle, "unsupported", "WebCrypto needs a page that came by https or from localhost");
     checkAddress(analyzer, account.limits);
     this.analyzer = analyzer.replace(/\/+$/, "");
     this.account = account;
-    this.trust = trust === "first-seen" ? null : checkedKeys(trust);
-    this.attempts = attempts;
-    this.timeout = timeout;
-    this.fetch = fetch ?? ((...request) => globalThis.fetch(...request));
+    this.keys = keys === undefined ? null : checkedKeys(keys);
+    this.#requests = new Requests({ fetch, attempts, timeout: answerTimeout });
+    this.#outbox = new Outbox(account, this.#requests, (experiment, turn) => this.#reportsTo(experiment, turn));
+    this.#background = background;
+    if (background) this.#outbox.begin();
+  }
+
+  // Why a report still waits that was to be sent by now; null where none does.
+  get trouble() {
+    return this.#outbox.trouble;
   }
 
   // Fetches the experiment, checks its signatures and this device's limits, and remembers whom it trusts.
-  async join(name) {
+  async join(name, { attempts } = {}) {
     checkName(name);
-    const joined = await this.#believe(name, await this.#request(addressOf(this.analyzer, name)));
+    const joined = await this.#believe(name, await this.#requests.send(addressOf(this.analyzer, name), {}, { attempts }));
     this.#joined.set(name, joined);
     return joined;
   }
 
-  // Takes a turn, waiting for one at most `patience` seconds: {armName, arm, offer, expires, configuration, ...}.
-  async play(name, { patience = 0, ticket } = {}) {
-    const joined = this.#joined.get(name) ?? (await this.join(name));
-    checkLimits(joined.configuration, this.account.limits);
-    const { privacy } = joined.configuration;
+  // Takes a turn. It is charged and kept at once, and reported at its `reportAt`, whatever comes of it.
+  //
+  // timeout: after so many seconds at most there is an arm to show, whatever servers do. default: the arm that the app
+  // shows where there is no turn: it is returned then, as `Shown`; without it the reason is thrown, a `NoTurn`. sticky:
+  // whether a user who returns sees the same arm again, which takes no new turn; no server learns of it, and an arm that
+  // was retired is drawn anew. patience: for how many seconds to wait where nothing is open. ticket: what a front wants
+  // to see that admits only those whom an issuer knows.
+  async play(name, { timeout, default: fallback, sticky = true, patience = 0, ticket } = {}) {
+    checkName(name);
+    checkPlay(patience, timeout, fallback);
+    const way = { sticky, ticket, patience: Math.min(patience, timeout ?? patience), kept: null, late: false };
+    try {
+      const steps = this.#play(name, way);
+      return await (timeout === undefined ? steps : this.#inTime(steps, timeout, way));
+    } catch (reason) {
+      // Nothing is read here: whoever gave a time does not wait for a disk either.
+      const seen = way.kept && this.#seen(name, way.kept);
+      if (seen) return seen;
+      if (fallback === undefined) throw reason;
+      const arm = this.#joined.get(name)?.configuration.arms.indexOf(fallback) ?? -1;
+      return new Shown(name, fallback, arm < 0 ? null : arm, reason);
+    }
+  }
+
+  // Records what came of a turn; again, as often as it changes, until it is sent. Nothing is sent by this. False where
+  // nothing of it will be reported: an arm shown without a turn, or a report that is on its way already.
+  async report(turn, outcome) {
+    if (turn instanceof Shown) return false;
+    turn.checkValue(outcome);
+    if (await this.account.record(turn.id, outcome)) return true;
+    const early = this.account.clock() < turn.reportAt && !(turn.id in (await this.account.kept()).pending);
+    if (early) throw new RangeError("a turn that this device did not take");
+    return false;
+  }
+
+  // Sends the reports that are due; the seconds until the next one is, null where there is none. The background does
+  // this. A page without it calls this when it opens, and when the time has come: never because of an outcome.
+  sendDue() {
+    return this.#outbox.sendDue();
+  }
+
+  // The turns that are still to be reported, whichever page took them with this account.
+  async turns() {
+    return Object.values((await this.account.kept()).taken).map(({ turn }) => Turn.fromJSON(turn));
+  }
+
+  // The turn of this id, if it is still to be reported; else null.
+  async turn(id) {
+    return (await this.turns()).find((turn) => turn.id === id) ?? null;
+  }
+
+  // Stops the background.
+  close() {
+    this.#outbox.close();
+  }
+
+  // Where the front is now, whatever address it had when the turn was taken.
+  #reportsTo(experiment, turn) {
+    const newest = [...this.#joined].find(([name]) => addressOf(this.analyzer, name) === experiment)?.[1];
+    const { configuration } = newest ?? turn ?? {};
+    return configuration ? reportsUrl(configuration) : null;
+  }
+
+  async #play(name, way) {
+    try {
+      if (way.sticky) way.kept = await this.account.kept();
+      const again = way.sticky ? await this.#again(name, way.kept) : null;
+      if (again) return again;
+      const turn = await this.#take(this.#joined.get(name) ?? (await this.join(name)), way);
+      if (this.#background) this.#outbox.begin();
+      return turn;
+    } catch (error) {
+      throw error instanceof NoTurn ? error : new Refused("unusable", error.message, { cause: error });
+    }
+  }
+
+  // What comes too late was shown to nobody, and would be reported as if it was.
+  async #inTime(steps, seconds, way) {
+    let timer;
+    const end = new Promise((_, reject) => {
+      timer = setTimeout(() => {
+        way.late = true;
+        reject(new Refused("timed-out", `there was no turn within ${seconds} seconds`));
+      }, 1000 * seconds);
+    });
+    const forget = () => way.late && way.taken && this.account.drop(way.taken, { unseen: true });
+    steps.then(forget).catch(() => {});
+    return Promise.race([steps, end]).finally(() => clearTimeout(timer));
+  }
+
+  // The arm that was shown before; one look at the configuration, where there is a network, tells if it stays.
+  async #again(name, kept) {
+    const experiment = addressOf(this.analyzer, name);
+    if (!Object.hasOwn(kept.seen, experiment)) return null;
+    if (!this.#joined.has(name)) await this.join(name, { attempts: 1 }).catch(() => {});
+    const found = this.#seen(name, kept);
+    if (!found) await this.account.forget(experiment);
+    return found;
+  }
+
+  // The arm that this user was shown, as a turn if its report is still to come; null: none, or it was retired.
+  #seen(name, { seen, taken }) {
+    const experiment = addressOf(this.analyzer, name);
+    if (!Object.hasOwn(seen, experiment)) return null;
+    const { arm, name: armName } = seen[experiment];
+    if (this.#joined.get(name)?.configuration.retired?.includes(arm)) return null;
+    const turns = Object.values(taken).filter((one) => one.experiment === experiment);
+    return turns.map(({ turn }) => Turn.fromJSON(turn)).find((turn) => turn.arm === arm) ?? new Shown(name, armName, arm);
+  }
+
+  async #take(joined, way) {
+    const { configuration } = joined;
+    const { experiment: name, privacy } = configuration;
+    checkLimits(configuration, this.account.limits);
+    this.#checkPinned(configuration);
     const experiment = addressOf(this.analyzer, name); // names are each analyzer's own
-    await this.account.check({ experiment, privacy }); // a turn that cannot be reported is better not taken
-    const front = addressOf(joined.configuration.urls.front, name);
-    const answer = await this.#assignment(`${front}/assignments`, patience, ticket);
+    await this.account.check({ experiment, privacy }); // a turn that cannot be paid for is better not taken
+    const front = addressOf(configuration.urls.front, name);
+    const answer = await this.#assignment(`${front}/assignments`, way);
     // Before it is read: what a mechanism's text makes a device compute must be the servers' own.
-    await checkSigned("offer", answer.offer, verifyKeys(joined.configuration));
-    const offer = readOffer(textOf("offer", answer.offer));
+    await checkSigned("offer", answer.offer, verifyKeys(configuration));
+    const offered = textOf("offer", answer.offer);
+    const offer = readOffer(offered);
     const own = await this.#offered(name, joined, offer.configuration, front);
     checkOffer(offer, own.configuration);
-    for (const { plan } of offer.batches) checkUsers(plan.users, this.account.limits);
+    for (const { plan } of offer.batches) checkUsers(plan, this.account.limits);
     const pinned = await this.#pinned(own, offer);
-    await this.account.check({ experiment, privacy, batches: await hashesOf(offer) });
-    const token = fromBase64(answer.token);
-    demand(token.length === 56 && Number.isSafeInteger(answer.expires), "malformed", "the token");
-    const armName = offer.arm === null ? "" : own.configuration.arms[offer.arm];
-    return { ...own, pinned, offer, token, expires: answer.expires, arm: offer.arm, armName, reported: false };
+    const [token, takenAt, [low, high]] = [fromBase64(answer.token), this.account.clock(), own.configuration.reports.at];
+    const reportAt = takenAt + low + (high - low) * uniform();
+    const turn = new Turn({ ...own, offer, offered, pinned, token, expires: answer.expires, takenAt, reportAt });
+    checkDefault(turn);
+    await this.#keep(turn, experiment, way);
+    return turn;
   }
 
-  // Randomizes, seals, charges, keeps, sends: in this order. What was sent and charged: {bytes, epsilon, delta}.
-  async report(turn, value) {
-    demand(!turn.reported, "already-reported", "a turn is reported once; resume() sends it again");
-    turn.reported = true; // before anything is awaited: two calls at once would seal two reports
-    const { experiment: name, privacy } = turn.configuration;
-    const experiment = addressOf(this.analyzer, name);
-    // Where the front is now, whatever address the batch was begun under.
-    const { urls } = (this.#joined.get(name) ?? turn).configuration;
-    let pending;
-    let cost;
-    try {
-      const url = `${addressOf(urls.front, name)}/reports`;
-      pending = { experiment, url, ...(await sealReport(turn, value)), expires: turn.expires };
-      cost = await this.account.charge({ experiment, privacy, batches: await hashesOf(turn.offer) }, pending);
-    } catch (error) {
-      turn.reported = false; // nothing was charged or sent: a value outside the range can be mended
-      throw error;
-    }
-    await this.#send(pending);
-    return { bytes: fromBase64(pending.body), epsilon: cost.epsilon, delta: cost.delta };
+  async #keep(turn, experiment, way) {
+    const batches = await sharedWith(turn.configuration, turn.offer);
+    const taken = { id: turn.id, reportAt: turn.reportAt, until: turn.until, turn: JSON.stringify(turn) };
+    const shown = turn.arm === null ? null : { arm: turn.arm, name: turn.armName };
+    const wanted = () => !way.late;
+    way.taken = turn.id;
+    await this.account.charge({ experiment, privacy: turn.configuration.privacy, batches }, taken, { shown, wanted });
   }
 
-  // Sends again what a crash may have left unsent; returns how many reports were accepted, now or before.
-  async resume() {
-    let [accepted, unreachable] = [0, null];
-    for (const pending of await this.account.pending()) {
-      try {
-        await this.#send(pending);
-        accepted += 1;
-      } catch (problem) {
-        if (!(problem instanceof Problem)) throw problem;
-        if (problem.passing) unreachable = problem;
-      }
-    }
-    if (unreachable) throw unreachable;
-    return accepted;
-  }
-
-  async #send(pending) {
-    const options = { method: "POST", headers: { "content-type": REPORT }, body: fromBase64(pending.body) };
-    try {
-      await this.#request(pending.url, options, (body) => ["accepted", "repeated"].includes(body?.status));
-    } catch (problem) {
-      // Without an answer the report is kept for resume(); a refusal is one, and the charge stays.
-      if (problem instanceof Problem && !problem.passing) await this.account.settle(pending.report);
-      throw problem;
-    }
-    await this.account.settle(pending.report);
+  #checkPinned({ experiment, trust }) {
+    const known = trust !== "two-servers" || this.keys;
+    demand(known, "not-pinned", `${experiment} is safe as long as one of two servers is honest, and without their keys ` +
+      "this device cannot tell two from one: give the client keys: {analyzer, front}, as `croupier serve keys` prints them");
   }
 
   async #believe(name, statement) {
@@ -143,8 +259,8 @@ export class Client {
     await checkSigned("configuration", statement, keys);
     for (const server of SERVERS) await checkPublic(fromBase64(configuration.keys[server].seal));
     const experiment = addressOf(this.analyzer, name);
-    await this.account.trust(experiment, configuration, keys, promiseOf(configuration), this.trust);
-    return { configuration, hash: await hashOf("configuration", statement) };
+    await this.account.trust(experiment, configuration, keys, promiseOf(configuration), this.keys);
+    return { configuration, statement, hash: await hashOf("configuration", statement) };
   }
 
   // The configuration that an offer belongs to: another one than that joined while keys or addresses change.
@@ -155,72 +271,50 @@ export class Client {
     return found;
   }
 
-  // The configurations that an offer's batches were first opened under, by hash: its own one, or earlier ones of the
-  // same servers with the same promise.
-  async #pinned({ configuration, hash }, offer) {
+  // What an offer's batches were first opened under, by hash: its own configuration, or earlier ones of the same servers
+  // with the same promise.
+  async #pinned({ configuration, statement, hash }, offer) {
     const { experiment, revision, urls } = configuration;
-    const pinned = new Map([[base64(hash), configuration]]);
+    const pinned = new Map([[base64(hash), pinnedOf(statement.body)]]);
     for (const { pin } of offer.batches) {
       if (pinned.has(pin)) continue;
-      const statement = await this.#byHash(addressOf(urls.front, experiment), pin);
-      await checkSigned("configuration", statement, verifyKeys(configuration));
-      const found = readConfiguration(textOf("configuration", statement));
-      const earlier = found.experiment === experiment && found.revision < revision;
-      demand(earlier, "not-covered", `a batch is pinned to revision ${found.revision} of ${found.experiment}`);
+      const earlier = await this.#byHash(addressOf(urls.front, experiment), pin);
+      await checkSigned("configuration", earlier, verifyKeys(configuration));
+      const found = readConfiguration(textOf("configuration", earlier));
+      const before = found.experiment === experiment && found.revision < revision;
+      demand(before, "not-covered", `a batch is pinned to revision ${found.revision} of ${found.experiment}`);
       const same = promiseOf(found) === promiseOf(configuration);
       demand(same, "broken-promise", "a batch was opened under another promise");
       checkLimits(found, this.account.limits);
       await checkPublic(fromBase64(found.keys.analyzer.seal));
-      pinned.set(pin, found);
+      pinned.set(pin, pinnedOf(earlier.body));
     }
     return pinned;
   }
 
   // A configuration as the front keeps it.
   async #byHash(front, wanted) {
-    const statement = await this.#request(`${front}/configurations/${wanted}`);
+    const statement = await this.#requests.send(`${front}/configurations/${wanted}`);
     const same = wanted === base64(await hashOf("configuration", statement));
     demand(same, "not-covered", "another configuration than the one offered");
     return statement;
   }
 
-  async #assignment(url, patience, ticket) {
-    const shown = ticket instanceof Uint8Array ? base64(ticket) : ticket;
-    const end = this.account.clock() + patience;
+  async #assignment(url, way) {
+    const shown = way.ticket instanceof Uint8Array ? base64(way.ticket) : way.ticket;
+    const end = this.account.clock() + way.patience;
     for (;;) {
+      demand(!way.late, "timed-out", "nobody waits for this turn any longer");
       const left = end - this.account.clock();
       const hold = Math.min(Math.floor(left), LONGEST_HOLD); // the front may hold the request (RFC 7240)
       const headers = { ...(hold > 0 && { prefer: `wait=${hold}` }), ...(shown && { "croupier-ticket": shown }) };
       try {
-        return await this.#request(url, { method: "POST", headers });
+        return await this.#requests.send(url, { method: "POST", headers });
       } catch (problem) {
         const remains = end - this.account.clock();
-        if (problem.token !== "nothing-open" || remains <= 0) throw problem;
+        if (problem.reason !== "nothing-open" || remains <= 0) throw problem;
         await sleep(Math.min(problem.retryAfter ?? 1, Math.max(remains, 0.01)));
       }
     }
-  }
-
-  // Sends until there is an answer that says something; later and later, and not all devices at once. With `taken`,
-  // which knows an acceptance, nothing but the front's own words end it: a network's page settles nothing.
-  async #request(url, options = {}, taken = null) {
-    for (let attempt = 1, pause = FIRST_PAUSE; ; attempt += 1, pause *= 2) {
-      try {
-        return await this.#once(url, options, taken ?? ((body) => typeof body === "object" && body !== null));
-      } catch (problem) {
-        const again = problem instanceof Problem && (problem.passing || (taken && !problem.named));
-        if (!again) throw problem;
-        if (attempt >= this.attempts) throw problem.token === "no-answer" ? problem : unanswered(problem);
-        const spread = 1 + random(1)[0] / 256;
-        await sleep(Math.min(Math.max(pause, problem.retryAfter ?? 0) * spread, LONGEST_PAUSE));
-      }
-    }
-  }
-
-  async #once(url, options, meant) {
-    const answer = await ask(this.fetch, url, options, this.timeout);
-    if (answer.status < 200 || answer.status > 299) throw problemOf(answer);
-    if (!meant(answer.body)) throw new Problem("no-answer", answer.status, "an answer that is not the server's");
-    return answer.body;
   }
 }

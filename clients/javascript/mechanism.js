@@ -4,11 +4,14 @@ import { checkNoise, law, meanOf, mostBits, sentAs } from "./noise.js";
 import { ONE, fixedToDouble } from "./numbers.js";
 import { counted } from "./privacy.js";
 import { Refused, demand } from "./problems.js";
+import { FIELDS, WORD } from "./shares.js";
 
 export const LONGEST_TEXT = 2 ** 20;
 const MOST_SLOTS = 4096;
 const MOST_USERS = 10 ** 12;
 const MOST_FRONT = 100_000; // messages of the front's own noise, where they are counted
+const MOST_NUMBERS = 100_000; // of a report in shares
+const LARGEST_SUM = 2n ** 62n; // in shares
 const LEAST_MIXED = 19; // honest users, for split-and-mix
 const CAP_SHARE = 0.01; // of δ, that the limit on the noise may cost
 
@@ -39,7 +42,8 @@ const plans = new Map(); // the same few mechanisms come again and again, and th
 
 // {mechanism, way, users, honest, share, slots, length, cap, excess, frontShares, front, frontExcess}, where a report
 // has so many slots of so many bytes besides the one that tells a message from a dummy, and P(noise > cap) = excess. The
-// front adds the noise of `frontShares` further parties in `front` slots, too few with probability frontExcess.
+// front adds the noise of `frontShares` further parties in `front` slots, too few with probability frontExcess. A report
+// in shares is `outputs` numbers modulo `modulus` instead. `trust` says who must be trusted.
 export function readMechanism(text) {
   if (!plans.has(text)) {
     if (plans.size >= 256) plans.clear();
@@ -60,21 +64,23 @@ function readSum(mechanism) {
   const { users, honest, values, precision, share, carrier } = mechanism;
   const { noise_from: source = "batch", side = "unbiased", front_shares: frontShares = 0 } = mechanism;
   demand(mechanism.version === 1, "unsupported", `version ${mechanism.version} of mechanisms`);
-  // Noise that somebody else is to add would leave the value bare.
-  demand(source === "batch", "unsupported", `noise from the ${source}`);
-  checkUsers(users, honest, frontShares);
+  demand(Object.hasOwn(CARRIERS, carrier?.kind), "unsupported", `the carrier ${carrier?.kind}`);
+  const { trust, noise, plan: read } = CARRIERS[carrier.kind];
+  // Noise that somebody else is to add would leave the value bare, unless it is in shares between those who do.
+  demand(source === noise, "unsupported", `noise from the ${source} for ${carrier.kind}`);
+  checkUsers(users, honest, frontShares, trust);
   demand(isWhole(precision, 1), "malformed", `precision ${precision}`);
   checkValues(values);
   checkNoise(share);
   checkGuarantee(mechanism.guarantee);
-  demand(Object.hasOwn(CARRIERS, carrier?.kind), "unsupported", `the carrier ${carrier?.kind}`);
-  const plan = { mechanism, users, honest, values, precision, share, carrier, side, frontShares };
-  return Object.freeze({ ...plan, ...CARRIERS[carrier.kind](plan) });
+  const plan = { mechanism, trust, users, honest, values, precision, share, carrier, side, frontShares };
+  return Object.freeze({ ...plan, ...read(plan) });
 }
 
 // The front adds a whole noise of its own, that of as many parties as are counted on, or none.
-function checkUsers(users, honest, frontShares) {
-  const known = isWhole(users, 1, MOST_USERS) && isWhole(honest, 1, users);
+function checkUsers(users, honest, frontShares, trust) {
+  const counted = trust === "two-servers" ? honest === 0 : isWhole(honest, 1, users);
+  const known = isWhole(users, 1, MOST_USERS) && counted;
   demand(known, "malformed", `${honest} honest users of ${users}`);
   const whole = frontShares === 0 || frontShares === honest;
   demand(whole, "malformed", `front_shares ${frontShares} where ${honest} are honest`);
@@ -95,7 +101,33 @@ function checkGuarantee(guarantee) {
   demand(epsilon >= 0 && Number.isFinite(epsilon) && delta >= 0 && delta < 1, "malformed", "a guarantee");
 }
 
-const CARRIERS = { "split-and-mix": piecesPlan, "shuffled-messages": messagesPlan };
+// Who must be trusted with it, who adds the noise, and what a report is.
+const CARRIERS = {
+  shared: { trust: "two-servers", noise: "servers", plan: sharedPlan },
+  "secure-aggregation": { trust: "devices", noise: "batch", plan: residuePlan },
+  "split-and-mix": { trust: "shuffler", noise: "batch", plan: piecesPlan },
+  "shuffled-messages": { trust: "shuffler", noise: "batch", plan: messagesPlan },
+};
+
+// The encoded value, in shares between two servers, each of which adds a whole noise.
+function sharedPlan({ users, precision, share, carrier, side }) {
+  checkKeys("shares", carrier, "kind field");
+  demand(Object.hasOwn(FIELDS, carrier.field), "unsupported", `the field ${carrier.field}`);
+  demand(share.family === "DiscreteLaplace", "unsupported", `${share.family} from the servers`);
+  demand(side === "unbiased", "malformed", `side ${side} of a sum in shares`);
+  demand(BigInt(users) * BigInt(precision) <= LARGEST_SUM, "malformed", `precision ${precision}`);
+  return { way: "shares", modulus: FIELDS[carrier.field], outputs: 1, ...unslotted };
+}
+
+// The encoded value and this device's own noise, in shares between two servers.
+function residuePlan({ users, precision, share, carrier, side, frontShares }) {
+  checkKeys("secure aggregation", carrier, "kind modulus slack");
+  const { modulus, slack } = carrier;
+  demand(sentAs(share) === "number", "unsupported", `${share.family} in residues`);
+  demand(side === "unbiased" && frontShares === 0, "malformed", "a modular sum");
+  demand(isWhole(slack, 0) && isWhole(modulus, users * precision + 2 * slack + 1), "malformed", `modulus ${modulus}`);
+  return { way: "residues", modulus: BigInt(modulus), outputs: 1, ...unslotted };
+}
 
 // How many pieces hide a residue: M = max(3, ⌈(2κ + log2 m)/(log2 n - log2 e) + 2⌉), of n >= 19 honest users. In
 // doubles, with the same formula as the servers, whose logarithms may end in another digit: a part in 10^15 of a bit.
@@ -145,6 +177,7 @@ function countsPlan(plan) {
 }
 
 const uncapped = { cap: null, excess: 0, frontExcess: 0 };
+const unslotted = { ...uncapped, slots: 1, length: WORD, front: 0 };
 
 // The least caps >= 1 with P(Z > cap) <= 0.01·δ/((1 + e^ε)·parties), where Z is the noise of so many draws together:
 // for each of the users, and for the front when it adds noise of its own. What cannot fit on average is refused before
@@ -203,21 +236,47 @@ const UNIVERSES = {
   },
 };
 
+const BALLOTS = {
+  "labelled-messages": { model: "shuffle", plan: labelsPlan },
+  "shared-counts": { model: "two-servers", plan: countsInShares },
+};
+
 function readHistogram(mechanism) {
   checkKeys("a histogram", mechanism, "version kind model constants ballot guarantee universe");
   const { version, model, ballot, guarantee, universe } = mechanism;
-  demand(version === 1 && model === "shuffle", "unsupported", `a histogram in the ${model} model`);
-  demand(ballot?.kind === "labelled-messages", "unsupported", `a histogram by ${ballot?.kind}`);
-  checkKeys("a ballot", ballot, "kind size users counted_on share side front_shares?");
-  const { size, users, counted_on: honest, share, side, front_shares: frontShares = 0 } = ballot;
+  demand(version === 1 && Object.hasOwn(BALLOTS, ballot?.kind), "unsupported", `a histogram by ${ballot?.kind}`);
+  demand(model === BALLOTS[ballot.kind].model, "unsupported", `a histogram in the ${model} model`);
+  const { size } = ballot;
   demand(Object.hasOwn(UNIVERSES, universe?.kind), "unsupported", `a universe of ${universe?.kind}`);
   demand(isWhole(size, 2, 2 ** 26) && UNIVERSES[universe.kind](universe) === size, "malformed", `${size} items`);
-  checkUsers(users, honest, frontShares);
+  checkGuarantee(guarantee);
+  return Object.freeze(BALLOTS[ballot.kind].plan(mechanism));
+}
+
+// One at the user's item and zero elsewhere, in shares between two servers, each of which adds noise to every count.
+function countsInShares(mechanism) {
+  const { ballot, universe } = mechanism;
+  checkKeys("a ballot", ballot, "kind size users noise field");
+  const { size, users, noise: share, field } = ballot;
+  demand(Object.hasOwn(FIELDS, field), "unsupported", `the field ${field}`);
+  demand(size <= MOST_NUMBERS, "too-many-messages", `${size} numbers in shares`);
+  checkUsers(users, 0, 0, "two-servers");
+  checkNoise(share);
+  demand(share.family === "DiscreteLaplace", "unsupported", `${share.family} from the servers`);
+  const plan = { mechanism, trust: "two-servers", way: "sharedCounts", users, honest: 0, share, size, universe };
+  return { ...plan, frontShares: 0, modulus: FIELDS[field], outputs: size, ...unslotted, length: WORD * size };
+}
+
+function labelsPlan(mechanism) {
+  const { ballot, universe } = mechanism;
+  checkKeys("a ballot", ballot, "kind size users counted_on share side front_shares?");
+  const { size, users, counted_on: honest, share, side, front_shares: frontShares = 0 } = ballot;
+  checkUsers(users, honest, frontShares, "shuffler");
   demand(side === "over" || side === "under", "malformed", `side ${side}`);
   checkNoise(share);
   demand(sentAs(share) === "counts", "malformed", `${share.family} as labelled messages`);
-  checkGuarantee(guarantee);
   const length = Math.max(1, Math.ceil((size - 1).toString(2).length / 8));
-  const plan = { mechanism, way: "labels", users, honest, share, side, size, universe, length, frontShares };
-  return Object.freeze({ ...plan, ...capped(plan, size, side === "under" ? size - 1 : 1) });
+  const form = { way: "labels", trust: "shuffler", size, length, side };
+  const plan = { mechanism, ...form, users, honest, share, universe, frontShares };
+  return { ...plan, ...capped(plan, size, side === "under" ? size - 1 : 1) };
 }

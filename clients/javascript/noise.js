@@ -135,6 +135,7 @@ const FAMILIES = {
   Poisson: [{ rate: positive }],
   Polya: [{ r: positive, beta: belowOne }, { r: positive, scale }],
   PolyaDifference: [{ r: positive, scale }],
+  DiscreteLaplace: [{ scale }], // no device draws it: the servers do
   SparseBits: [{ slots: whole, rate: atMostOne }],
   Binomial: [{ trials: whole, p: belowOne }],
 };

@@ -65,7 +65,9 @@ function shifted({ table, cut, error }, by) {
 
 const turned = ({ pairs, ...rest }) => ({ pairs: pairs.map(([p, q]) => [q, p]), ...rest });
 
-const isLaplace = ({ r }, honest) => compare(times(fraction(r), honest), { over: 1n, under: 1n }) >= 0;
+// A server's noise is whole by itself; shares of devices must add up to one.
+const isLaplace = ({ family, r }, honest) =>
+  family === "DiscreteLaplace" || compare(times(fraction(r), honest), { over: 1n, under: 1n }) >= 0;
 
 // Laplace noise e^(-|x|/b): beyond the two values all observations say the same, so only those between are listed.
 // Pólya shares that add up to more than one are Laplace noise plus more, which tells no more than Laplace alone.
@@ -98,6 +100,12 @@ function bitsPairs(plan) {
 // The lists of pairs of one batch. In a histogram one count rises and another falls.
 const LISTS = {
   pieces: (plan) => [laplacePairs(plan)],
+  residues: (plan) => [laplacePairs(plan)],
+  shares: (plan) => [laplacePairs(plan)],
+  sharedCounts(plan) {
+    const rise = laplacePairs({ ...plan, precision: 1 });
+    return [rise, turned(rise)];
+  },
   bits: (plan) => [bitsPairs(plan)],
   counts: ({ share, honest }) => [shifted(counted(share, honest), 1)],
   labels({ share, honest }) {
@@ -112,10 +120,16 @@ function idealDelta(lists, epsilon) {
   return hockeyStick(compose(all.slice(1)), all[0], epsilon) + cut;
 }
 
+// How far a value can move a sum with Laplace noise; in a histogram two counts move by one each.
+const MOVES = {
+  pieces: ({ precision }) => precision, residues: ({ precision }) => precision, shares: ({ precision }) => precision,
+  sharedCounts: () => 2,
+};
+
 // Laplace noise in every batch is private with δ = 0 at the sum of its losses g/b, exactly: that sum, or null.
 function pureLoss(plans) {
-  if (!plans.every((plan) => plan.way === "pieces" && isLaplace(plan.share, plan.honest))) return null;
-  return plans.map((plan) => divide(fraction(plan.precision), fraction(plan.share.scale))).reduce(plus);
+  if (!plans.every((plan) => plan.way in MOVES && isLaplace(plan.share, plan.honest))) return null;
+  return plans.map((plan) => divide(fraction(MOVES[plan.way](plan)), fraction(plan.share.scale))).reduce(plus);
 }
 
 // How far what is really sent is from the ideal: residues in pieces, and noise that has a limit, of users and front.

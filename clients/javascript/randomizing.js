@@ -8,8 +8,9 @@ import { fraction } from "./numbers.js";
 // has them: what they round is some 2^-52 of the value itself, and whatever comes out lies in 0..g.
 export function encoded({ values, precision }, value) {
   const { low, high, binary, clip } = values;
-  if (typeof value !== "number" || Number.isNaN(value)) throw new RangeError(`${value} is no number`);
-  const inside = clip ? Math.min(high, Math.max(low, value)) : value;
+  const given = typeof value === "boolean" ? Number(value) : value;
+  if (typeof given !== "number" || Number.isNaN(given)) throw new RangeError(`${value} is no number`);
+  const inside = clip ? Math.min(high, Math.max(low, given)) : given;
   if (!(inside >= low && inside <= high)) throw new RangeError(`${value} is not between ${low} and ${high}`);
   if (binary && inside !== low && inside !== high) throw new RangeError(`${value} is neither ${low} nor ${high}`);
   const scaled = Math.min(1, Math.max(0, (inside - low) / (high - low))) * precision;
@@ -34,24 +35,52 @@ function limited(share, parties, cap) {
 
 const bytesOf = (value, times) => Array.from({ length: times }, () => number(value, 1));
 
-// Labels count from 0. An item that is not in the list has none: its label would name its holder.
-const LABELS = {
-  async items({ names }, item) {
-    const label = names.indexOf(item);
-    if (label < 0) throw new RangeError(`${item} is not one of the ${names.length} items`);
-    return label;
+// An item that is not in the list has no label: its label would name its holder.
+const ITEMS = {
+  items({ names }, item) {
+    if (!names.includes(item)) throw new RangeError(`${item} is not one of the ${names.length} items`);
   },
+  buckets(_, item) {
+    if (typeof item !== "string") throw new RangeError(`${item} is no text`);
+  },
+  numbers({ size }, item) {
+    if (!Number.isInteger(item) || item < 0 || item >= size) throw new RangeError(`${item} is not below ${size}`);
+  },
+};
+
+// Labels count from 0.
+const LABELS = {
+  items: ({ names }, item) => names.indexOf(item),
   // The leading bits of SHA-256(salt, zero byte, item).
   async buckets({ bits, salt }, item) {
-    if (typeof item !== "string") throw new RangeError(`${item} is no text`);
     const hash = await sha256(concat(utf8(salt), new Uint8Array(1), utf8(item)));
     return new DataView(hash.buffer).getUint32(0) >>> (32 - bits);
   },
-  async numbers({ size }, item) {
-    if (!Number.isInteger(item) || item < 0 || item >= size) throw new RangeError(`${item} is not below ${size}`);
-    return item;
+  numbers: (_, item) => item,
+};
+
+// Refuses what cannot be reported.
+export function checkValue({ universe, ...plan }, value) {
+  if (universe) ITEMS[universe.kind](universe, value);
+  else encoded(plan, value);
+}
+
+function labelOf(universe, item) {
+  ITEMS[universe.kind](universe, item);
+  return LABELS[universe.kind](universe, item);
+}
+
+const SECRETS = {
+  shares: (plan, value) => [BigInt(rounded(plan, value))],
+  residues: (plan, value) => [BigInt(rounded(plan, value)) + sample(plan.share)],
+  async sharedCounts({ universe, size }, item) {
+    const own = await labelOf(universe, item);
+    return Array.from({ length: size }, (_, label) => (label === own ? 1n : 0n));
   },
 };
+
+// The numbers of one report in shares.
+export const secretOf = async (plan, value) => SECRETS[plan.way](plan, value);
 
 // What chance decides in a report.
 const DRAWS = {
@@ -66,7 +95,7 @@ const DRAWS = {
   },
   counts: (plan, value) => ({ encoded: rounded(plan, value), ones: Number(limited(plan.share, 1, plan.cap)) }),
   async labels({ universe, size, share, cap }, item) {
-    const label = await LABELS[universe.kind](universe, item);
+    const label = await labelOf(universe, item);
     return { label, noise: spread(share, size, limited(share, size, cap)) };
   },
 };

@@ -12,11 +12,13 @@ from pathlib import Path
 from cases.vector_numbers import caps, deltas, encodings, honest_users, laws, ledger, pieces
 from cases.vector_refusals import refusals
 from cases.vector_reports import DRAWN, MECHANISMS, SUITE, receipt, seals, ticket, two_batches, vector
+from cases.vector_shares import shares
 from croupier.messages.sealing import SUITES
 
 PATH = Path(__file__).parents[1] / "client" / "wire_vectors.json"
 GROUPS = {
     "two-batches": two_batches,
+    "shares": shares,
     "seals": seals,
     "laws": laws,
     "caps": caps,

@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from scipy import stats
 
 from cases import vector_reports as making
 from cases.blind_tokens import ISSUERS
-from cases.service.browser_pages import REACHED, site, write_demo
+from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, Asked, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
 from cases.service.processes import QUICK, home_of, transcript_of, written
 from croupier.client import Limits, TokenRequest
@@ -40,7 +41,8 @@ pytestmark = pytest.mark.slow
 VECTORS = json.loads((Path(__file__).parents[1] / "client" / "wire_vectors.json").read_text(encoding="utf-8"))
 SUITE = "x25519-aes128gcm"
 REPORTS = [name for name in VECTORS if " " in name or name == "two-batches"]
-GROUPS = ["caps", "deltas", "encodings", "honest", "laws", "ledger", "pieces", "receipt", "refusals", "seals", "ticket"]
+GROUPS = ["caps", "deltas", "encodings", "honest", "laws", "ledger", "pieces", "receipt", "refusals", "seals", "shares"]
+GROUPS += ["ticket"]
 
 BANDIT = """
 name = "{name}"
@@ -83,7 +85,12 @@ report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """
+IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 PLAYED = {
+    "between": BANDIT.format(name="between", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="laplace").replace(
+        "[privacy]\n", IN_SHARES
+    ),
+    "labelled": HISTOGRAM.replace("fruit", "labelled").replace("[privacy]\n", '[privacy]\ntrust = "shuffler"\n'),
     "mixed": BANDIT.format(name="mixed", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="shuffled-laplace"),
     "counted": BANDIT.format(name="counted", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="counted-messages"),
     "steps": COUNTER,
@@ -95,10 +102,23 @@ OPEN = {
     "rated": BANDIT.format(name="rated", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace")
     + "binary = false\nlow = 1\nhigh = 5\n",
 }
-VALUES = {"mixed": [0, 1], "counted": [0, 1], "steps": [1], "fruit": ["apple", "pear", "pear"]}
+SOON = "report_at = [4, 5]"
+"""For people who click through a page: when their reports are sent, in seconds."""
+OPEN |= {name: OPEN[name].replace("report_at = [0, 0]", SOON) for name in ("liked", "rated")} | {
+    "shown": BANDIT.format(name="shown", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="laplace")
+    .replace("[privacy]\n", IN_SHARES)
+    .replace("report_at = [0, 0]", SOON)
+}
+VALUES = {
+    "between": [0, 1],
+    "labelled": ["apple", "pear", "pear"],
+    "mixed": [0, 1],
+    "counted": [0, 1],
+    "steps": [1],
+    "fruit": ["apple", "pear", "pear"],
+}
 
-# All chance comes from the system's own source; for laws, from one that can be repeated.
-NO_OTHER_CHANCE = "Math.random = () => { throw new Error('Math.random is no source of noise'); };"
+# For laws chance comes from a source that can be repeated.
 SEEDED = """
 let state = 88172645463325252n;
 crypto.getRandomValues = (bytes) => bytes.map(() => {
@@ -137,20 +157,6 @@ def context(browser):
     context.close()
 
 
-class Asked:
-    """A page of the site that runs the checks, in JavaScript, one by one."""
-
-    def __init__(self, context, origin):
-        self.page = context.new_page()
-        self.page.set_default_timeout(60_000)
-        self.page.goto(f"{origin}/empty.html")
-
-    def __call__(self, name, given=None):
-        code = "async ([name, given]) => { const found = (await import('/checks.js'))[name];"
-        code += " return typeof found === 'function' ? found(given) : found; }"
-        return self.page.evaluate(code, [name, given])
-
-
 @pytest.fixture(scope="module")
 def ask(browser, world):
     """One page for all that leaves nothing behind."""
@@ -169,7 +175,7 @@ def test_the_limits_are_those_of_the_other_client_but_for_what_a_browser_cannot_
         "".join(part.title() if i else part for i, part in enumerate(name.split("_"))): value
         for name, value in asdict(Limits(suites=(SUITE,))).items()
     }
-    assert ask("limits") == own | {"admission": [*own["admission"]], "suites": [SUITE]}
+    assert ask("limits") == own | {name: [*own[name]] for name in ("admission", "suites", "trust")}
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -182,12 +188,84 @@ def test_every_stage_of_a_report_is_that_of_its_vector(name, ask):
     assert found["whole"] == {key: vector[key] for key in found["whole"]}
     assert found["opened"] == vector["report"]
     # Its own reports are as long, with the same token and offer, and no two have one id.
-    assert found["lengths"] == [len(vector["upload"]) // 2] * 2
+    assert found["lengths"] == [len(vector["upload"]) // 2] * 3
     assert all(own[32:152] == vector["report"][32:152] for own in found["own"])
     assert len({vector["report_id"], *(own[:32] for own in found["own"])}) == 3
     for batch, expected in zip(found["batches"], vector.get("batches", [vector]), strict=True):
         assert batch.pop("fits")
         assert batch == {key: expected[key] for key in batch}
+
+
+@pytest.mark.parametrize("name", VECTORS["shares"])
+def test_every_stage_of_a_report_in_shares_is_that_of_its_vector(name, ask):
+    vector = VECTORS["shares"][name]
+    found = ask("shared", vector)
+    assert found["whole"] == {key: vector[key] for key in found["whole"]}
+    # Its own reports have other seeds, the turn's id and the same length, and add up to the value.
+    assert {*vector} - {*found["whole"]} == {
+        "suite",
+        "private_seal",
+        "private_sign",
+        "configuration",
+        "offer",
+        "value",
+    } | {"seed", "report_id", "token", "report_ephemeral"}
+    assert len({vector["seed"], *(own["seed"] for own in found["own"])}) == 3
+    for own in found["own"]:
+        assert own["id"] == own["named"]
+        assert own["length"] == own["bytes"] == len(vector["upload"]) // 2
+        for numbers, part in zip(own["numbers"], vector["parts"], strict=True):
+            if not name.startswith("devices"):
+                assert numbers == part["secret"] or (name == "laplace-range" and numbers in ([41], [42]))
+
+
+def _with(mechanism, **changes):
+    body = json.loads(mechanism)
+    for path, value in changes.items():
+        *outer, last = path.split("__")
+        place = body
+        for key in outer:
+            place = place[key]
+        place[last] = value
+    return json.dumps(body)
+
+
+def test_a_batch_in_shares_is_taken_only_as_it_was_signed_and_as_private_in_exact_fractions(ask):
+    vector = VECTORS["shares"]["laplace-range"]
+    (signed,) = (batch["mechanism"] for batch in json.loads(vector["offer"]["body"])["batches"])
+    # One step of 127 at ε = 1: a scale of 127, exactly.
+    fine = [signed, _with(signed, users=10**6), _with(signed, share__scale="127/1"), _with(signed, share__scale=200)]
+    assert ask("covered", {"vector": vector, "mechanisms": fine}) == [None] * len(fine)
+    less = [
+        _with(signed, share__scale="126999999999999999999/1000000000000000000"),
+        _with(signed, share__scale=126.99999999999999),
+        _with(signed, precision=128),
+        _with(signed, precision=64),
+        _with(signed, values__high=4.0),
+        _with(signed, values__clip=True),
+        _with(signed, constants="published"),
+        _with(signed, users=99),
+    ]
+    assert ask("covered", {"vector": vector, "mechanisms": less}) == ["not-covered"] * len(less)
+    odd = [
+        _with(signed, noise_from="batch"),
+        _with(signed, noise_from="analyzer"),
+        _with(signed, carrier__field="Field128"),
+        _with(signed, carrier={"kind": "plain", "modulus": 2631, "slack": 1065}),
+        _with(signed, honest=1),
+        _with(signed, share={"family": "Skellam", "sigma2": "64516"}),
+        _with(signed, share={"family": "PolyaDifference", "r": 1, "scale": 127}),
+        _with(signed, side="over"),
+        _with(signed, guarantee__participations=3),
+        _with(signed, users=2**40, precision=2**40),
+    ]
+    found = ask("covered", {"vector": vector, "mechanisms": odd})
+    assert {*found} <= {"unsupported", "malformed"}
+    counted = VECTORS["shares"]["histogram"]
+    (signed,) = (batch["mechanism"] for batch in json.loads(counted["offer"]["body"])["batches"])
+    turns = [signed, _with(signed, ballot__noise__scale="1999999/1000000"), _with(signed, ballot__noise__scale=1)]
+    turns += [_with(signed, universe__names=["red", "green", "mauve"])]
+    assert ask("covered", {"vector": counted, "mechanisms": turns}) == [None, *["not-covered"] * 3]
 
 
 def test_seals_tickets_and_receipts_are_those_of_the_vectors(ask):
@@ -520,7 +598,8 @@ def _check_law(drawn, pmf):
 
 def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
     home, _ = world
-    outcomes = ask("crowds", {"analyzer": home.analyzer_url, "values": VALUES, "devices": 400})
+    given = {"analyzer": home.analyzer_url, "values": VALUES, "devices": 400, "keys": _keys(home)}
+    outcomes = ask("crowds", given)
     for name, found in outcomes.items():
         assert wait_finished(home.analyzer_url, name, 20)["finished"], found
         transcript = transcript_of(home, name)
@@ -528,6 +607,8 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         assert verdict.finished
         assert verdict.damaged == 0
         assert verdict.reports > 0
+        trust = json.loads(json.loads(transcript.splitlines()[0])["configuration"]["body"])["trust"]
+        assert (trust == "two-servers") == (name in ("between", "fruit"))
         for mechanism, arm, decoded in _released(transcript):
             _check_sum(mechanism, decoded, VALUES[name], arm, found)
 
@@ -558,7 +639,7 @@ def _released(transcript):
 
 
 def test_what_a_device_refuses_is_refused_before_anything_is_sent(ask, world):
-    given = {"analyzer": world[0].analyzer_url, "name": "open"}
+    given = {"analyzer": world[0].analyzer_url, "name": "open", "keys": _keys(world[0])}
     forged = ask("meet", given | {"forged": "front"})
     assert (forged["refused"], forged["sent"]) == ("bad-signature", ["GET open"])
     small = ask("meet", given | {"own": {"epsilon": 0.99}})
@@ -570,14 +651,21 @@ def test_what_a_device_refuses_is_refused_before_anything_is_sent(ask, world):
 
 def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(context, world):
     home, origin = world
-    given, before = {"analyzer": home.analyzer_url, "name": "open"}, _accepted(home)
+    given, before = {"analyzer": home.analyzer_url, "name": "open", "keys": _keys(home)}, _accepted(home)
     lost = Asked(context, origin)("loseAnswer", given)
-    assert (lost["refused"], lost["pending"], lost["left"]) == ("no-answer", 1, 3.0)
+    assert (lost["taken"], lost["pending"], lost["left"]) == (0, 1, 3.0)
+    assert 59 < lost["due"] <= 60
+    assert "the answer was lost" in lost["trouble"]
     assert len(lost["bodies"]) == 2
-    found = Asked(context, origin)("resume", given)
-    assert (found["accepted"], found["pending"], found["left"]) == (1, 0, 3.0)
+    found = Asked(context, origin)("reopen", given)
+    assert (found["taken"], found["pending"], found["left"]) == (0, 0, 3.0)
     assert {*found["bodies"], *lost["bodies"]} == {lost["bodies"][0]}
     assert _accepted(home) == before + 1
+
+
+def _keys(home):
+    servers = ("analyzer", "front")
+    return {server: to_text(keys.load(home.directory / server / "keys").verify) for server in servers}
 
 
 def _accepted(home, name="open"):
@@ -593,7 +681,7 @@ def test_tabs_that_share_an_account_lose_no_charge(context, world):
     for page in pages:
         page.page.wait_for_function("() => window.all")
     for page in pages:
-        assert len(page("kept")["turns"]) == len(page("kept")["pending"]) == 60
+        assert len(page("kept")["turns"]) == len(page("kept")["taken"]) == 60
 
 
 @pytest.mark.parametrize("kept", [{}, {"version": 2}, "text", None])
@@ -617,7 +705,7 @@ def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
 def test_a_client_says_whom_it_trusts(ask):
     key = "A" * 43
     keys = [None, {}, {"analyzer": key}, {"analyzer": key, "front": ""}, {"analyzer": key, "front": "A"}]
-    assert ask("mistrusted", keys) == [{"refused": "malformed"}] * len(keys)
+    assert ask("mistrusted", keys) == [{"refused": "TypeError"}] * len(keys)
 
 
 def test_experiments_of_one_name_at_two_analyzers_are_two(ask):
@@ -640,8 +728,7 @@ class Page:
 
     def __init__(self, context, world, experiment, **trust):
         home, origin = world
-        servers = ("analyzer", "front")
-        trust = trust or {server: to_text(keys.load(home.directory / server / "keys").verify) for server in servers}
+        trust = trust or _keys(home)
         name = f"demo-{secrets.token_hex(4)}"
         write_demo(home.directory.parent / "site", name, home.analyzer_url, home.front_url, experiment, trust)
         self.address = f"{origin}/{name}/index.html"
@@ -662,22 +749,40 @@ def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, wor
     shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
     context = browser.new_context(**VIEWS[view])
     context.add_init_script(NO_OTHER_CHANCE)
-    before = _accepted(home)
-    shown = Page(context, world, "open")
+    before = _accepted(home, "shown") or 0
+    shown = Page(context, world, "shown")
     page = shown.open()
     page.wait_for_selector("h1:has-text('Which colour do people press?')")
     assert "ε = 1" in page.locator("#promise").inner_text()
+    assert "as long as one of the two is honest" in page.locator("#promise").inner_text()
     page.get_by_text("Take a turn").click()
     page.wait_for_selector("#shown strong")
     _check_looks(page, view, shots / f"browser-client-turn-{view}.png")
     page.get_by_text("Yes, it worked").click()
     page.wait_for_selector("#done h2")
-    assert "bytes, as many as everybody sends" in page.locator("#sent").inner_text()
+    assert "254 bytes, as many as everybody sends" in page.locator("#sent").inner_text()
     assert "Of your ε = 4 you have 3 left" in page.locator("#left").inner_text()
-    _check_looks(page, view, shots / f"browser-client-sent-{view}.png")
-    assert _accepted(home) == before + 1
+    assert _accepted(home, "shown") == before
+    _check_looks(page, view, shots / f"browser-client-kept-{view}.png")
+    page.wait_for_selector("#sent:has-text('Sent: 254 bytes')")
+    assert _accepted_soon(home, "shown", before + 1)
+    # Who returns sees the same arm, and takes no new turn.
+    arm = page.locator("#shown strong").inner_text()
+    page.reload()
+    page.get_by_text("Take a turn").click()
+    page.wait_for_selector("#status:has-text('You have seen it before')")
+    assert page.locator("#shown strong").inner_text() == arm
     context.close()
     assert shown.wrong == []
+
+
+def _accepted_soon(home, name, wanted):
+    """The turn is no longer kept as soon as its report is on its way."""
+    for _ in range(50):
+        if _accepted(home, name) == wanted:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])
@@ -693,7 +798,8 @@ def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, contex
         page.locator("input").fill(answer)
     page.get_by_text("Send").click()
     page.wait_for_selector("#done h2")
-    assert _accepted(world[0], name) == 1
+    page.wait_for_selector("#sent:has-text('Sent: ')")
+    assert _accepted_soon(world[0], name, 1)
 
 
 def test_a_link_does_not_decide_whom_the_page_trusts(world, context):

@@ -1,23 +1,32 @@
-// A participant's page: shows an arm, asks what came of it, reports that, and says what was sent and what it cost.
+// A participant's page: shows an arm, asks what came of it, records that, and says what is sent, when, and what it cost.
 
-import { Account, Client, Kept, Problem, Refused } from "../croupier.js";
-import { ANALYZER, EXPERIMENT, TRUST } from "./settings.js";
+import { Account, Client, Kept, NoTurn, Shown } from "../croupier.js";
+import { ANALYZER, EXPERIMENT, KEYS } from "./settings.js";
 
 const at = (id) => document.getElementById(id);
 const PATIENCE = 20; // seconds
 
 // What a person can do about it.
-const PROBLEMS = {
+const REASONS = {
   "nothing-open": "There is no turn to take right now. Try again in a moment.",
   "experiment-finished": "The experiment has ended. Thank you.",
-  "batch-closed": "Others were faster: the group was full, and your answer was not used. What it cost stays spent.",
-  "no-answer": "A server does not answer. If an answer was on its way, it is kept and sent when you come back.",
-};
-const REFUSALS = {
+  "no-answer": "A server does not answer.",
   "budget-spent": "You have given all that this device allows for now, so it takes no further turn.",
   "beyond-limits": "This experiment asks for more than this device gives, so it takes no part.",
   "broken-promise": "This experiment promises something else than it did before, so this device takes no part.",
   "bad-signature": "This is not signed by the two servers that this device trusts, so it takes no part.",
+};
+
+const several = "among those of many others, and only sums are read. It holds while the two servers do not work together";
+const TRUSTED = {
+  "two-servers": "Every answer is split between two servers, and each adds noise to the sums: it holds as long as one of the two is honest.",
+  devices: ({ privacy }) =>
+    `Every answer is split between two servers, with noise of this device ${several}, and ${few(100 * privacy.honest_fraction)} % of the others are honest.`,
+  shuffler: ({ privacy, recipe }) =>
+    `Every answer is mixed with noise ${several}, and ${few(100 * privacy.honest_fraction)} % of the others, ` +
+    `${recipe.smallest} people or more, are honest. ` +
+    (recipe.front_noise ? "The first server adds as much noise again, in case they are not." : ""),
+  nobody: "Every answer is hidden in noise on this device, whoever reads it.",
 };
 
 const ADMITTED = {
@@ -32,8 +41,7 @@ function say(text) {
 
 function explain(error) {
   if (error instanceof RangeError) return `${error.message}.`;
-  if (error instanceof Problem) return PROBLEMS[error.token] ?? `The server refused: ${error.message}.`;
-  if (error instanceof Refused) return `${REFUSALS[error.reason] ?? "This device refuses."} (${error.message})`;
+  if (error instanceof NoTurn) return `${REASONS[error.reason] ?? "There is no turn."} (${error.message})`;
   return `Something went wrong: ${error.message}`;
 }
 
@@ -69,15 +77,33 @@ function question({ universe, values }) {
   return { fields: [element("label", {}, "Which is yours?", field), element("button", {}, "Send")], read };
 }
 
-async function showSent(turn, { bytes, epsilon, delta }) {
-  const slots = turn.offer.batches.reduce((sum, batch) => sum + batch.plan.slots, 0);
-  const users = Math.min(...turn.offer.batches.map((batch) => batch.plan.users));
+// How a report hides an answer.
+const HIDDEN = {
+  "two-servers": () => "two shares, one for each server, each of which alone is a random number",
+  devices: () => "two shares of your answer with noise, one for each server",
+  shuffler: ({ offer }) =>
+    `${offer.batches.reduce((sum, { plan }) => sum + plan.slots, 0)} sealed messages in which yours is mixed with noise`,
+};
+
+const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString("en");
+
+async function showKept(turn) {
+  const { trust, privacy } = turn.configuration;
   at("sent").textContent =
-    `${bytes.length.toLocaleString("en")} bytes, as many as everybody sends, whatever the answer: ${slots} sealed ` +
-    `messages in which yours is mixed with noise. They are shuffled with those of ${users - 1} others, and only ` +
-    `sums are read. It cost ε = ${few(epsilon)}, δ = ${few(delta)}.`;
+    `Your answer is on this device alone. It is sent at ${clock(turn.reportAt)}, a moment that was drawn with your turn, ` +
+    `whatever you answer; until then you may answer again. It will be ${turn.bytes.toLocaleString("en")} bytes, as many ` +
+    `as everybody sends: ${HIDDEN[trust](turn)}. It costs ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}.`;
   await showLeft();
   at("done").hidden = false;
+}
+
+// Looks now and then whether the client has sent it; the page itself sends nothing.
+async function follow(turn) {
+  if (await client.turn(turn.id)) return void setTimeout(() => follow(turn), 500);
+  at("turn").hidden = true;
+  at("done").hidden = false;
+  at("sent").textContent = `Sent: ${turn.bytes.toLocaleString("en")} bytes, as many as everybody sends. Thank you.`;
+  await showLeft();
 }
 
 async function showLeft() {
@@ -88,33 +114,27 @@ async function showLeft() {
 }
 
 async function take() {
-  at("done").hidden = true;
   say("Waiting for a turn …");
   const turn = await client.play(EXPERIMENT, { patience: PATIENCE });
-  const { fields, read } = question(turn.offer.batches[0].plan);
+  say("");
+  at("play").hidden = true;
   at("shown").replaceChildren(turn.armName ? "You see: " : "Your turn.", element("strong", {}, turn.armName));
+  at("turn").hidden = false;
+  if (turn instanceof Shown) return say("You have seen it before, and your answer was sent.");
+  const { fields, read } = question(turn.offer.batches[0].plan);
   at("answer").replaceChildren(...fields);
   at("answer").onsubmit = (event) => {
     event.preventDefault();
     const value = read(new FormData(event.target, event.submitter).get("value"));
-    act(() => send(turn, value));
+    act(() => keep(turn, value));
   };
-  at("play").hidden = true;
-  at("turn").hidden = false;
-  say("");
+  follow(turn);
 }
 
-async function send(turn, value) {
-  say("Sealing and sending …");
-  await showSent(turn, await client.report(turn, value));
+async function keep(turn, value) {
   say("");
-  again();
-}
-
-function again() {
-  at("turn").hidden = true;
-  if (!at("play").onclick) return; // nothing was joined
-  Object.assign(at("play"), { hidden: false, disabled: false, textContent: "Take another turn" });
+  if (await client.report(turn, value)) return showKept(turn);
+  say("It was too late for an answer: that there was none by then is what was sent.");
 }
 
 // One thing at a time, and whatever goes wrong is said.
@@ -124,7 +144,6 @@ async function act(step) {
     await step();
   } catch (error) {
     say(explain(error));
-    if (!(error instanceof RangeError)) again();
   }
   for (const button of document.querySelectorAll("button")) button.disabled = false;
 }
@@ -132,23 +151,21 @@ async function act(step) {
 let client;
 
 async function begin() {
-  if (!TRUST.analyzer || !TRUST.front) {
+  if (!KEYS.analyzer || !KEYS.front) {
     at("promise").textContent = "This page trusts nobody yet: the signing keys of both servers are due in settings.js.";
     return;
   }
-  client = new Client(ANALYZER, { account: new Account(new Kept()), trust: TRUST });
+  client = new Client(ANALYZER, { account: new Account(new Kept()), keys: KEYS });
   const { configuration } = await client.join(EXPERIMENT);
-  const { privacy, recipe, admission } = configuration;
+  const { privacy, trust, admission } = configuration;
   at("title").textContent = configuration.title;
+  const whom = TRUSTED[trust];
   at("promise").textContent =
-    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}, in groups ` +
-    `of ${recipe.smallest} people or more, if ${few(100 * privacy.honest_fraction)} % of them are honest. ` +
-    (recipe.front_noise ? "The first server adds as much noise again, in case they are not. " : "") +
-    "It holds while the two servers do not work together. " +
-    ADMITTED[admission.kind];
+    `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}. ` +
+    `${typeof whom === "string" ? whom : whom(configuration)} ${ADMITTED[admission.kind]}`;
   at("play").hidden = false;
   at("play").onclick = () => act(take);
-  await client.resume();
+  if ((await client.turns()).some((turn) => turn.experiment === EXPERIMENT)) await take();
 }
 
 act(begin);

@@ -4,7 +4,7 @@
 // The addresses of both servers stand in the policy of index.html too, so that the page can reach nobody else.
 
 export const ANALYZER = "http://127.0.0.1:8400";
-export const EXPERIMENT = "onboarding";
+export const EXPERIMENT = "screens";
 
 // The signing keys that `croupier serve keys DIRECTORY` prints, each as that server's operator tells it.
-export const TRUST = { analyzer: "", front: "" };
+export const KEYS = { analyzer: "", front: "" };

@@ -1,0 +1,205 @@
+/** A client of croupier's service for web pages: WebCrypto and fetch, nothing else. Times are in seconds. */
+
+/** Both servers' signing keys in base64, as `croupier serve keys` prints them. */
+export interface Keys {
+  analyzer: string;
+  front: string;
+}
+
+export type Trust = "two-servers" | "devices" | "shuffler" | "nobody";
+
+/** What a turn's outcome may be: a number (or true, false) for sums, an item or a number for histograms. */
+export type Outcome = number | boolean | string;
+
+/** What a device gives at most, whatever a server asks. */
+export interface Limits {
+  /** Of one turn. */
+  epsilon: number;
+  delta: number;
+  /** The smallest batch, where its users hide each other. */
+  users: number;
+  /** The largest part of honest users that a promise may rest on. */
+  honestFraction: number;
+  /** Of all turns within any period. */
+  epsilonPerPeriod: number;
+  deltaPerPeriod: number;
+  shortestPeriod: number;
+  longestPeriod: number;
+  suites: readonly string[];
+  trust: readonly Trust[];
+  admission: readonly ("everybody" | "tickets" | "tokens")[];
+  /** Where users hide each other: only batches to which a server adds noise of its own. */
+  frontNoise: boolean;
+  sharedKeys: boolean;
+  plainHttp: boolean;
+}
+
+export const LIMITS: Readonly<Limits>;
+
+/** What an account is kept in; `change` reads, changes and writes as one step. */
+export interface Store {
+  read(): Promise<unknown>;
+  change(update: (kept: any) => unknown): Promise<unknown>;
+}
+
+/** For as long as the page lives. */
+export class Memory implements Store {
+  read(): Promise<unknown>;
+  change(update: (kept: any) => unknown): Promise<unknown>;
+}
+
+/** In IndexedDB, for as long as the browser keeps the site's data. */
+export class Kept implements Store {
+  constructor(name?: string);
+  readonly name: string;
+  read(): Promise<unknown>;
+  change(update: (kept: any) => unknown): Promise<unknown>;
+}
+
+/** The device's own ledger, whom it trusts, turns to report, and reports on their way. */
+export class Account {
+  constructor(store?: Store, options?: { limits?: Partial<Limits>; clock?: () => number });
+  readonly limits: Readonly<Limits>;
+  readonly clock: () => number;
+  /** How much may still be spent now, and when there will be more; null where nothing is spent. */
+  left(): Promise<{ epsilon: number; delta: number; renews: number | null }>;
+}
+
+/** What both servers signed of an experiment. */
+export interface Configuration {
+  readonly experiment: string;
+  readonly revision: number;
+  readonly title: string;
+  readonly arms: readonly string[];
+  readonly retired?: readonly number[];
+  readonly trust: Trust;
+  readonly reports: { readonly within: number; readonly at: readonly [number, number]; readonly default?: unknown };
+  readonly privacy: {
+    readonly epsilon: number;
+    readonly delta: number;
+    readonly honest_fraction: number;
+    readonly unit: string;
+    readonly period: number;
+  };
+  readonly program: { readonly kind: string; readonly [name: string]: unknown };
+  readonly recipe: { readonly smallest: number; readonly front_noise: boolean; readonly [name: string]: unknown };
+  readonly admission: { readonly kind: "everybody" | "tickets" | "tokens"; readonly issuer?: string };
+  readonly suite: string;
+  readonly keys: Readonly<Record<"analyzer" | "front", { readonly seal: string; readonly verify: string }>>;
+  readonly urls: Readonly<Record<"analyzer" | "front", string>>;
+}
+
+export interface Joined {
+  readonly configuration: Configuration;
+}
+
+/** One play: show this arm, and tell the client what came of it, before `reportAt`. */
+export class Turn {
+  private constructor();
+  /** The report's name at both servers, and the turn's in the account. */
+  readonly id: string;
+  readonly experiment: string;
+  /** The arm's number; null where an experiment has no arms. */
+  readonly arm: number | null;
+  readonly armName: string;
+  readonly isDefault: false;
+  readonly configuration: Configuration;
+  readonly takenAt: number;
+  /** When it is reported, whatever came of it: drawn with the turn. */
+  readonly reportAt: number;
+  /** When it is too late to report it. */
+  readonly until: number;
+  /** How many bytes its report has, whatever is in it. */
+  readonly bytes: number;
+  /** Throws a RangeError where it cannot be reported. */
+  checkValue(outcome: Outcome): void;
+  toJSON(): object;
+  /** A turn that `JSON.stringify` wrote, on the device that took it. */
+  static fromJSON(text: string): Turn;
+}
+
+/** An arm to show without a turn: the app's default, or the one that this user has seen. Nothing is reported. */
+export class Shown {
+  constructor(experiment: string, armName: string, arm?: number | null, why?: NoTurn | null);
+  readonly id: "";
+  readonly experiment: string;
+  readonly armName: string;
+  readonly arm: number | null;
+  readonly isDefault: boolean;
+  /** Why it is the default. */
+  readonly why: NoTurn | null;
+}
+
+/** There is no turn to take, whatever the reason. */
+export class NoTurn extends Error {
+  constructor(reason: string, detail?: string, options?: { cause?: unknown });
+  readonly reason: string;
+}
+
+/** The device refuses, and nothing was sent. */
+export class Refused extends NoTurn {}
+
+/** A server refused, or did not answer ("no-answer"). */
+export class Problem extends NoTurn {
+  constructor(reason: string, status: number, detail?: string, retryAfter?: number);
+  readonly status: number;
+  readonly retryAfter: number | undefined;
+  readonly named: boolean;
+  /** Sending the same again may help. */
+  readonly passing: boolean;
+}
+
+export interface ClientOptions {
+  /** Experiments of trust "two-servers" need them; under other trusts the keys first seen are kept without them. */
+  keys?: Keys;
+  account?: Account;
+  /** Whether reports are sent by themselves when they are due, while the page is open. Without it call `sendDue`. */
+  background?: boolean;
+  attempts?: number;
+  /** For one answer. */
+  answerTimeout?: number;
+  fetch?: typeof globalThis.fetch;
+}
+
+export interface PlayOptions {
+  /** After so long at most there is an arm to show, whatever servers do. */
+  timeout?: number;
+  /** The arm that the app shows where there is no turn; without it the reason is thrown. */
+  default?: string;
+  /** Whether a user who returns sees the same arm again, which takes no new turn. */
+  sticky?: boolean;
+  /** For how long to wait where nothing is open. */
+  patience?: number;
+  /** What a front wants to see that admits only those whom an issuer knows. */
+  ticket?: Uint8Array | string;
+}
+
+export class Client {
+  constructor(analyzer: string, options?: ClientOptions);
+  readonly analyzer: string;
+  readonly account: Account;
+  /** Why a report still waits that was to be sent by now; null where none does. */
+  readonly trouble: string | null;
+  /** Fetches an experiment and checks that both servers signed it and that it is within the device's limits. */
+  join(experiment: string, options?: { attempts?: number }): Promise<Joined>;
+  /** Takes a turn. It is charged and kept at once, and reported at its `reportAt`, whatever comes of it. */
+  play(experiment: string, options?: PlayOptions): Promise<Turn | Shown>;
+  /** Records what came of a turn, until it is sent; false where nothing of it will be reported. Nothing is sent. */
+  report(turn: Turn | Shown, outcome: Outcome): Promise<boolean>;
+  /** Sends the reports that are due; the seconds until the next one is, null where there is none. */
+  sendDue(): Promise<number | null>;
+  /** The turns that are still to be reported, whichever page took them with this account. */
+  turns(): Promise<Turn[]>;
+  turn(id: string): Promise<Turn | null>;
+  /** Stops the background. */
+  close(): void;
+}
+
+export interface TokenRequest {
+  readonly body: Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+  finish(answer: Uint8Array): Promise<Uint8Array>;
+}
+
+/** Begins a blind token for an experiment that admits by tokens; `issuer` is its key in base64, where the app knows it. */
+export function tokenRequest(joined: Joined, options?: { issuer?: string }): Promise<TokenRequest>;

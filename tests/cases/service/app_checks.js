@@ -1,0 +1,205 @@
+// What the tests ask of the client as an app uses it: servers that answer with what a vector holds, and a clock of the
+// test's own.
+
+import { Account, Client, Kept, NoTurn, Shown, Turn } from "./croupier.js";
+import { hex } from "./bytes.js";
+import { answer, outcome, quiet, sizeOf, standing, turnWith } from "./checks.js";
+import { readConfiguration, verifyKeys } from "./configuration.js";
+
+function staged({ configuration, offer, broken = {} }, more = {}) {
+  const stage = { now: 1e6, sent: [], broken: { ...broken }, uploads: [] };
+  const fetch = async (url, { method = "GET", body } = {}) => {
+    const what = url.endsWith("/assignments") ? "assignments" : url.endsWith("/reports") ? "reports" : "configuration";
+    stage.sent.push([method, what, stage.now]);
+    if (stage.broken[what] === "slow") await new Promise((resolve) => setTimeout(resolve, 300));
+    else if (stage.broken[what]) throw new TypeError("no network");
+    if (what === "assignments") return turnWith(offer);
+    if (what === "reports") return (stage.uploads.push(hex(body)), answer(201, { status: "accepted" }));
+    return answer(200, configuration);
+  };
+  stage.account = more.account ?? new Account(undefined, { clock: () => stage.now });
+  const keys = verifyKeys(readConfiguration(configuration.body));
+  stage.client = (own = {}) => new Client("https://analyzer.example", { account: stage.account, fetch, keys, attempts: 1, ...quiet, ...own });
+  return stage;
+}
+
+const times = (sent) => sent.filter(([, what]) => what === "reports").map(([, , at]) => at);
+
+// The whole life of a turn, whatever is recorded: when it is sent, with how many bytes, and what is asked for before.
+export async function life({ outcomes, steps = 40, ...given }) {
+  const stage = staged(given);
+  const client = stage.client();
+  const turn = await client.play("colours");
+  const recorded = [];
+  for (let step = 0; step < steps; step += 1) {
+    for (const [at, value] of outcomes) if (at === step) recorded.push(await client.report(turn, value));
+    await client.sendDue();
+    stage.now += 200;
+  }
+  const { reportAt, takenAt } = turn;
+  const requests = stage.sent.map(([method, what, at]) => [method, what, at - takenAt]);
+  return { recorded, requests, lengths: stage.uploads.map((one) => one.length), at: reportAt - takenAt,
+    uploads: stage.uploads, left: await standing(client), id: hex(turn.report) };
+}
+
+// When turns are to be reported, in seconds after they were taken.
+export async function moments({ turns, ...given }) {
+  const stage = staged(given);
+  const found = [];
+  for (let at = 0; at < turns; at += 1) {
+    stage.account = new Account(undefined, { clock: () => stage.now });
+    const { reportAt, takenAt } = await stage.client().play("colours");
+    found.push(reportAt - takenAt);
+  }
+  return found;
+}
+
+// What is not pinned, and everything that an app may meet instead of a turn.
+export async function instead(given) {
+  const found = {};
+  const bare = staged(given).client({ keys: undefined });
+  found.unpinned = (await outcome(bare.play("colours"))).refused;
+  const shown = ({ armName, arm, isDefault, why, id }) => ({ armName, arm, isDefault, why: why?.reason ?? null, id });
+  found.unpinnedDefault = shown(await bare.play("colours", { default: "green" }));
+  for (const what of ["configuration", "assignments"]) {
+    const client = staged({ ...given, broken: { [what]: true } }).client();
+    found[what] = (await outcome(client.play("colours"))).refused;
+    found[`${what}Default`] = shown(await client.play("colours", { default: "red" }));
+    found[`${what}Reported`] = await client.report(await client.play("colours", { default: "red" }), 1);
+  }
+  const errors = await Promise.all(["unpinned", "down"].map((what) => {
+    const stage = staged({ ...given, broken: what === "down" ? { configuration: true } : {} });
+    return stage.client(what === "down" ? {} : { keys: undefined }).play("colours").catch((error) => error instanceof NoTurn);
+  }));
+  return { ...found, errors };
+}
+
+// A turn that comes too late for the app: what it shows instead, after how long, and that nothing of it is kept.
+export async function late(given) {
+  const stage = staged({ ...given, broken: { assignments: "slow" } });
+  const client = stage.client();
+  await client.join("colours");
+  const began = performance.now();
+  const shown = await client.play("colours", { timeout: 0.1, default: "red" });
+  const waited = performance.now() - began;
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  const { seen } = await stage.account.kept();
+  return { why: shown.why.reason, armName: shown.armName, waited, seen: sizeOf(seen), ...(await standing(client)) };
+}
+
+// The same when the disk is slow: the turn was charged, and is forgotten.
+export async function lateDisk(given) {
+  const stage = staged(given);
+  const { store } = stage.account;
+  const change = store.change.bind(store);
+  const client = stage.client();
+  await client.join("colours");
+  store.change = async (update) => {
+    const found = await change(update);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return found;
+  };
+  const shown = await client.play("colours", { timeout: 0.15, default: "red" });
+  await new Promise((resolve) => setTimeout(resolve, 900));
+  const { seen } = await stage.account.kept();
+  return { why: shown.why.reason, seen: sizeOf(seen), ...(await standing(client)) };
+}
+
+// A user who returns: before and after the report, without a network, and when the arm was retired.
+export async function returns({ retired, ...given }) {
+  const stage = staged(given);
+  const first = await stage.client().play("colours");
+  const next = await stage.client().play("colours");
+  stage.now = first.reportAt;
+  await stage.client().sendDue();
+  const after = await stage.client().play("colours");
+  stage.broken.configuration = true;
+  const offline = await stage.client().play("colours", { default: "green" });
+  stage.broken.configuration = false;
+  const fresh = await stage.client().play("colours", { sticky: false });
+  const other = staged({ ...given, ...retired }, { account: stage.account });
+  const drawn = await other.client().play("colours");
+  return {
+    same: next.id === first.id && next instanceof Turn,
+    after: after instanceof Shown && after.armName === first.armName && !after.isDefault,
+    offline: offline instanceof Shown && offline.armName === first.armName,
+    fresh: fresh instanceof Turn && fresh.id !== first.id,
+    drawn: drawn instanceof Turn && drawn.id !== fresh.id,
+    assignments: stage.sent.filter(([, what]) => what === "assignments").length,
+  };
+}
+
+// One page takes a turn with an account on the disk; another one, opened later, records what came of it and sends it.
+export async function takeTurn(given) {
+  const stage = staged(given, { account: new Account(new Kept()) });
+  const turn = await stage.client().play("colours");
+  return { id: turn.id, text: JSON.stringify(turn), reportAt: turn.reportAt };
+}
+
+export async function takeUp({ id, text, reportAt, value, ...given }) {
+  const account = new Account(new Kept(), { clock: () => stage.now });
+  const stage = staged(given, { account });
+  stage.now = reportAt - 1;
+  const client = stage.client();
+  const known = (await client.turns()).map((turn) => turn.id);
+  const recorded = await client.report(Turn.fromJSON(text), value);
+  const unsent = [stage.uploads.length, await client.sendDue()];
+  stage.now = reportAt;
+  await client.sendDue();
+  const gone = await client.turn(id);
+  return { known, recorded, unsent, uploads: stage.uploads, gone, lateRecord: await client.report(Turn.fromJSON(text), value) };
+}
+
+// Two tabs that seal one turn at the same moment, while something is recorded.
+export async function bothSeal({ first, then, ...given }) {
+  const stage = staged(given);
+  const [one, other] = [stage.client(), stage.client()];
+  const turn = await one.play("colours");
+  await one.report(turn, first);
+  stage.now = turn.reportAt;
+  const store = stage.account.store;
+  const change = store.change.bind(store);
+  let changes = 0;
+  store.change = async (update) => {
+    if ((changes += 1) === 1) await change((state) => {
+      const taken = { ...state.taken[turn.id], outcome: [then] };
+      return { ...state, taken: { ...state.taken, [turn.id]: taken } };
+    });
+    return change(update);
+  };
+  await Promise.all([one.sendDue(), other.sendDue()]);
+  return { uploads: [...new Set(stage.uploads)], left: await standing(one) };
+}
+
+// Without an answer a report is kept, and sent again later and later; refused, it is over.
+export async function patient(given) {
+  const stage = staged(given);
+  const client = stage.client();
+  const turn = await client.play("colours");
+  stage.now = turn.reportAt;
+  stage.broken.reports = true;
+  const waits = [];
+  for (let at = 0; at < 4; at += 1) {
+    waits.push(await client.sendDue());
+    stage.now += waits.at(-1);
+  }
+  const trouble = client.trouble;
+  stage.broken.reports = false;
+  const due = await client.sendDue();
+  return { waits, trouble, due, after: client.trouble, uploads: stage.uploads.length, sent: times(stage.sent).length };
+}
+
+// In the background, by the page's own clock: sent without anybody asking.
+export async function background(given) {
+  const stage = staged(given, { account: new Account() });
+  const client = stage.client({ background: true });
+  const turn = await client.play("colours");
+  await client.report(turn, 1);
+  const early = stage.uploads.length;
+  while (!stage.uploads.length) await new Promise((resolve) => setTimeout(resolve, 10));
+  const waited = Date.now() / 1000 - turn.takenAt;
+  client.close();
+  return { early, waited, at: turn.reportAt - turn.takenAt, uploads: stage.uploads.length };
+}
+
+export const exported = async () => Object.keys(await import("./croupier.js"));

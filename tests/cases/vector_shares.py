@@ -1,0 +1,106 @@
+"""Whole reports in shares, every stage of them, with fixed keys and a fixed seed: a part of `wire_vectors.json`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cases.vector_reports import (
+    COLOURS,
+    SERVERS,
+    SUITE,
+    configuration_of,
+    fixed,
+    private_seal,
+    sealed_with,
+    signed,
+)
+from croupier.continual import counter
+from croupier.messages.configuration import Configuration, Privacy
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.sealing import SUITES, key_id
+from croupier.messages.shares import SharedReport, scopes, share_info
+from croupier.messages.signing import to_text
+from croupier.messages.wire import Envelope, report_info
+from croupier.noise import seeded
+from croupier.protocols import Buckets, Mechanism, histogram, laplace
+
+TWO = {"epsilon": 1.0, "trust": "two-servers"}
+BY_SERVERS = Privacy(1.0, 0.0, 0.0, "a device", 86_400)
+BY_DEVICES = Privacy(1.0, 0.0, 0.9, "a device", 86_400)
+NO_ARMS: dict[str, Any] = {"arms": (), "program": {"kind": "histogram"}}
+LEVELS = counter(200, 2, epsilon=1.0, over="laplace", honest_fraction=0.9).mechanisms
+
+SHARED: dict[str, tuple[tuple[Mechanism, ...], Any, dict[str, Any]]] = {
+    "laplace": ((laplace(binary=True, **TWO).plan(users=100),), 1.0, {"privacy": BY_SERVERS}),
+    "laplace-range": ((laplace(low=-1, high=3, **TWO).plan(users=100),), 0.3, {"privacy": BY_SERVERS}),
+    "histogram": (
+        (histogram(epsilon=1.0, model="two-servers", universe=COLOURS).plan(users=100),),
+        "blue",
+        NO_ARMS | {"privacy": BY_SERVERS},
+    ),
+    "histogram-buckets": (
+        (histogram(epsilon=1.0, model="two-servers", universe=Buckets(5, "2024-05", ("red",))).plan(users=100),),
+        "mauve",
+        NO_ARMS | {"privacy": BY_SERVERS},
+    ),
+    "devices": ((laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40),), 1.0, {"privacy": BY_DEVICES}),
+    "devices-two-batches": (LEVELS, 1.0, {"arms": (), "program": {"kind": "counter"}, "privacy": BY_DEVICES}),
+}
+"""What each report is made with: mechanisms, a value, and what its configuration has of its own."""
+
+
+def shares() -> dict[str, Any]:
+    """Reports in shares by name; all bytes can be made again."""
+    return {name: _report(name, *made) for name, made in SHARED.items()}
+
+
+def _report(name: str, mechanisms: tuple[Mechanism, ...], value: Any, own: dict[str, Any]) -> dict[str, Any]:
+    configuration: Configuration = replace(configuration_of(mechanisms[0]), **own)
+    smallest = min(mechanism.users for mechanism in mechanisms)
+    configuration = replace(configuration, recipe=configuration.recipe | {"smallest": smallest})
+    private, statement = private_seal(SUITE), signed(configuration.statement())
+    public = {server: configuration.keys[server].seal for server in SERVERS}
+    batches = tuple(Batch.of(3 + i, statement.hash, one) for i, one in enumerate(mechanisms))
+    offer = Offer("colours", statement.hash, 7, 0 if configuration.arms else None, batches)
+    report, token, seed = fixed("report", 16), fixed("token", 56), fixed(f"{name} seed", 32)
+    parts, sealed = [], []
+    for part, scope in enumerate(scopes(offer)):
+        asked, key = offer.batches[part].asked, fixed(f"{name} share {part}", 32)
+        assert asked.ring is not None
+        info, secret = share_info("colours", statement.hash, scope, part, report), asked.secret(value, seeded(1))
+        share = asked.ring.split(secret, seed, info)
+        sealed.append(sealed_with(SUITE, public["analyzer"], share, info, key))
+        parts.append(
+            {
+                "scope": scope.hex(),
+                "share_info": info.hex(),
+                "modulus": str(asked.ring.modulus),
+                "secret": secret,
+                "front_share": [str(number) for number in asked.ring.expand(seed, info, len(secret))],
+                "analyzer_share": share.hex(),
+                "ephemeral": key.hex(),
+                "sealed": sealed[-1].hex(),
+            }
+        )
+    whole = SharedReport(report, token, 7, seed, tuple(sealed)).to_bytes()
+    outer, key = report_info("colours", statement.hash), fixed(f"{name} report", 32)
+    envelope = sealed_with(SUITE, public["front"], whole, outer, key)
+    body = Envelope(SUITES[SUITE].number, key_id(public["front"]), statement.hash, envelope).to_bytes()
+    return {
+        "suite": SUITE,
+        "private_seal": {server: private[server].hex() for server in SERVERS},
+        "private_sign": {server: fixed(f"{server} sign", 32).hex() for server in SERVERS},
+        "configuration": statement.to_dict(),
+        "configuration_hash": to_text(statement.hash),
+        "offer": signed(offer.statement()).to_dict(),
+        "value": value,
+        "seed": seed.hex(),
+        "report_id": report.hex(),
+        "token": token.hex(),
+        "parts": parts,
+        "report": whole.hex(),
+        "report_info": outer.hex(),
+        "report_ephemeral": key.hex(),
+        "upload": body.hex(),
+    }

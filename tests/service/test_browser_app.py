@@ -1,0 +1,249 @@
+"""The browser's client as an app uses it: turns that are kept and reported when they are due, whatever came of them."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import sync_playwright
+from scipy import stats
+
+from cases import vector_reports as making
+from cases.service.browser_pages import CLIENT, NO_OTHER_CHANCE, Asked, site
+from cases.service.browser_world import chromium
+from cases.vector_shares import SHARED
+from croupier.messages.configuration import Configuration, Reports
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.sealing import SUITES, unseal
+from croupier.messages.shares import SharedReport, part_lengths, share_info
+from croupier.messages.signing import from_text
+from croupier.messages.wire import Envelope, report_info
+from croupier.protocols import laplace
+
+pytestmark = pytest.mark.slow
+
+WINDOW = (600, 7_200)
+OVERHEAD = SUITES[making.SUITE].overhead
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    chromium()
+    with site(tmp_path_factory.mktemp("browser-app") / "site") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def context(origin):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        context = browser.new_context()
+        context.add_init_script(NO_OTHER_CHANCE)
+        yield context
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def ask(context, origin):
+    return Asked(context, origin)
+
+
+def stage(name="laplace", **changes):
+    """What the servers of an experiment in shares answer with."""
+    (mechanism, *_), _, own = SHARED[name]
+    configuration = replace(making.configuration_of(mechanism), **own, **changes)
+    statement = making.signed(configuration.statement())
+    arm = None if not configuration.arms else next(i for i in (0, 1) if i not in configuration.retired)
+    offer = Offer("colours", statement.hash, 7, arm, (Batch.of(3, statement.hash, mechanism),))
+    return {"configuration": statement.to_dict(), "offer": making.signed(offer.statement()).to_dict()}
+
+
+def value_of(given, upload):
+    """What both servers together read in a report."""
+    body = Envelope.from_bytes(bytes.fromhex(upload))
+    keys = making.private_seal(making.SUITE)
+    offer = Offer.from_text(given["offer"]["body"])
+    opened = unseal(making.SUITE, keys["front"], body.sealed, report_info("colours", body.configuration))
+    report = SharedReport.from_bytes(opened, part_lengths(offer, OVERHEAD))
+    ring, length = offer.batches[0].mechanism.ring, offer.batches[0].asked.outputs or 1
+    scope = (2**32 - 1 if offer.arm is None else offer.arm).to_bytes(4, "big")
+    info = share_info("colours", body.configuration, scope, 0, report.report)
+    other = ring.decode(unseal(making.SUITE, keys["analyzer"], report.sealed[0], info), length)
+    return report.report.hex(), ring.add(other, ring.expand(report.seed, info, length))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "recorded", "value"),
+    [
+        ([], [], 0),
+        ([(0, 1)], [True], 1),
+        ([(0, 0)], [True], 0),
+        ([(0, True)], [True], 1),
+        ([(0, 1), (1, 0), (2, 1)], [True] * 3, 1),
+        ([(39, 1)], [False], 0),
+    ],
+)
+def test_a_report_is_sent_once_at_its_moment_whatever_came_of_the_turn(outcomes, recorded, value, ask):
+    given = stage()
+    found = ask("life", given | {"outcomes": outcomes})
+    low, high = WINDOW
+    assert low <= found["at"] <= high
+    # The clock moves in steps of 200 seconds.
+    due = -(-found["at"] // 200) * 200
+    sent = [["GET", "configuration", 0], ["POST", "assignments", 0], ["POST", "reports", pytest.approx(due, abs=1e-3)]]
+    assert found["requests"] == sent
+    assert found["lengths"] == [2 * 254]
+    assert found["recorded"] == recorded
+    assert (found["left"]["taken"], found["left"]["pending"], found["left"]["left"]) == (0, 0, 3.0)
+    assert value_of(given, found["uploads"][0]) == (found["id"], [value])
+
+
+def test_an_item_is_reported_in_shares_and_the_default_where_nobody_chose_one(ask):
+    given = stage("histogram")
+    for outcomes, counts in (([(0, "green")], [0, 1, 0]), ([], [1, 0, 0])):
+        found = ask("life", given | {"outcomes": outcomes})
+        assert value_of(given, found["uploads"][0]) == (found["id"], counts)
+
+
+def test_moments_are_uniform_in_the_window_that_was_signed(ask):
+    """Kolmogorov-Smirnov over 300 turns, at a level of 1e-9."""
+    found = np.array(ask("moments", stage() | {"turns": 300}))
+    low, high = WINDOW
+    assert stats.kstest((found - low) / (high - low), "uniform").pvalue > 1e-9
+
+
+def test_without_pinned_keys_or_servers_there_is_the_default_and_one_error_to_catch(ask):
+    found = ask("instead", stage())
+    assert found["unpinned"] == "not-pinned"
+    default = {"armName": "red", "arm": None, "isDefault": True, "why": "no-answer", "id": ""}
+    assert found["unpinnedDefault"] == {"armName": "green", "arm": 1, "isDefault": True, "why": "not-pinned", "id": ""}
+    assert (found["configuration"], found["configurationDefault"]) == ("no-answer", default)
+    assert (found["assignments"], found["assignmentsDefault"]) == ("no-answer", default | {"arm": 0})
+    assert found["configurationReported"] is found["assignmentsReported"] is False
+    assert found["errors"] == [True, True]
+
+
+def test_a_turn_that_comes_too_late_is_not_kept_and_not_reported(ask):
+    found = ask("late", stage())
+    assert (found["why"], found["armName"]) == ("timed-out", "red")
+    assert found["waited"] < 280
+    assert (found["taken"], found["pending"], found["seen"], found["left"]) == (0, 0, 0, 4.0)
+    # Where only the disk was too slow, it was paid for; even then it is forgotten.
+    slow = ask("lateDisk", stage())
+    assert (slow["why"], slow["taken"], slow["pending"], slow["seen"]) == ("timed-out", 0, 0, 0)
+
+
+def test_a_user_who_returns_sees_the_same_arm_until_it_is_retired(ask):
+    found = ask("returns", stage() | {"retired": stage(revision=1, retired=(0,))})
+    assert found.pop("assignments") == 2
+    assert all(found.values()), found
+
+
+def test_a_turn_is_taken_up_by_another_page_that_is_opened_later(context, origin):
+    given = stage()
+    taken = Asked(context, origin)("takeTurn", given)
+    found = Asked(context, origin)("takeUp", given | taken | {"value": 1})
+    assert found["known"] == [taken["id"]]
+    assert found["recorded"] is True
+    assert found["unsent"] == [0, pytest.approx(1, abs=1e-3)]
+    assert (found["gone"], found["lateRecord"]) == (None, False)
+    (upload,) = found["uploads"]
+    assert value_of(given, upload) == (from_text("id", taken["id"]).hex(), [1])
+
+
+def test_tabs_that_seal_one_turn_at_once_send_one_report_with_what_was_recorded_last(ask):
+    given = stage()
+    for first, then in ((0, 1), (1, 0)):
+        found = ask("bothSeal", given | {"first": first, "then": then})
+        (upload,) = found["uploads"]
+        assert value_of(given, upload)[1] == [then]
+        assert (found["left"]["taken"], found["left"]["pending"]) == (0, 0)
+
+
+def test_a_report_without_an_answer_is_sent_again_later_and_later(ask):
+    found = ask("patient", stage())
+    assert found["waits"] == [pytest.approx(wait, abs=1e-3) for wait in (60, 120, 240, 480)]
+    assert "no network" in found["trouble"]
+    assert (found["due"], found["after"], found["uploads"], found["sent"]) == (None, None, 1, 5)
+
+
+def test_the_background_sends_when_it_is_due(ask):
+    found = ask("background", stage(reports=Reports(86_400, (0.5, 1.0), 0.0)))
+    assert found["early"] == 0
+    assert 0.5 <= found["at"] <= 1.0
+    assert found["at"] - 0.01 <= found["waited"] < found["at"] + 3.0
+    assert found["uploads"] == 1
+
+
+@pytest.mark.parametrize("default", [None, 2.0, "red"])
+def test_a_default_that_nobody_can_report_is_refused(default, ask):
+    given = stage(reports=Reports(86_400, WINDOW, default)) | {"before": None, "kept": {}}
+    mechanism = making.MECHANISMS["shuffled-laplace"][0]
+    configuration = making.configuration_of(mechanism, reports=Reports(86_400, WINDOW, default))
+    statement = making.signed(configuration.statement())
+    offer = Offer("colours", statement.hash, 7, 0, (Batch.of(3, statement.hash, mechanism),))
+    given |= {"configuration": statement.to_dict(), "offer": making.signed(offer.statement()).to_dict()}
+    found = ask("turn", given)
+    assert (found["where"], found["why"]) == ("offer", "not-covered")
+
+
+def test_windows_that_are_none_and_unknown_trusts_are_refused(ask):
+    plain = json.loads(stage()["configuration"]["body"])
+    windows = [{"at": [7, 6]}, {"at": [-1, 6]}, {"at": [0, 86_401]}, {"at": [0]}, {"within": 0}, {"more": 1}]
+    bodies = [plain | {"reports": plain["reports"] | window} for window in windows]
+    bodies += [plain | {"trust": trust} for trust in ("everybody", None)]
+    bodies += [plain | {"retired": retired} for retired in ([2], [1, 0], [0, 0], 1)]
+    statements = [making.signed(making.Statement.of("configuration", body)).to_dict() for body in bodies]
+    assert ask("joins", {"statements": statements}) == ["malformed"] * len(bodies)
+    limits = [{"trust": ["shuffler"]}, {"trust": ["two-servers"], "users": 10**6}]
+    found = [ask("joins", {"statements": [stage()["configuration"]], "own": own}) for own in limits]
+    assert found == [["beyond-limits"], [None]]
+
+
+def test_no_later_revision_changes_trust_or_reports(ask):
+    plain = Configuration.from_text(stage()["configuration"]["body"])
+    assert plain.trust == "two-servers"
+    for change in ({"reports": Reports(86_400, (0, 7_200), 0.0)}, {"trust": "devices"}):
+        later = replace(plain, revision=1, **change)
+        statements = [making.signed(one.statement()).to_dict() for one in (plain, later)]
+        limits = {"own": {"frontNoise": False}}
+        assert ask("joins", {"statements": statements} | limits) == [None, "broken-promise"]
+
+
+def test_devices_that_hide_each_other_want_noise_of_a_server(ask):
+    mechanism = laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40)
+    statement = making.signed(making.configuration_of(mechanism).statement()).to_dict()
+    assert ask("joins", {"statements": [statement]}) == ["beyond-limits"]
+    assert ask("joins", {"statements": [statement], "own": {"frontNoise": False}}) == [None]
+
+
+def test_the_package_holds_the_client_and_nothing_else():
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not on this machine, so nothing can be packed")
+    done = subprocess.run(
+        ["npm", "pack", "--dry-run", "--json", "--offline"], cwd=CLIENT, capture_output=True, text=True, check=True
+    )
+    (packed,) = json.loads(done.stdout)
+    said = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    assert (packed["name"], packed["version"]) == (said["name"], said["version"])
+    modules = {path.name for path in CLIENT.glob("*.js")}
+    assert {file["path"] for file in packed["files"]} == modules | {
+        "croupier.d.ts",
+        "package.json",
+        "README.md",
+        "LICENSE",
+    }
+
+
+def test_the_package_needs_nothing_and_exports_what_it_declares(ask):
+    said = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    assert not {key for key in said if "ependencies" in key or key == "scripts"}
+    assert said["type"] == "module"
+    assert all((CLIENT / path).exists() for path in said["exports"]["."].values())
+    declared = (CLIENT / "croupier.d.ts").read_text(encoding="utf-8")
+    for name in ask("exported"):
+        assert f" {name}" in declared, name
+    assert (CLIENT / "LICENSE").read_text() == (Path(__file__).parents[2] / "LICENSE").read_text()

@@ -36,7 +36,7 @@ async def replay(attacker):
 async def two_reports_for_one_token(attacker):
     turn = await attacker.turn()
     assert (await attacker.send(attacker.report(turn, 0.0))).status_code == 201
-    await attacker.refused("token-spent", attacker.report(turn, 1.0))
+    await attacker.refused("token-spent", attacker.report(replace(turn, report=bytes(16)), 1.0))
     return 1, 0
 
 

@@ -112,13 +112,13 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     filled = page.locator("#part-filling progress").evaluate_all("(all) => all.map((one) => [one.value, one.max])")
     assert 32 - sum(-(-most // 8) for _, most in filled) < sum(value for value, _ in filled) <= 32
     assert all(value % -(-most // 8) == 0 for value, most in filled)
-    assert "is full" not in watched.text("#part-log")
+    assert "is closed" not in watched.text("#part-log")
     assert "nobody has reported" not in watched.text("#part-privacy")
     world.crowd("waiting", 400, (0.5, 0.5, 0.5)).join()
     page.wait_for_selector("#status:has-text('finished')")
     state = world.state("waiting")
     page.wait_for_selector(f"#part-reports dd:has-text('{state['accepted']} of 200')")
-    assert watched.text("#part-log").count("is full") >= 3
+    assert watched.text("#part-log").count("is closed") >= 3
     assert state["reports"] == sum(event["users"] for event in state["events"] if event["event"] == "released")
     assert f"in full batches: {state['reports']}" in watched.text("#part-reports")
     assert f"The experiment has ended, after {state['reports']} reports" in watched.text("#part-log")

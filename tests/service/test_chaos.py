@@ -68,6 +68,7 @@ report_at = [0, 0]
 [privacy]
 epsilon = 8.0
 delta = 0.001
+trust = "shuffler"
 front_noise = false
 [batches]
 deadline = 600

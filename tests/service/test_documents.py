@@ -34,7 +34,7 @@ SIZES = (100, 1_000, 10_000)
 
 
 def _histogram(users, honest_fraction):
-    privacy = {"epsilon": 1.0, "delta": 1e-6, "honest_fraction": honest_fraction}
+    privacy = {"trust": "shuffler", "epsilon": 1.0, "delta": 1e-6, "honest_fraction": honest_fraction}
     program = {"kind": "histogram", "users": users, "items": list("abcde")}
     ((_, mechanism),) = plan({"name": "h", "program": program, "privacy": privacy}).program().wanted[0].batches
     return mechanism
@@ -241,10 +241,10 @@ def test_the_example_runs_on_postgresql_and_its_metrics_are_those_of_the_documen
             assert (await get("front", "/nowhere")).status_code == 404
             clock.now += 3601.0
 
-            async def expired():
-                return 'croupier_batches_total{outcome="expire"}' in (await get("front", "/metrics")).text
+            async def stalled():
+                return 'croupier_stalled{experiment="onboarding"} 1.0' in (await get("analyzer", "/metrics")).text
 
-            await until(expired)
+            await until(stalled)
             return {server: (await get(server, "/metrics")).text for server in ("front", "analyzer")}
 
     exported = {

@@ -25,14 +25,14 @@ function left(batch) {
 const TRUSTS = {
   "two-servers": {
     leaves: "Your answer in two shares, one for each server. A share alone is a random number: it tells nothing.",
-    hides: ["Your answer. Each server has one share, and learns only the sum of a whole batch, with noise.",
+    hides: ["Your answer. Each server has one share, and sees only the sum of a whole batch, with noise.",
       "Each server adds a whole noise of its own. One honest server is enough, even if the other one and everybody else in your batch work against you."],
     analyzer: "The analyzer: its shares, and sums with noise of a whole batch at a time.",
     not: ["Protection if both servers work together: then they learn your answer."],
   },
   devices: {
     leaves: "Your answer with random noise, in two shares, one for each server. The noise is added on your device, before anything is sent.",
-    hides: ["Your answer. Each server has one share, and learns only the sum of a whole batch, with everybody's noise."],
+    hides: ["Your answer. Each server has one share, and sees only the sum of a whole batch, with everybody's noise."],
     analyzer: "The analyzer: its shares, and sums with noise of a whole batch at a time.",
     not: ["Protection if both servers work together, or if one of them breaks the rules.",
       (p) => `Protection if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`],

@@ -1,4 +1,5 @@
-// The device's own account: its ledger over time, whom it trusts and for what, turns to report, and reports on their way.
+// The device's own account: its ledger over time, whom it trusts and for what, turns to report, and reports on their
+// way.
 //
 // Every change reads the store anew and writes it whole, as one step among all tabs of a site. A charge is written
 // together with the turn that it pays for, and a sealed report in place of its turn, before anything is sent: after a
@@ -213,7 +214,8 @@ const isPaid = ({ epsilon, delta, batches, at, noticed }) =>
   epsilon > 0 && delta >= 0 && isObject(batches) && Number.isFinite(at) && Number.isFinite(noticed ?? at);
 const isTaken = ({ reportAt, until, outcome }) =>
   Number.isFinite(reportAt) && Number.isFinite(until) && Array.isArray(outcome) && outcome.length <= 1;
-const isSameOutcome = (one, other) => one.length === other.length && one.every((value, at) => Object.is(value, other[at]));
+const isSameOutcome = (one, other) =>
+  one.length === other.length && one.every((value, at) => Object.is(value, other[at]));
 const without = (state, part, key) => {
   const { [key]: _, ...rest } = state[part];
   return { ...state, [part]: rest };

@@ -19,7 +19,8 @@ function staged({ configuration, offer, broken = {} }, more = {}) {
   };
   stage.account = more.account ?? new Account(undefined, { clock: () => stage.now });
   const keys = verifyKeys(readConfiguration(configuration.body));
-  stage.client = (own = {}) => new Client("https://analyzer.example", { account: stage.account, fetch, keys, attempts: 1, ...quiet, ...own });
+  const common = { fetch, keys, attempts: 1, ...quiet };
+  stage.client = (own = {}) => new Client("https://analyzer.example", { account: stage.account, ...common, ...own });
   return stage;
 }
 
@@ -69,7 +70,8 @@ export async function instead(given) {
   }
   const errors = await Promise.all(["unpinned", "down"].map((what) => {
     const stage = staged({ ...given, broken: what === "down" ? { configuration: true } : {} });
-    return stage.client(what === "down" ? {} : { keys: undefined }).play("colours").catch((error) => error instanceof NoTurn);
+    const client = stage.client(what === "down" ? {} : { keys: undefined });
+    return client.play("colours").catch((error) => error instanceof NoTurn);
   }));
   return { ...found, errors };
 }
@@ -147,7 +149,8 @@ export async function takeUp({ id, text, reportAt, value, ...given }) {
   stage.now = reportAt;
   await client.sendDue();
   const gone = await client.turn(id);
-  return { known, recorded, unsent, uploads: stage.uploads, gone, lateRecord: await client.report(Turn.fromJSON(text), value) };
+  const lateRecord = await client.report(Turn.fromJSON(text), value);
+  return { known, recorded, unsent, uploads: stage.uploads, gone, lateRecord };
 }
 
 // Two tabs that seal one turn at the same moment, while something is recorded.

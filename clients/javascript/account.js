@@ -93,11 +93,13 @@ export class Account {
   }
 
   // Charges a turn and keeps it, {id, reportAt, until, turn}, and the arm {arm, name} that it shows, in one write: what
-  // it cost, or a refusal. Its batches are hashes by number. One that is not `wanted` any longer costs nothing.
-  async charge(turn, taken, { shown, wanted = () => true } = {}) {
+  // it cost, or a refusal. Its batches are hashes by number. One that is not `wanted` any longer costs nothing, nor one
+  // for a user who is to see the `same` arm again, if another page has shown one meanwhile.
+  async charge(turn, taken, { shown, wanted = () => true, same = false } = {}) {
     let cost;
     await this.#change((state) => {
       demand(wanted(), "timed-out", "the turn came too late");
+      demand(!same || !Object.hasOwn(state.seen, turn.experiment), "seen", "an arm was shown meanwhile");
       const paid = this.#paid(state, turn);
       cost = paid.cost;
       // Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing is

@@ -167,12 +167,19 @@ export class Client {
       if (way.sticky) way.kept = await this.account.kept();
       const again = way.sticky ? await this.#again(name, way.kept) : null;
       if (again) return again;
-      const turn = await this.#take(this.#joining.known.get(name) ?? (await this.join(name)), way);
+      const joined = this.#joining.known.get(name) ?? (await this.join(name));
+      const turn = await this.#take(joined, way).catch((reason) => this.#meanwhile(name, reason));
       if (this.#background) this.#outbox.begin();
       return turn;
     } catch (error) {
       throw error instanceof NoTurn ? error : new Refused("unusable", error.message, { cause: error });
     }
+  }
+
+  // Two calls at once, in one page or in two, are one user: the second one gets what the first has got.
+  async #meanwhile(name, reason) {
+    if (reason.reason !== "seen") throw reason;
+    return this.#seen(name, await this.account.kept());
   }
 
   // What comes too late was shown to nobody, and would be reported as if it was.
@@ -239,9 +246,9 @@ export class Client {
     const batches = await sharedWith(turn.configuration, turn.offer);
     const taken = { id: turn.id, reportAt: turn.reportAt, until: turn.until, turn: JSON.stringify(turn) };
     const shown = turn.arm === null ? null : { arm: turn.arm, name: turn.armName };
-    const wanted = () => !way.late;
+    const conditions = { shown, wanted: () => !way.late, same: way.sticky };
     way.taken = turn.id;
-    await this.account.charge({ experiment, privacy: turn.configuration.privacy, batches }, taken, { shown, wanted });
+    await this.account.charge({ experiment, privacy: turn.configuration.privacy, batches }, taken, conditions);
   }
 
   #checkPinned({ experiment, trust }) {

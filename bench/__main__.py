@@ -10,6 +10,7 @@ from bench import (
     linear,
     sampling,
     service,
+    shares,
     timing,
     validity,
 )
@@ -26,5 +27,6 @@ for module in (
     learning,
     validity,
     service,
+    shares,
 ):
     module.main()

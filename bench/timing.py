@@ -14,6 +14,7 @@ from croupier.noise import (
     DiscreteLaplace,
     Noise,
     Poisson,
+    Polya,
     PolyaDifference,
     Skellam,
     SparseBits,
@@ -41,7 +42,7 @@ def main() -> None:
     limit = float(stats.norm.isf(ALARM / 2)) / math.sqrt(DRAWS - 1)
     heading(f"Time of a draw against its size: correlation over {DRAWS:,} draws (beyond ±{limit:.3f} it tells)")
     for noise in (DiscreteLaplace(20), DiscreteLaplace(10**6), PolyaDifference(0.01, 20), PolyaDifference(0.01, 10**6),
-                  Poisson(50), Poisson(10**12), Skellam(400), DiscreteGaussian(100), DiscreteGaussian(10**12),
-                  SparseBits(1, 0.25)):  # fmt: skip
+                  Polya(0.01, scale=10**6), Poisson(50), Poisson(10**12), Skellam(400), DiscreteGaussian(100),
+                  DiscreteGaussian(10**12), SparseBits(1, 0.25)):  # fmt: skip
         found = correlation(noise)
         line(repr(noise), f"{found:+.4f}", "tells" if abs(found) > limit else "tells nothing")

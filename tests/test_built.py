@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from croupier.bandits import POLICIES
-from croupier.cli import parser
+from croupier.cli import main, parser
 from croupier_papers import FIGURES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,3 +62,25 @@ def test_functions_tests_and_commands_of_an_item_are_there(row: tuple[str, str, 
         options = parser().parse_args(arguments)
         if options.command == "reproduce":
             assert options.name in FIGURES
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in ITEMS if QUOTED.findall(row[1]) and not QUOTED.findall(row[3])],
+    ids=lambda row: row[0][:40],
+)
+def test_what_no_command_shows_has_an_example_that_runs(row: tuple[str, str, str, str]) -> None:
+    """Docstrings' examples are tests themselves; here one must be there."""
+    named = [_named(name) for name in QUOTED.findall(row[1]) if not name.isidentifier() or name in POLICIES.own]
+    assert any(">>>" in (getattr(thing, "__doc__", None) or "") for thing in named), row[0]
+
+
+COMMANDS = sorted({line for row in ITEMS for line in QUOTED.findall(row[3])})
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.split()[1] not in ("reproduce", "up")])
+def test_a_command_of_the_page_ends_well(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures have tests of their own, and so has the service."""
+    monkeypatch.chdir(ROOT)
+    assert main(shlex.split(line)[1:]) == 0

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,15 @@ SOURCE = Path(__file__).parents[1] / "src"
 MOST = 14
 """Questions that are honest: equality and arithmetic with strangers, and what a user hands in at a door."""
 
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
-OWN = {node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+@cache
+def trees() -> dict[Path, ast.AST]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+@cache
+def own() -> set[str]:
+    return {node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
 def questions(tree: ast.AST) -> Iterator[str]:
@@ -25,7 +33,7 @@ def questions(tree: ast.AST) -> Iterator[str]:
 
 def asks_instance(node: ast.AST) -> bool:
     called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    return called and node.func.id in ("isinstance", "issubclass") and bool(named(node.args[1]) & OWN)
+    return called and node.func.id in ("isinstance", "issubclass") and bool(named(node.args[1]) & own())
 
 
 def asks_type(node: ast.AST) -> bool:
@@ -45,7 +53,7 @@ def named(node: ast.AST) -> set[str]:
 def test_fewer_than_fifteen_questions_are_asked_outside_noise():
     found = [
         f"{path.relative_to(SOURCE)}:{one}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if "noise" not in path.relative_to(SOURCE).parts
         for one in questions(tree)
     ]

@@ -1,18 +1,19 @@
 """Mutants: a seeded sample of small changes to the mathematics, each of which some fast test must notice.
 
 `make mutants` changes one place of `noise`, `privacy` or `protocols` at a time (Cosmic Ray makes the changes), runs the
-changed module's examples and the room's fast tests until one fails, and counts who noticed. Whatever survives must be
-explained in `tests/survivors.toml`.
+room's examples and fast tests until one fails, those that run the changed line first, and counts who noticed. Whatever
+survives must be explained in `tests/survivors.toml`. What is known is written down after every mutant: `--resume` goes
+on from there, and tries again only those that lived.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import json
 import os
-import random
-import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,8 +21,9 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ from queue import Queue
 import cosmic_ray.plugins
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
+from witnesses import mark_of, marked
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTED_BY = {"noise": ("noise", "privacy"), "privacy": ("privacy",), "protocols": ("protocols",)}
@@ -37,6 +40,9 @@ TESTED_BY = {"noise": ("noise", "privacy"), "privacy": ("privacy",), "protocols"
 
 LIKELY = 3
 """Test files that are asked before all others."""
+
+MOST_MEMORY = 6 * 2**30
+"""Bytes that a test may take: a sum that became a power must not take the machine."""
 
 EXPLAINED = ROOT / "tests" / "survivors.toml"
 LEAST_KILLED = 0.95
@@ -63,6 +69,11 @@ class Mutant:
     def key(self) -> tuple[str, str, str]:
         """What an explanation names: it holds wherever the line moves to."""
         return self.module, self.before, self.after
+
+    @property
+    def place(self) -> tuple[str, str, str, str, int]:
+        """What a result is known by in a later run."""
+        return *self.key, self.operator, self.occurrence
 
 
 class _Bare(ast.NodeTransformer):
@@ -93,26 +104,30 @@ def differs(code: str, changed: str) -> bool:
         return False
 
 
-def places() -> list[tuple[str, str, int]]:
-    """Every place that an operator can change: the module, the operator, and which of its places there."""
-    found = []
-    for room in TESTED_BY:
-        for path in sorted((ROOT / "src" / "croupier" / room).rglob("*.py")):
-            nodes = list(ast_nodes(get_ast(path.read_text(encoding="utf-8"))))
-            for name in OPERATORS:
-                operator = cosmic_ray.plugins.get_operator(name)
-                if operator.arguments():
-                    continue
-                count = sum(1 for node in nodes for _ in operator().mutation_positions(node))
-                found += [(str(path.relative_to(ROOT)), name, index) for index in range(count)]
-    return found
+def places(seed: int) -> Iterator[tuple[bytes, str, str, int]]:
+    """Every place that an operator can change: its lot, the module, the operator, and which of its places there.
+
+    A lot depends on the line alone, so a change elsewhere leaves the sample as it was.
+    """
+    for path in sorted(path for room in TESTED_BY for path in (ROOT / "src" / "croupier" / room).rglob("*.py")):
+        code, module = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+        nodes, lines = list(ast_nodes(get_ast(code))), code.splitlines()
+        for name in OPERATORS:
+            operator = cosmic_ray.plugins.get_operator(name)
+            if operator.arguments():
+                continue
+            positions = (start for node in nodes for start, _ in operator().mutation_positions(node))
+            before: Counter[tuple[str, int]] = Counter()
+            for occurrence, (line, column) in enumerate(positions):
+                where = lines[line - 1], column
+                before[where] += 1
+                lot = hashlib.sha256(repr((seed, module, name, where, before[where])).encode()).digest()
+                yield lot, module, name, occurrence
 
 
 def mutants(count: int, seed: int) -> Iterator[tuple[Mutant, str]]:
     """So many mutants drawn at random, each with the module's changed text; what changes nothing is no mutant."""
-    drawn = places()
-    random.Random(seed).shuffle(drawn)
-    for module, name, occurrence in drawn:
+    for _, module, name, occurrence in sorted(places(seed)):
         code = (ROOT / module).read_text(encoding="utf-8")
         changed = mutate_code(code, cosmic_ray.plugins.get_operator(name)(), occurrence)
         if changed is None or not differs(code, changed):
@@ -137,85 +152,141 @@ def a_copy() -> Iterator[Path]:
         yield tree
 
 
-def one_each(tree: Path, workers: int) -> Queue[Path]:
-    """A tree for every worker, compiled as this one is, so that no two change the same file."""
-    ready: Queue[Path] = Queue()
-    for number in range(workers):
-        ready.put(tree if number == 0 else shutil.copytree(tree, tree.with_name(str(number))))
-    return ready
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 
 
-def command(*paths: str) -> list[str]:
-    """Fast tests of these paths until the first failure; pytest without what these rooms have no use for."""
-    return [
-        *(sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"),
-        *("-o", "addopts=--doctest-modules --strict-markers --import-mode=importlib"),
-        *("-m", "not slow and not evidence", *paths),
-    ]
+def outcome(tree: Path, paths: Iterable[str], seconds: float, **environment: str) -> str:
+    """How the fast tests of these paths end in this tree: they "passed", one "failed", or they "hung".
 
-
-def stages(tree: Path, module: str) -> list[list[str]]:
-    """Which tests to ask, in order: those that speak most of a module and its own examples, then all others."""
-    room, names = Path(module).parts[2], public_names(tree / module)
-    files = [path for tested in TESTED_BY[room] for path in sorted((tree / "tests" / tested).glob("test_*.py"))]
-
-    def mentions(path: Path) -> tuple[bool, int]:
-        words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
-        return Path(module).stem in path.stem, len(words & names)
-
-    ranked = [str(path.relative_to(tree)) for path in sorted(files, key=mentions, reverse=True)]
-    return [[module, *ranked[:LIKELY]], ranked[LIKELY:]]
-
-
-def public_names(path: Path) -> set[str]:
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    return {path.stem} | {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-
-
-def fails(tree: Path, paths: list[str], seconds: float, **environment: str) -> bool:
-    """Whether a test fails in this tree; to hang is to fail."""
-    quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree / "src")}
+    It is pytest without what these rooms have no use for.
+    """
+    quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENBLAS_NUM_THREADS": "1"}
+    seen = {"PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT / "tools")))}
     process = subprocess.Popen(
-        command(*paths),
+        [
+            *(sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "witnesses"),
+            *("-o", "addopts=--doctest-modules --strict-markers --import-mode=importlib"),
+            *("-m", "not slow and not evidence", *paths),
+        ],
         cwd=tree,
-        env=os.environ | quiet | environment,
+        env=os.environ | quiet | seen | environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        preexec_fn=limited,
     )
     try:
-        # 5 is a module without any test.
-        return process.wait(seconds) not in (0, 5)
+        code = process.wait(max(seconds, 0.0))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return True
+        return "hung"
+    # 5 is a module without any test.
+    return "passed" if code in (0, 5) else "hung" if code == -signal.SIGPROF else "failed"
 
 
-def tried(mutant: Mutant, changed: str, trees: Queue[Path], seconds: float) -> bool:
-    tree = trees.get()
-    path = tree / mutant.module
-    code = path.read_text(encoding="utf-8")
-    asked = stages(tree, mutant.module)
-    try:
-        path.write_text(changed, encoding="utf-8")
+@dataclass(frozen=True)
+class Test:
+    """A fast test: how long it takes, and which lines it runs."""
+
+    nodeid: str
+    seconds: float
+    hits: dict[str, list[int]]
+
+    @property
+    def file(self) -> str:
+        return self.nodeid.partition("::")[0]
+
+    @property
+    def function(self) -> str:
+        return self.nodeid.partition("[")[0]
+
+    @property
+    def limit(self) -> float:
+        """Seconds of computing after which it hangs."""
+        return 10.0 + 10.0 * self.seconds
+
+
+def survey(tree: Path, room: str) -> list[Test]:
+    """A room's fast tests and examples in a tree whose modules say what they pass; all must pass without any change."""
+    path = tree / f"{room}.json"
+    begun = time.monotonic()
+    if outcome(tree, (f"src/croupier/{room}", f"tests/{room}"), 1800, WITNESSES=str(path)) != "passed":
+        raise SystemExit(f"the fast tests of {room} do not pass without any change")
+    tests = [Test(nodeid, **told) for nodeid, told in json.loads(path.read_text(encoding="utf-8")).items()]
+    print(f"{room}: {len(tests)} tests in {time.monotonic() - begun:.0f} s", flush=True)
+    return tests
+
+
+def quickest_first(tests: list[Test]) -> list[Test]:
+    """The quickest case of each test before all others: they seldom see more."""
+    quickest: dict[str, Test] = {}
+    for test in sorted(tests, key=lambda one: one.seconds):
+        quickest.setdefault(test.function, test)
+    return sorted(tests, key=lambda one: (quickest[one.function] is not one, one.seconds))
+
+
+def with_marks(tree: Path) -> Path:
+    """A copy of the tree whose modules say what they pass."""
+    copy = Path(shutil.copytree(tree, tree.with_name("marked")))
+    for path in (path for room in TESTED_BY for path in (copy / "src" / "croupier" / room).rglob("*.py")):
+        module = str(path.relative_to(copy))
+        path.write_text(marked(module, path.read_text(encoding="utf-8")), encoding="utf-8")
+    return copy
+
+
+class Trial:
+    """Trees to change, one for each worker, so that no two change the same file; and the tests to ask."""
+
+    def __init__(self, tree: Path, workers: int, tests: dict[str, list[Test]], end: float) -> None:
+        self.tests, self.end = tests, end
+        # Compiled once, and not for every mutant.
+        outcome(tree, ["--collect-only", *(f"tests/{room}" for room in tests)], 600)
+        self.trees: Queue[Path] = Queue()
+        for number in range(workers):
+            self.trees.put(tree if number == 0 else Path(shutil.copytree(tree, tree.with_name(str(number)))))
+
+    def stages(self, mutant: Mutant) -> list[list[Test]]:
+        """Whom to ask, in order: those that run the changed line, files that do little else first; then the room."""
+        room = [test for tested in TESTED_BY[mutant.room] for test in self.tests[tested]]
+        mark = mark_of((ROOT / mutant.module).read_text(encoding="utf-8"), mutant.line)
+        saw = [one for one in room if mark in one.hits.get(mutant.module, ())]
+        every, these = (Counter(one.file for one in tests) for tests in (room, saw))
+        near = sorted(these, key=lambda file: these[file] / every[file], reverse=True)[:LIKELY]
+        chosen = set(map(id, saw))
+        parts = (
+            [one for one in saw if one.file in near],
+            [one for one in saw if one.file not in near],
+            [one for one in room if id(one) not in chosen],
+        )
+        return [quickest_first(part) for part in parts if part]
+
+    def of(self, mutant: Mutant, changed: str) -> str | None:
+        """How a mutant ended: a test "failed", one "hung", or it "survived"; none if there was no time to know."""
+        tree = self.trees.get()
+        path = tree / mutant.module
+        code = path.read_text(encoding="utf-8")
+        try:
+            path.write_text(changed, encoding="utf-8")
+            for asked in self.stages(mutant):
+                ended = self._asked(tree, asked)
+                if ended != "passed":
+                    return ended
+            return "survived"
+        finally:
+            path.write_text(code, encoding="utf-8")
+            self.trees.put(tree)
+
+    def _asked(self, tree: Path, asked: list[Test]) -> str | None:
+        known = tree / "asked.json"
+        known.write_text(json.dumps({one.nodeid: one.limit for one in asked}), encoding="utf-8")
+        files = sorted({one.file for one in asked})
+        enough = 60.0 + 10.0 * sum(one.seconds for one in asked)
+        left = self.end - time.monotonic()
         # What was compiled before the change is used and nothing is added: two changes within a second look alike.
-        return any(fails(tree, paths, seconds, PYTHONDONTWRITEBYTECODE="1") for paths in asked)
-    finally:
-        path.write_text(code, encoding="utf-8")
-        trees.put(tree)
-
-
-def unharmed(tree: Path) -> float:
-    """The longest that a room's fast tests take without any change; they must pass."""
-    longest = 0.0
-    for room, tested in TESTED_BY.items():
-        begun = time.monotonic()
-        if fails(tree, [f"src/croupier/{room}", *(f"tests/{one}" for one in tested)], 1800):
-            raise SystemExit(f"the fast tests of {room} fail without any change")
-        longest = max(longest, time.monotonic() - begun)
-        print(f"{room}: {time.monotonic() - begun:.0f} s", flush=True)
-    return longest
+        ended = outcome(tree, files, min(enough, left), ASKED=str(known), PYTHONDONTWRITEBYTECODE="1")
+        return None if ended == "hung" and left < enough else ended
 
 
 def explained() -> dict[tuple[str, str, str], str]:
@@ -223,42 +294,72 @@ def explained() -> dict[tuple[str, str, str], str]:
     return {(one["module"], one["before"], one["after"]): one["why"] for one in body.get("survivor", [])}
 
 
+class Results:
+    """What became of every mutant, kept in a file after each."""
+
+    def __init__(self, path: Path, seed: int, drawn: list[Mutant], resume: bool) -> None:
+        self.path, self.seed, self.drawn = path, seed, drawn
+        self.reasons = explained()
+        self.outcomes: dict[Mutant, str] = {}
+        if resume and path.exists():
+            known = json.loads(path.read_text(encoding="utf-8"))["killed"]
+            killed = {tuple(one[:-1]): one[-1] for one in known}
+            self.outcomes = {one: killed[one.place] for one in drawn if one.place in killed}
+
+    @property
+    def survivors(self) -> list[Mutant]:
+        return [one for one in self.drawn if self.outcomes.get(one) == "survived"]
+
+    @property
+    def unexplained(self) -> list[Mutant]:
+        return [one for one in self.survivors if one.key not in self.reasons]
+
+    def add(self, mutant: Mutant, ended: str) -> None:
+        self.outcomes[mutant] = ended
+        body = {
+            "seed": self.seed,
+            "asked": len(self.drawn),
+            "tried": len(self.outcomes),
+            "survivors": [vars(one) | {"why": self.reasons.get(one.key)} for one in self.survivors],
+            "killed": [[*one.place, ended] for one, ended in self.outcomes.items() if ended != "survived"],
+        }
+        self.path.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{len(self.outcomes)} of {len(self.drawn)}: {mutant.module}:{mutant.line} {ended}", flush=True)
+        if ended == "survived":
+            print(f"  - {mutant.before}\n  + {mutant.after}", flush=True)
+
+    @property
+    def passed(self) -> bool:
+        tried, alive = len(self.outcomes), len(self.survivors)
+        return tried == len(self.drawn) and alive <= (1 - LEAST_KILLED) * tried and not self.unexplained
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--count", type=int, default=200)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--workers", type=int, default=2)
-    options.add_argument("--minutes", type=float, default=60.0, help="after this no mutant is begun")
+    options.add_argument("--minutes", type=float, default=60.0, help="what is not known by then is not tried")
     options.add_argument("--out", type=Path, default=Path("mutants.json"))
+    options.add_argument("--resume", action="store_true", help="go on from --out: whoever was killed stays so")
     given = options.parse_args()
     end = time.monotonic() + 60 * given.minutes
-    drawn = list(mutants(given.count, given.seed))
-    survivors, done = [], 0
+    drawn = dict(mutants(given.count, given.seed))
+    results = Results(given.out, given.seed, list(drawn), given.resume)
+    waiting = [mutant for mutant in drawn if mutant not in results.outcomes]
     with a_copy() as tree, ThreadPoolExecutor(given.workers) as pool:
-        seconds = 3 * unharmed(tree) + 20
-        trees = one_each(tree, given.workers)
-
-        def attempt(pair: tuple[Mutant, str]) -> tuple[Mutant, bool | None]:
-            return pair[0], tried(*pair, trees, seconds) if time.monotonic() < end else None
-
-        for mutant, killed in pool.map(attempt, drawn):
-            done += killed is not None
-            if killed is False:
-                survivors.append(mutant)
-                where = f"{mutant.module}:{mutant.line}"
-                print(f"{where} survived ({done} tried)\n  - {mutant.before}\n  + {mutant.after}", flush=True)
-    reasons = explained()
-    body = {
-        "seed": given.seed,
-        "asked": given.count,
-        "tried": done,
-        "killed": done - len(survivors),
-        "survivors": [vars(one) | {"why": reasons.get(one.key)} for one in survivors],
-    }
-    given.out.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    unexplained = [one for one in survivors if one.key not in reasons]
-    print(f"{done} of {given.count} tried, {done - len(survivors)} killed, {len(unexplained)} survivors unexplained")
-    return int(done < given.count or len(survivors) > (1 - LEAST_KILLED) * done or bool(unexplained))
+        copy = with_marks(tree)
+        tests = dict(zip(TESTED_BY, pool.map(lambda room: survey(copy, room), TESTED_BY), strict=True))
+        trial = Trial(tree, given.workers, tests, end)
+        begun = {pool.submit(trial.of, mutant, drawn[mutant]): mutant for mutant in waiting}
+        for future in as_completed(begun):
+            ended = future.result()
+            if ended:
+                results.add(begun[future], ended)
+    tried, alive = len(results.outcomes), len(results.survivors)
+    killed = f"{tried - alive} killed ({(tried - alive) / max(tried, 1):.1%})"
+    print(f"{tried} of {len(drawn)} tried, {killed}, {len(results.unexplained)} survivors unexplained")
+    return int(not results.passed)
 
 
 if __name__ == "__main__":

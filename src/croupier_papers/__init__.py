@@ -71,7 +71,8 @@ def write(body: Body, out: Path) -> tuple[Path, Path]:
     """Write NAME.png and NAME.json into a folder and return both paths."""
     figure = FIGURES[body["figure"]]
     picture, numbers = out / f"{figure.name}.png", out / f"{figure.name}.json"
-    save(finish(figure.draw(body), figure.source, quick=body.get("quick", False)), picture)
+    lighter = body.get("quick", False) and figure.quick != figure.full
+    save(finish(figure.draw(body), figure.source, quick=lighter), picture)
     try:
         numbers.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:

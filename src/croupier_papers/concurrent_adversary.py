@@ -227,7 +227,8 @@ def draw(body: Body) -> Any:
     axes[0].set_title(f"over users, planned for {horizons[-1]:,}", fontsize=9)
     axes[0].set_xlabel("users (thousands); dotted: contexts turn", fontsize=9)
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
-    axes[0].set_ylim(bottom=0)
+    # A little under 0, so that marks on a curve near it are whole.
+    axes[0].set_ylim(bottom=-0.02 * axes[0].get_ylim()[1])
     axes[1].set(xscale="log", yscale="log")
     axes[1].set_title("in the end, a plan for each n", fontsize=9)
     axes[1].set_xlabel("users n", fontsize=9)

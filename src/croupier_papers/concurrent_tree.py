@@ -110,7 +110,9 @@ def draw(body: Body) -> Any:
                 linewidth=1.0,
             )
             if length >= 4:
-                middle = batch["first"] - 0.5 + length / 2
+                # The line of the moment goes through open batches: their words stand left of it.
+                end = setup["moment"] if active else batch["last"]
+                middle = (batch["first"] + end) / 2
                 ink = "white" if colour == SUMMED else "black"
                 words = f"{batch['first']}–{batch['last']}"
                 panel.text(middle, batch["shuffler"], words, ha="center", va="center", fontsize=6, color=ink)

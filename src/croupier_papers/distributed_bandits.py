@@ -173,7 +173,7 @@ def _ratings(setting: Setting, task: Task) -> tuple[Ratings, dict[str, Any]]:
         "title": "synthetic ratings in the layout of MSLR-WEB10K" if synthetic else f"ratings of {task.data.name}",  # type: ignore[union-attr]
         "means": plain(world.means),
         "assumptions": [
-            "the rows are synthetic: no query or page was judged" if synthetic else "all rows of the file count alike",
+            SYNTHETIC if synthetic else "all rows of the file count alike",
             "relevance labels are divided by the largest, so that rewards lie in [0, 1]",
             "features are standardised, and clusters are found by mini-batch k-means with one seed",
             "an arm's rewards are drawn from its cluster's labels with replacement",
@@ -269,6 +269,8 @@ def _figure(part: str, shows: str, seconds: float, full: Setting) -> Figure:
     paper, reads_data = f"[CZ23] Fig. {part}", full.means is None
     return Figure(name, paper, shows, seconds, full, quick, compute, draw, reads_data=reads_data)
 
+
+SYNTHETIC = "the rows are synthetic and not those of MSLR-WEB10K, which --data reads: no query or page was judged"
 
 MILLION = 10**6
 

@@ -241,7 +241,7 @@ def draw(body: Body) -> Any:
             worst = max(setup["world"]["gaps"])
             panel.plot(x, worst * x, color=GREY, linewidth=0.9)
             where = (x[0] * 2e3, worst * x[0] * 2e3)
-            panel.annotate("everybody on\nthe worst arm", where, (-6, 0), textcoords="offset points", **NOTE)
+            panel.annotate("everybody on\nthe worst arm", where, (-13, 4), textcoords="offset points", **NOTE)
         _mark_turns(panel, found["turns"])
         panel.set(xscale="log", yscale="log", xlim=(x.min() / 1.15, x.max() * 1.15))
         if sweep == "delta":

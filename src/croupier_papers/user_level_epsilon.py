@@ -97,6 +97,8 @@ def draw(body: Body) -> Any:
         handles.append(line)
     for model in SLOPED:
         _guide(axes[0], epsilons, lines[model]["users_needed"], SLOPES[model])
+    axes[0].set_ylabel("users", fontsize=9)
+    axes[1].set_ylabel("messages", fontsize=9)
     for panel, words in zip(
         axes, ("users that suffice", "messages a user, with that many (1 but for shuffle)"), strict=True
     ):

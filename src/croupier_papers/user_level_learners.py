@@ -185,6 +185,10 @@ def _one(setting: Setting, panel: Panel, number: int) -> dict[str, list[float]]:
     return errors
 
 
+FLOOR = -0.02
+"""Where the panels end below: a little under an error of 0, so that marks on it are whole."""
+
+
 def draw(body: Body) -> Any:
     """One panel for each problem; ticks on the lower edge are the users that suffice by calculation."""
     setup, panels = body["configuration"], body["results"]["panels"]
@@ -201,13 +205,13 @@ def draw(body: Body) -> Any:
             needed = line["users_needed"]
             if users[0] <= needed <= users[-1]:
                 panel.axvline(needed, color=colour, linestyle=dashes, linewidth=0.9, alpha=0.75, ymax=0.28)
-                panel.plot([needed], [0], marker="^", color=colour, markersize=6, clip_on=False, zorder=5)
+                panel.plot([needed], [FLOOR], marker="^", color=colour, markersize=6, clip_on=False, zorder=5)
         panel.set_xscale("log")
-        panel.set_xlim(users[0], users[-1])
+        panel.set_xlim(users[0] / 1.08, users[-1] * 1.08)
         ticks = [tick for tick in TICKS if users[0] <= tick <= users[-1]]
         panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         no_minor_labels(panel)
-        panel.set_ylim(0, 0.55)
+        panel.set_ylim(FLOOR, 0.55)
         panel.set_title(shown["title"], fontsize=8)
         panel.set_xlabel("users (log scale)", fontsize=9)
     axes[0].set_ylabel("error of the elected rule", fontsize=9)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from croupier.messages.admission import EVERYBODY
-from croupier.messages.configuration import Configuration, Privacy, ServerKeys
+from croupier.messages.configuration import TRUSTS, Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import DEFAULT_SUITE, SUITES
 from croupier.programs import State, Wanted, program
@@ -27,6 +27,9 @@ def configuration(parameters: dict[str, Any], arms: tuple[str, ...] = (), **chan
         "arms": arms,
         "program": parameters,
         "recipe": mechanism.recipe | {"smallest": 1},
+        # Programs are replayed under any protocol; a configuration names only those that can be deployed.
+        "trust": mechanism.trust if mechanism.trust in TRUSTS else "shuffler",
+        "reports": Reports(600, (0.0, 0.0), 0.0),
         "privacy": Privacy(float(parameters["epsilon"]), 1e-5, 1.0, "a user", 86_400),
         "admission": EVERYBODY,
         "suite": DEFAULT_SUITE,

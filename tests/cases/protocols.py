@@ -1,5 +1,10 @@
 """The protocols that every contract test runs through."""
 
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
 from croupier.protocols import ROWS, Protocol, protocol
 
 TRUST = "two-servers"
@@ -12,6 +17,11 @@ SHARED = [case for case in EVERY if TRUST in (case[1], ROWS[case[0]].trust)]
 """Where each of two servers adds a whole noise."""
 COUNTED_ON = [case for case in SENDABLE if case not in SHARED]
 """Where users are counted on, or might be."""
+
+
+def slow(cases: Iterable[tuple[str, str]], *long: tuple[str, str]) -> list[Any]:
+    """The cases, of which these take so long that `make check` leaves them out."""
+    return [pytest.param(*case, marks=pytest.mark.slow if case in long else ()) for case in cases]
 
 
 def make(name: str, setting: str, epsilon: float = 0.5, **options: object) -> Protocol:

@@ -80,7 +80,7 @@ def test_price_of_all_protocols_side_by_side(capsys: pytest.CaptureFixture[str])
     status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "0.5")
     assert status == 0
     assert all(name in out for name in ROWS)
-    status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "2", "--json", "--constants", "published")
+    status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "16", "--json", "--constants", "published")
     assert any("published" in entry.get("refused", "") for entry in json.loads(out))
 
 
@@ -292,7 +292,7 @@ def test_what_a_table_cites_stands_beneath_it(capsys: pytest.CaptureFixture[str]
         ("policies",),
         ("reproduce",),
         ("price", "laplace", "--users", "50", "--epsilon", "1"),
-        ("price", "--users", "50", "--epsilon", "1"),
+        ("price", "--users", "50", "--epsilon", "1", "--constants", "tight"),
         ("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "50", "--seed", "1"),
         ("count", "--users", "300", "--epsilon", "1", "--runs", "1"),
         ("plan", "--arms", "2", "--lift", ".4", "--epsilon", "1", "--runs", "20"),

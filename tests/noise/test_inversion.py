@@ -175,7 +175,6 @@ def test_a_fair_bit_splits_words_in_halves() -> None:
     assert draw(bit, ONES, ONES, MIDDLE)[0] == second
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("word", [2**63, 2**63 + 1, 2**63 + 2**48 - 1, 2**48, ONES - 2**48 + 1])
 def test_a_boundary_at_the_edge_of_a_guide_cell_is_resolved(word: int) -> None:
     """A coin whose boundary lies in the middle of a word of our choice: half of what follows it falls either way."""

@@ -71,7 +71,6 @@ def test_pmf_is_the_closed_form(noise: Noise) -> None:
     assert not wrong
 
 
-@pytest.mark.slow
 @every_member
 def test_pmf_reaches_far_beyond_the_shallow_table(noise: Noise) -> None:
     points = [x for x in spread(noise, 1e-95, 40) if exact_pmf(noise, x) < 1e-45]

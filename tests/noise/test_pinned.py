@@ -3,13 +3,29 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
+from scipy.stats import binom, norm
 
-from croupier.noise import Binomial, DiscreteLaplace, seeded
+from cases.noise_laws import BITS, exact_pmf
+from cases.noise_words import Stream
+from croupier.checks import InvalidParameter
+from croupier.noise import (
+    Binomial,
+    DiscreteGaussian,
+    DiscreteGaussianSum,
+    DiscreteLaplace,
+    PolyaDifference,
+    Skellam,
+    SparseBits,
+    Table,
+    seeded,
+)
 from croupier.noise.binomial import WIDEST
 from croupier.noise.bounded import BoundedLaplace
 from croupier.noise.chances import chance
+from croupier.noise.likelihoods import directed_pair
 from croupier.privacy import calibrate, privacy_loss
 
 
@@ -66,3 +82,69 @@ def test_coins_of_whole_eighths_take_a_byte_each_and_others_a_word() -> None:
     chance(Fraction(1, 3), 800, word)  # type: ignore[arg-type]
     assert byte.drawn == 100
     assert word.drawn >= 800
+
+
+def test_a_table_grows_no_longer_than_the_longest() -> None:
+    """Each further party adds as many values as one has: 16 of 4096 values are the most that 65,536 hold."""
+    uniform = Table.proportional([1] * 4096)
+    assert len(uniform.times(2).probabilities) == 8191
+    with pytest.raises(InvalidParameter, match=r"^users = 17 .* in \[1, 16\]"):
+        uniform.times(17)
+
+
+def test_the_difference_of_very_many_parts_has_a_gaussian_tail() -> None:
+    """A table of one part alone would have some 10^10 values: nothing is summed over it."""
+    noise = PolyaDifference(10**13, 100)
+    for deviations in (0, 1, 3):
+        assert noise.tail(round(deviations * noise.std)) == pytest.approx(norm.sf(deviations), rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", [Skellam(Fraction(1, 3)), Skellam(4)], ids=repr)
+@pytest.mark.parametrize("floor", [1e-8, 1e-9, 1e-10, 1e-11, 1e-13])
+def test_beyond_a_table_of_skellam_noise_lies_the_series_of_its_next_ratio(noise: Skellam, floor: float) -> None:
+    window = noise.window(floor)
+    with ctx.workprec(BITS):
+        last, following = (exact_pmf(noise, window.stop + i) for i in (-1, 0))
+        series = following / (1 - following / last)
+        assert series <= arb(window.above) <= series * (1 + arb(1) / 10**5)
+
+
+@pytest.mark.parametrize(("slots", "rate", "shift"), [(10, 0.3, 2), (10, 0.3, 6), (40, 0.5, 4)])
+def test_flipped_bits_are_impossible_where_too_few_ones_were_sent(slots: int, rate: float, shift: int) -> None:
+    """Of m bits, sent with a binomial probability, fewer than shift/2 are ones: nobody can have flipped as many."""
+    pair = directed_pair(SparseBits(slots, rate), shift)
+    exact = sum(binom.pmf(m, slots, rate) * binom.cdf(shift // 2 - 1, m, 0.5) for m in range(slots + 1))
+    assert pair.impossible == pytest.approx(exact, rel=1e-9)
+    assert pair.cut < 1e-20
+    assert pair.masses.sum() == pytest.approx(1.0 - exact, rel=1e-9)
+
+
+def test_a_sum_of_many_gaussians_is_drawn_a_few_million_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All parts of all draws at once would be a thousand million numbers in memory."""
+    asked = []
+
+    def nothing(_: object, count: int, __: object) -> np.ndarray:
+        asked.append(count)
+        return np.zeros(count, dtype=np.int64)
+
+    monkeypatch.setattr(DiscreteGaussian, "_draw", nothing)
+    assert DiscreteGaussianSum(1, 10_000).sample(4_000, Stream(1)).shape == (4_000,)
+    assert sum(asked) == 10_000 * 4_000
+    assert max(asked) <= 2**22
+
+
+@pytest.mark.parametrize("start", [-3, -2, -1, 0])
+def test_a_table_is_symmetric_about_zero_alone(start: int) -> None:
+    even, odd = (Table.proportional(weights, start=start) for weights in ([1, 2, 2, 1], [1, 2, 3, 2, 1]))
+    for noise in (even, odd):
+        low, high = noise.support
+        assert noise.balanced
+        assert noise.symmetric == (low == -high)
+    assert not Table.proportional([1, 2, 2], start=-1).symmetric
+
+
+def test_noise_of_one_party_is_its_own_one_share() -> None:
+    noise = Table.proportional([1, 2, 1], start=-1)
+    assert noise.share(1) == noise
+    with pytest.raises(InvalidParameter, match="^users = 2 .* 1: Table noise is drawn by one party"):
+        noise.share(2)

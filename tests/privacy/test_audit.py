@@ -59,7 +59,6 @@ def test_a_mechanism_with_half_its_noise_is_found_out(claimed):
     assert claimed < found.epsilon <= 2 * claimed
 
 
-@pytest.mark.slow
 def test_events_are_not_chosen_and_counted_on_the_same_samples():
     # The same law twice: every positive bound is an error. With 500 outcomes a bound that counted the event on the
     # samples that chose it would be wrong nearly always.

@@ -40,7 +40,6 @@ def spent(noise, sensitivity, target):
     return privacy_loss(noise, sensitivity).delta(target[0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("sensitivity", [1, 3])
 @pytest.mark.parametrize("family", [Binomial, Poisson, Polya, Skellam, DiscreteGaussian], ids=lambda f: f.__name__)
@@ -83,7 +82,6 @@ def test_bits_divide_among_users(users):
         assert privacy_loss(Binomial(noise.trials, float(noise.p) * SLIGHTLY)).delta(0.5) > 1e-6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sensitivity", [2, 6])
 @pytest.mark.parametrize("users", [32, 100, 1000, 20_000])
 def test_sparse_bits_divide_among_users_and_beat_biased_bits(users, sensitivity):

@@ -60,7 +60,6 @@ def test_delta_never_rises_with_epsilon_for_a_larger_distance(ideal):
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(deltas))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ideal", "distance"),
     # The pure ε, 20, lies where e^ε times the distance is beyond δ; far less than the pure ε suffices.

@@ -79,6 +79,15 @@ def test_skellam_divergence_is_within_lemma_3(sigma2, sensitivity):
     assert skellam_divergence(sigma2, 2.5, sensitivity) == skellam_divergence(sigma2, 3, sensitivity)
 
 
+@pytest.mark.parametrize("sigma2", [20_972_832_400, 10**14], ids=["no deep table", "no table at all"])
+def test_skellam_noise_too_wide_for_a_table_has_its_divergence_by_lemma_3(sigma2):
+    """Batches of 2^21 users at ε = 0.1 and s = 100, as in [CZ23] Figures 1(c) and 3."""
+    step = math.isqrt(sigma2 // 100)
+    for order in (2, 5, 46):
+        gaussian = order * step**2 / (2 * sigma2)
+        assert gaussian <= privacy_loss(Skellam(sigma2), step).rdp(order) <= gaussian * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("noise", "sensitivity"),
     [

@@ -40,7 +40,6 @@ NAMED = [(DiscreteLaplace(2), 1), (DiscreteLaplace(10), 4), (DiscreteGaussian(9)
 LISTED = [(Binomial(100, 0.5), 1), (Skellam(12), 1), (Skellam(60), 4)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 40])
 @pytest.mark.parametrize(("noise", "sensitivity"), NAMED + LISTED, ids=str)
 def test_epsilon_agrees_with_dp_accounting(noise, sensitivity, count):
@@ -72,7 +71,6 @@ def test_one_direction_of_uneven_noise_agrees_with_dp_accounting(noise, shift):
             assert found <= high.get_delta_for_epsilon(epsilon - 0.005) * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.slow
 def test_a_sequence_of_distinct_releases_agrees_with_dp_accounting():
     releases = NAMED[:1] + NAMED[2:] + NAMED[1:2]
     loss = Loss.total(5 * privacy_loss(*release) for release in releases)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from croupier.checks import InvalidParameter
 from croupier.noise import Binomial, DiscreteLaplace, Poisson, Skellam
@@ -21,6 +22,24 @@ def test_it_is_the_formula_rounded_up(epsilon: float, users: int) -> None:
     assert due * (1 - 1e-12) <= found.delta <= due * (1 + 1e-12)
     assert found.epsilon >= users * epsilon
     assert found.epsilon == pytest.approx(users * epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2, 0.5, 2.0])
+@pytest.mark.parametrize("delta", [1e-3, 0.05, 0.3])
+@pytest.mark.parametrize("users", [1, 2, 5, 8])
+def test_it_is_the_optimum_of_a_linear_program(epsilon: float, delta: float, users: int) -> None:
+    """Over all chances p₀, …, p_k of an event whose neighbours are (ε, δ)-close both ways, and their opposites too."""
+    step, rows, ends = math.exp(epsilon), [], []
+    for one, other in itertools.permutations(range(users + 1), 2):
+        if abs(one - other) == 1:
+            row = np.zeros(users + 1)
+            row[other], row[one] = 1.0, -step
+            rows += [row, -row]
+            ends += [delta, delta - 1.0 + step]
+    goal = np.zeros(users + 1)
+    goal[0], goal[users] = math.exp(epsilon * users), -1.0
+    best = -linprog(goal, A_ub=np.array(rows), b_ub=np.array(ends), bounds=[(0, 1)] * (users + 1)).fun
+    assert group_privacy(epsilon, delta, users).delta == pytest.approx(best, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ def test_equal_parts_of_concentrated_privacy_fill_a_budget(parts):
         ledger.charge(part, "one more")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("build", LEDGERS.values(), ids=LEDGERS)
 def test_a_refused_report_is_not_charged_and_a_smaller_one_still_fits(build):
     ledger = build()

@@ -141,7 +141,6 @@ def test_composing_a_count_equals_composing_as_often(loss, count):
         assert product.epsilon(1e-5) == other.epsilon(1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loss", EXAMPLES.values(), ids=EXAMPLES)
 def test_composing_more_never_costs_less(loss):
     twice, thrice = 2 * loss, 3 * loss

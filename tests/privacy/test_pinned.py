@@ -22,6 +22,8 @@ from croupier.privacy import (
     pure_to_renyi,
     renyi_to_approximate,
     skellam_divergence,
+    told_loss,
+    vector_loss,
 )
 from croupier.privacy.guarantee import ORDERS
 from croupier.privacy.loss import carrier_delta
@@ -111,3 +113,42 @@ def test_a_carrier_costs_its_distance_times_one_plus_e_to_the_epsilon():
     exact = (1 + mp.exp(1)) * mp.mpf(2) ** -40
     assert exact < carrier_delta(1.0, 2.0**-40) <= exact * (1 + mp.mpf("3e-12"))
     assert carrier_delta(701.0, 2.0**-40) == math.inf
+
+
+def hockey_stick_of_laplace(scale, epsilon):
+    """Σ max(0, P(x) - e^ε P(x - 1)) of discrete Laplace noise, term by term."""
+    q = mp.exp(-1 / mp.mpf(scale))
+    law = {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-400, 401)}
+    return mp.fsum(max(mp.mpf(0), law[x] - mp.exp(epsilon) * law[x - 1]) for x in range(-399, 401))
+
+
+@pytest.mark.parametrize("chance", [1e-6, 0.3, 0.75])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.49, 0.6])
+def test_what_is_told_by_chance_is_a_mixture(chance, epsilon):
+    """With probability `chance` the view has an infinite loss; else it is the release's."""
+    found = told_loss(privacy_loss(DiscreteLaplace(2)), chance).delta(epsilon)
+    exact = mp.mpf(chance) + (1 - mp.mpf(chance)) * hockey_stick_of_laplace(2, epsilon)
+    assert exact * (1 - mp.mpf("1e-15")) <= found <= exact * (1 + mp.mpf("1e-9"))
+
+
+@pytest.mark.parametrize(("epsilon", "chance"), [(0.5, 0.3), (0.9, 1e-3)])
+def test_two_views_told_by_chance_are_two_mixtures(epsilon, chance):
+    """Both private with probability (1 - chance)², and then two releases as they compose; else an infinite loss."""
+    release = privacy_loss(DiscreteLaplace(2))
+    kept = (1.0 - chance) ** 2
+    lower, upper = ((2 * release).delta(epsilon) * (1.0 + side * 1e-3) for side in (-1.0, 1.0))
+    found = (2 * told_loss(release, chance)).delta(epsilon)
+    assert 1.0 - kept + kept * lower <= found <= 1.0 - kept + kept * upper + 1e-3 * chance
+
+
+@pytest.mark.parametrize("chance", [1e-9, 0.3])
+@pytest.mark.parametrize("epsilon", [0.5, 0.6, 5.0])
+def test_from_the_epsilon_of_a_release_on_nothing_is_left_but_the_chance(epsilon, chance):
+    found = told_loss(privacy_loss(DiscreteLaplace(2)), chance).delta(epsilon)
+    assert chance <= found <= chance * (1.0 + 1e-14)
+
+
+def test_noise_without_a_bound_on_its_losses_has_no_epsilon_without_delta():
+    for loss in (vector_loss(Skellam(400), l2=3.0, l1=4.0), privacy_loss(Skellam(400))):
+        assert loss.epsilon(0.0) == (2 * loss).epsilon(0.0) == math.inf
+        assert (2 * loss).epsilon(1e-6) < math.inf

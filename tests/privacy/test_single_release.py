@@ -117,7 +117,6 @@ def test_delta_keeps_falling_where_it_is_tiny(noise, epsilons):
     assert deltas == sorted(deltas, reverse=True)
 
 
-@pytest.mark.slow
 def test_a_share_of_laplace_noise_has_the_epsilon_of_its_direct_sum():
     noise = PolyaDifference(Fraction(1, 2), 3)
     own, loss = law(noise), privacy_loss(noise)
@@ -145,7 +144,6 @@ def test_binomial_delta_is_the_closed_form(trials, p, epsilon):
     assert exact <= privacy_loss(Binomial(trials, p)).delta(epsilon) <= exact * (1 + mp.mpf("1e-6"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("trials", "epsilon"), [(3_900_000, 0.003), (4_100_000, 0.003), (10_000_000, 0.002)])
 def test_many_bits_are_no_less_exact(trials, epsilon):
     exact = closed_form(trials, 0.5, epsilon)

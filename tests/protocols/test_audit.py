@@ -30,7 +30,6 @@ RIGHT = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "users"), RIGHT)
 def test_a_right_mechanism_passes(name: str, users: int) -> None:
     options = {"dimension": 2} if "vectors" in name else {}

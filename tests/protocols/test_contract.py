@@ -1,11 +1,12 @@
 """What every protocol must keep, in every trust model: its privacy, its error, its form."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
-from cases.protocols import COUNTED_ON, EVERY, SENDABLE, SHARED, make
+from cases.protocols import COUNTED_ON, EVERY, SENDABLE, SHARED, make, slow
 from croupier.checks import InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.privacy import privacy_loss
@@ -35,8 +36,7 @@ def some_values(mechanism: Mechanism, batches: int, pattern: str, seed: int = 3)
     return np.full((batches, mechanism.users), low if pattern == "low" else high)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "constants"), EVERY)
+@pytest.mark.parametrize(("name", "constants"), slow(EVERY, ("shuffled-vectors", "published")))
 @pytest.mark.parametrize("users", [1, 19, 100, 1000, 30_000, 10**6])
 def test_the_claim_is_what_the_noise_gives_for_every_batch_size(name: str, constants: str, users: int) -> None:
     asked = make(name, constants)
@@ -52,7 +52,6 @@ def test_the_claim_is_what_the_noise_gives_for_every_batch_size(name: str, const
         assert certificate.epsilon > 0.995 * 0.5, "tight constants spend what was promised"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "constants"), SENDABLE)
 @pytest.mark.parametrize("pattern", ["low", "high", "mixed"])
 def test_error_stays_within_the_radius_and_has_no_bias(name: str, constants: str, pattern: str) -> None:
@@ -95,8 +94,7 @@ def test_batch_law_agrees_with_the_way_of_every_user(name: str, constants: str) 
     assert gap / trials < 0.12
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "constants"), EVERY)
+@pytest.mark.parametrize(("name", "constants"), slow(EVERY, ("shuffled-vectors", "published")))
 def test_serial_form_is_complete_and_canonical(name: str, constants: str) -> None:
     honest = {} if (name, constants) in SHARED else {"honest_fraction": 0.9}
     mechanism = make(name, constants, **honest).plan(64)
@@ -153,6 +151,28 @@ def test_wrong_batches_and_tampered_reports_are_refused(name: str, constants: st
     if isinstance(mechanism.carrier, SplitAndMix) or mechanism.carrier.kind == "plain":
         with pytest.raises(TamperedMessage):
             mechanism.analyze(view[1:], secure())
+
+
+@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+@pytest.mark.parametrize("view", ["seven", None, 2.5, [1, 2.0], [[1], [2, 3]], {}, 10**30, b"1"], ids=repr)
+def test_what_is_no_view_is_refused_by_name(name: str, constants: str, view: object) -> None:
+    mechanism = make(name, constants).plan(32)
+    with pytest.raises(InvalidParameter, match=f"^view = {re.escape(repr(view))} .* whole numbers"):
+        mechanism.analyze(view, secure())
+
+
+@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+def test_the_views_of_several_batches_are_not_taken_for_one(name: str, constants: str) -> None:
+    mechanism = make(name, constants).plan(32)
+    views = mechanism.collect(mechanism.randomize(some_values(mechanism, 2, "mixed"), seeded(1)))
+    assert mechanism.analyze_many(views, seeded(2)).shape[0] == 2
+    with pytest.raises(InvalidParameter, match=r"(?s)^view = .* of one batch.* analyze_many"):
+        mechanism.analyze(views, seeded(2))
+    with pytest.raises((InvalidParameter, TamperedMessage)):
+        mechanism.analyze([1, 2], seeded(2))
+    if mechanism.carrier.lists_reports:
+        with pytest.raises(TamperedMessage, match="0 messages came through"):
+            mechanism.analyze(7, seeded(2))
 
 
 @pytest.mark.parametrize(("name", "constants"), SENDABLE)

@@ -19,7 +19,7 @@ from croupier.noise.source import SeededSource
 from croupier.protocols.histograms.central import BoundedStable, ThresholdStable
 from croupier.protocols.histograms.coins import Coins, shortfall
 from croupier.protocols.histograms.labelled import LabelledMessages
-from croupier.protocols.histograms.local import FIELDS, ProjectiveResponse, best_response
+from croupier.protocols.histograms.local import FIELDS, ProjectiveResponse, best_responses
 from croupier.protocols.histograms.projective import Space
 
 
@@ -37,7 +37,6 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> float:
     return float(stats.chi2.sf(statistic, keep.sum() - 1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 @pytest.mark.parametrize("name", ["over", "under", "over, few messages", "over, published", "coins"])
 def test_the_loss_of_a_move_is_the_direct_sum_over_two_buckets(name: str, epsilon: float) -> None:
@@ -164,7 +163,7 @@ def test_a_local_response_has_its_law_and_its_likelihoods_differ_by_at_most_epsi
 
 def test_the_best_field_is_near_the_least_variance_that_any_local_report_can_have() -> None:
     for epsilon in (0.2, 1.0, 2.0, 4.0):
-        field, keep = best_response(epsilon, 10_000)
+        field, keep = best_responses(epsilon, 10_000)[0]
         assert field in FIELDS
         # The variance of an empty item's count, per user, cannot be below 4e^ε/(e^ε - 1)² for large universes.
         floor = 4 * math.exp(epsilon) / math.expm1(epsilon) ** 2

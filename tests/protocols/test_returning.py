@@ -4,12 +4,15 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from cases.protocols import SENDABLE, make
+from cases.protocols import SENDABLE, make, slow
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli import parser
 from croupier.continual import counter
@@ -30,9 +33,10 @@ from croupier.service.experiment import plan
 
 EPSILON, DELTA, COUNT = 0.9, 1e-6, 20
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+
+@pytest.mark.parametrize(("name", "constants"), slow(SENDABLE, ("counted-messages", "tight")))
 @pytest.mark.parametrize("users", [40, 1000])
 def test_all_batches_of_a_user_keep_the_promise(name: str, constants: str, users: int) -> None:
     mechanism = make(name, constants, participations=3).plan(users)
@@ -46,7 +50,6 @@ def test_all_batches_of_a_user_keep_the_promise(name: str, constants: str, users
     assert make(name, constants).plan(users).variance < mechanism.variance
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shuffled-bits", "shuffled-levels", "shuffled-laplace", "laplace"])
 def test_tight_noise_is_no_more_than_the_batches_need(name: str) -> None:
     mechanism = make(name, "tight", participations=4, **({} if name == "laplace" else {"delta": 1e-6})).plan(100)
@@ -55,8 +58,7 @@ def test_tight_noise_is_no_more_than_the_batches_need(name: str) -> None:
     assert (5 * mechanism.loss).epsilon(claim.delta) > claim.epsilon
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["counted-messages", "skellam"])
+@pytest.mark.parametrize("name", [pytest.param("counted-messages", marks=pytest.mark.slow), "skellam"])
 def test_two_batches_summed_over_all_outcomes(name: str) -> None:
     """δ of two batches is Σ max(0, P(x)P(y) - e^ε Q(x)Q(y)), the value rising or falling in each."""
     mechanism = make(name, "tight", epsilon=0.9, participations=2).plan(30)
@@ -75,7 +77,6 @@ def test_two_batches_summed_over_all_outcomes(name: str) -> None:
     assert worst > 0.5 * claim.delta, "numerical composition gives little away"
 
 
-@pytest.mark.slow
 def test_twenty_batches_as_in_the_papers_appendix() -> None:
     """[CZ23] (14) asks for a variance of B log(1/δ) log(B/δ)/ε² with a constant; exact composition for B Gaussians'."""
     part = EPSILON / (2.0 * math.sqrt(2.0 * COUNT * math.log(2.0 / DELTA)))
@@ -88,6 +89,40 @@ def test_twenty_batches_as_in_the_papers_appendix() -> None:
     composed = calibrate(Skellam, epsilon=EPSILON, delta=DELTA, loss=lambda noise: COUNT * privacy_loss(noise))
     assert 433.0 < composed.variance < 434.5
     assert shuffled_bits(**asked).plan(1000).variance == pytest.approx(434.3, rel=5e-3)
+
+
+def on_a_grid(first: Floats, second: Floats, epsilon: float, way: Callable[[Floats], Floats]) -> float:
+    """δ of COUNT batches, their losses put on a grid by rounding and added up by a Fourier transform."""
+    step, seen = 1e-5, (first > 0) & (second > 0)
+    losses = way(np.log(first[seen] / second[seen]) / step).astype(np.int64)
+    least = int(losses.min())
+    width = (int(losses.max()) - least) * COUNT + 1
+    points = 1 << width.bit_length()
+    masses = np.bincount(losses - least, weights=first[seen], minlength=points)
+    together = np.fft.irfft(np.fft.rfft(masses) ** COUNT, points)[:width]
+    sums = (np.arange(width) + least * COUNT) * step
+    certain = 1.0 - (1.0 - first[second <= 0].sum()) ** COUNT
+    return float(certain + np.sum(np.where(sums > epsilon, together * -np.expm1(epsilon - sums), 0.0)))
+
+
+@pytest.mark.slow
+def test_twenty_batches_composed_by_another_road() -> None:
+    """Shuffled bits of variance 434: given that M noise bits were sent, the noise is binomial, and M is seen."""
+    mechanism = shuffled_bits(epsilon=EPSILON, delta=DELTA, participations=COUNT).plan(1000)
+    noise = mechanism.noise
+    sent = np.arange(noise.slots + 1)
+    chances = binom.pmf(sent, noise.slots, float(noise.rate))
+    likely = chances > 1e-14
+    pairs = [
+        chances[m] * np.array([binom.pmf(np.arange(m + 2), m, 0.5), binom.pmf(np.arange(m + 2) - 1, m, 0.5)])
+        for m in sent[likely]
+    ]
+    joint = np.concatenate(pairs, axis=1)
+    first, second = joint[:, joint.max(axis=0) > 1e-20]
+    both = [(first, second), (second, first)]
+    low, high = (max(on_a_grid(*pair, EPSILON, way) for pair in both) for way in (np.floor, np.ceil))
+    assert 0.98 * DELTA < low < high < DELTA
+    assert mechanism.variance == pytest.approx(434.4, abs=0.05)
 
 
 @pytest.mark.parametrize("count", [2, 16, 400])
@@ -148,8 +183,7 @@ def test_who_composes_otherwise_refuses_it_by_name() -> None:
 TEXT = (Path(__file__).parents[2] / "docs" / "returning.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["shuffled-bits", "counted-messages", "laplace"])
+@pytest.mark.parametrize("name", ["shuffled-bits", pytest.param("counted-messages", marks=pytest.mark.slow), "laplace"])
 def test_the_documents_table_is_what_is_planned(name: str) -> None:
     (row,) = re.findall(rf"^\| {name}.*\|$", TEXT, re.MULTILINE)
     written = [float(cell.replace(",", "")) for cell in row.strip("| ").split(" | ")[1:]]

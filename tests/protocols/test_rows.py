@@ -64,7 +64,6 @@ def test_published_shuffled_laplace_has_the_noise_of_half_epsilon() -> None:
     assert shuffled.plan(100).precision == halved.plan(100).precision
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("users", [19, 100, 10_000])
 def test_split_and_mix_sends_enough_pieces(users: int) -> None:
     mechanism = make("shuffled-laplace", "tight", delta=1e-9).plan(users)
@@ -145,7 +144,6 @@ def test_central_noise_needs_the_analyzers_source() -> None:
         mechanism.analyze(view)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "shuffled-bits", "shuffled-levels", "local-laplace", "shuffled-laplace"])
 @pytest.mark.parametrize("users", [32, 10_000, 10**6])
 def test_radius_holds_in_law_up_to_a_million_users(name: str, users: int) -> None:

@@ -29,7 +29,6 @@ def test_vectors_hold(vector: dict[str, object]) -> None:
         assert Release.from_json(str(vector["release"])).sum == pytest.approx(vector["sum"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "constants"), SENDABLE)
 def test_messages_of_a_batch_make_the_view_in_any_order(name: str, constants: str) -> None:
     mechanism = make(name, constants).plan(40)
@@ -60,7 +59,6 @@ def test_malformed_messages_are_refused(name: str, constants: str, bad: bytes) -
         mechanism.unpack([bad])
 
 
-@pytest.mark.slow
 def test_a_billion_messages_are_refused() -> None:
     mechanism = make("shuffled-levels", "published").plan(40)
     with pytest.raises(InvalidParameter, match="simulation only"):

@@ -261,7 +261,7 @@ SHOWN = {
     ),
     "messages out of range": (
         "test_decoding.py::test_damaged_messages_count_as_harmless_ones_and_are_counted",
-        "../client/test_client.py::test_a_value_outside_the_range_charges_and_sends_nothing",
+        "../client/test_turns.py::test_an_outcome_that_cannot_be_is_refused_when_it_is_recorded_and_the_one_before_stays",
     ),
     "too many messages": (
         "test_front.py::test_too_many_too_few_longer_or_equal_messages_are_refused",

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from cases.blind_tokens import ISSUERS, token_of
@@ -154,12 +154,12 @@ def issuing(directory, people):
     process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
     try:
         for _ in range(600):
-            with contextlib.suppress(httpx.TransportError):
-                httpx.get(f"http://127.0.0.1:{port}/")
+            with contextlib.suppress(httpx2.TransportError):
+                httpx2.get(f"http://127.0.0.1:{port}/")
                 break
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
-        yield lambda person, body: httpx.post(
+        yield lambda person, body: httpx2.post(
             f"http://127.0.0.1:{port}/tokens",
             content=body,
             headers=TokenRequest.headers | {"authorization": f"Bearer {person} token"},

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from cases.service.both import Both
 from croupier.checks import CroupierError
-from croupier.client.device import Request
+from croupier.client.device import Device, Request
 from croupier.messages.signing import to_text
 from croupier.service import crowd as crowds
 from croupier.service import keys as key_files
@@ -101,13 +101,13 @@ def test_users_with_blind_tokens_are_admitted_where_others_are_not(tmp_path, mon
 
 def test_every_user_knows_the_revision_that_the_first_one_saw(tmp_path, monkeypatch):
     known = []
-    play = crowds.AsyncClient.play
+    play = Device.play
 
-    async def watched(self, experiment, **more):
-        known.append(self.device.account.trusted)
-        return await play(self, experiment, **more)
+    def watched(self, *given, **more):
+        known.append(self.account.trusted)
+        return play(self, *given, **more)
 
-    monkeypatch.setattr(crowds.AsyncClient, "play", watched)
+    monkeypatch.setattr(Device, "play", watched)
     assert sent(Both(tmp_path), monkeypatch) == {"accepted": 6}
     assert [one[f"{ANALYZER}/experiments/colours"].revision for one in known] == [0] * 6
     assert len({id(one) for one in known}) == 6

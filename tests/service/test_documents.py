@@ -180,7 +180,7 @@ def example(tmp_path, monkeypatch):
 def test_the_settings_of_the_example_are_valid_and_its_files_hold_no_secret(example):
     front, _ = settings("front", example)
     analyzer, experiments = settings("analyzer", example)
-    assert (front.workers, front.report_within, front.largest_epsilon) == (4, 900, 2.0)
+    assert (front.workers, front.due_within, front.largest_epsilon) == (4, 60, 2.0)
     assert front.admission == "tickets"
     assert front.store.startswith("postgresql://")
     assert analyzer.store.startswith("postgresql://")

@@ -12,7 +12,7 @@ import pytest
 from cases.service.both import COUNTER, Both
 from cases.service.world import SIGN, Clock, World, keys_of
 from croupier.checks import CroupierError
-from croupier.client.account import Account, Pending, Spent
+from croupier.client.account import Account, Spent, Taken
 from croupier.client.limits import Limits
 from croupier.messages.configuration import Configuration
 from croupier.messages.signing import Statement, to_text
@@ -145,7 +145,7 @@ def test_a_clock_that_is_wrong_during_one_charge_does_not_renew_the_budget():
     def charged():
         number = next(turns)
         with contextlib.suppress(Spent):
-            account.charge(1.0, 1e-6, Pending("e", "u", str(number), "b", 0), {number: bytes([number]) * 32})
+            account.charge(1.0, 1e-6, Taken(str(number), "e", 0.0, 0.0, ""), {number: bytes([number]) * 32})
             return 1
         return 0
 

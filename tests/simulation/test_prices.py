@@ -8,10 +8,11 @@ from scipy import optimize
 
 from croupier.checks import CroupierError
 from croupier.privacy import gaussian_scale
-from croupier.protocols import ROWS, SumMechanism, protocol
+from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, protocol, selection
 from croupier.simulation.prices import is_exact, price, prices
 
 GRID = [(epsilon, users) for epsilon in (0.1, 0.5, 0.9, 3.0) for users in (32, 1000, 30_000)]
+KINDS = ("published", "tight")
 LATTICE = 2e-4
 """How far, relatively, a radius with rounding may be from the least: its search ends there."""
 
@@ -23,7 +24,7 @@ def both(name: str, epsilon: float, users: int, **options: object) -> tuple[SumM
     try:
         published, tight = (
             protocol(name, epsilon=epsilon, constants=kind, **options).plan(users)  # type: ignore[arg-type]
-            for kind in ("published", "tight")
+            for kind in KINDS
         )
     except CroupierError:
         return None
@@ -59,6 +60,51 @@ def test_tight_vectors_are_not_worse_either() -> None:
     assert found is not None
     assert found[1].variance < found[0].variance
     assert found[1].radius(0.05) < found[0].radius(0.05)
+
+
+PURE = ("local", "central-pure")
+HISTOGRAMS = [
+    *[("shuffle", side, epsilon, 1000) for side in ("over", "under") for epsilon in (0.5, 0.9)],
+    *[("central", None, epsilon, items) for epsilon in (0.1, 0.5, 0.9) for items in (2, 10, 1000, 30_000)],
+    *[
+        (model, None, epsilon, items)
+        for model in PURE
+        for epsilon in (0.1, 0.5, 3.0)
+        for items in (2, 10, 1000, 30_000)
+    ],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "side", "epsilon", "items"), HISTOGRAMS)
+def test_tight_histograms_are_never_worse_than_published(
+    model: str, side: str | None, epsilon: float, items: int
+) -> None:
+    """By standard deviation, by the worst of all counts and by the winner, at the same failure."""
+    deltas = {"central": (1e-4, 1e-6, 1e-9), "shuffle": (1e-6,)}.get(model, (None,))
+    for users in (20, 1000, 100_000):
+        for delta in deltas:
+            target = {"epsilon": epsilon, "delta": delta, "model": model, "side": side}
+            counts = [histogram(universe=Numbers(items), constants=kind, **target).plan(users) for kind in KINDS]
+            winners = [selection(size=items, constants=kind, **target).plan(users) for kind in KINDS]
+            case = (users, delta)
+            assert counts[1].oracle.std <= counts[0].oracle.std * (1 + 1e-9), case
+            assert counts[1].radius(0.05) <= counts[0].radius(0.05) * (1 + 1e-9), case
+            assert winners[1].error(0.05) <= winners[0].error(0.05), case
+
+
+def test_bounds_of_a_stable_histogram_are_certain_and_its_radius_is_at_its_failure() -> None:
+    """Compared at 95 %, like the published one: 89 against 99, where its certain bound is 100."""
+    published, tight = (
+        histogram(universe=Numbers(1000), epsilon=0.5, model="central", constants=kind).plan(10_000) for kind in KINDS
+    )
+    assert [tight.radius(0.05), published.radius(0.05), tight.radius(0.0)] == [89, 99, 100]
+    noise = tight.oracle.noise
+    below = tight.radius(0.05) - tight.oracle.bound
+    # A hidden count further away needs noise further below: one of 1,000 items, with probability 5 % at most.
+    assert 1000 * noise.tail(int(below)) <= 0.05
+    _, high = tight.oracle.bounds(np.zeros(1000, dtype=np.int64), 0.05)
+    assert set(high) == {100.0}
 
 
 def test_local_noise_is_as_fine_as_the_papers() -> None:

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import binom
 
 from croupier.learning import Seed, Stable, Thresholds, Voting
 from croupier_papers import FIGURES, Task, write
@@ -44,6 +46,25 @@ def test_the_numbers_are_what_is_planned(body: dict[str, Any]) -> None:
         assert line["users_needed"][-1] == needed
         sent = voting.plan(ballot, needed, Seed.of(0)).messages_per_user
         assert line["messages_per_user"][-1] == pytest.approx(sent, rel=1e-5)
+
+
+def test_that_many_users_do_suffice_for_theorem_30(body: dict[str, Any]) -> None:
+    """Permute-and-flip exactly: one rule with its votes, all others for one rival, the rest of the list without any."""
+    size = body["configuration"]["hypotheses"]
+    line = body["results"]["lines"]["central-pure"]
+    for epsilon, users in zip(body["configuration"]["epsilon"], line["users_needed"], strict=True):
+        failure = 0.0
+        for votes in range(users + 1):
+            chance = binom.pmf(votes, users, 0.9)
+            if 2 * votes <= users:
+                failure += chance
+            elif chance > 1e-12:
+                rival, none = np.exp(-epsilon * (2 * votes - users) / 2), np.exp(-epsilon * votes / 2)
+                accepted = np.arange(60)
+                law = binom.pmf(accepted, size - 2, none)
+                won = (1 - rival) * (law / (1 + accepted)).sum() + rival * (law / (2 + accepted)).sum()
+                failure += chance * (1 - won)
+        assert failure <= 0.1 / 3
 
 
 def test_picture_numbers_and_table_agree(body: dict[str, Any], tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ from scipy.special import beta as beta_function
 from scipy.special import gammaincc
 
 from cases.worlds import LEVELLED, MEANS, REGISTERED, STEADY
+from croupier.bandits import policy
 from croupier.checks import InvalidParameter
 from croupier.noise import seeded
 from croupier.protocols.sums.values import encode
-from croupier.simulation import Bernoulli, Beta, ClippedGaussian, Ratings, World, uniform_means
+from croupier.simulation import Bernoulli, Beta, ClippedGaussian, Ratings, World, simulate, uniform_means
 from croupier.simulation.worlds import Levelled
 
 PRECISIONS = [1, 2, 7, 30]
@@ -288,3 +289,11 @@ def test_whatever_is_registered_draws_rewards_whose_sums_are_the_law_of_a_batch(
             assert abs(rewards.mean() - world.means[arm]) < 0.06
     assert not world.binary or set(rewards.tolist()) <= {0.0, 1.0}
     assert "[0.3" in repr(world)
+
+
+def test_a_list_of_means_is_no_world_and_a_number_no_policy() -> None:
+    asked = policy("dp-klucb", arms=2, horizon=1000, epsilon=1.0)
+    with pytest.raises(InvalidParameter, match=r"^world = \[0\.3, 0\.5\] .* a world, such as Bernoulli"):
+        simulate(asked, [0.3, 0.5], seed=1)
+    with pytest.raises(InvalidParameter, match="^policy = 'dp-klucb' .* a policy, as croupier.bandits.policy makes"):
+        simulate("dp-klucb", Bernoulli([0.3, 0.5]), seed=1)

@@ -37,6 +37,10 @@ class SeparatorQueries:
     2(edge + τ)/ρ (`error_bound`): some edge is at least ρ·E[σ] and σ is at least ½ on a mistake. A move by `scale`
     lowers the loss, log 2 at first, by at least scale·|edge| - scale²/8. Whole weights always have some margin
     (`whole_margin`); a larger one is assumed, and nothing checks it.
+
+    >>> queries = SeparatorQueries(tolerance=0.02, edge=0.03)
+    >>> queries.error_bound(margin=0.5)
+    0.2
     """
 
     tolerance: float = 0.2

@@ -163,25 +163,27 @@ class Blocks:
 
     def _try(self, block: int, place: int, coin: int, source: Source) -> tuple[int, bool]:
         """A value of the block, and whether it is kept."""
-        near, width = self._place(block)
-        step = place * width >> WORD
-        x = near - step if block & 1 else near + step
-        # The one value of a narrow block is sure to be kept; some other trial is made all the same, for the time.
+        x, near, width = self._value(block, place)
+        # The one value of a narrow block is sure to be kept. Some value of another one is tried all the same, for the
+        # time: any value of it, since a logarithm takes longer where its tables were not read lately.
         narrow = width == 1
-        other = self._others[place * len(self._others) >> WORD]
-        passed = self._possible(x) and self._passes(*(other if narrow else (x, near)), coin, source)
+        which, rest = divmod(place * len(self._others), 1 << WORD)
+        other, its_near, _ = self._value(self._others[which], rest)
+        passed = self._possible(x) and self._passes(*((other, its_near) if narrow else (x, near)), coin, source)
         return x, passed or narrow
 
+    def _value(self, block: int, place: int) -> tuple[int, int, int]:
+        """The value of a block at this place of 2^64, the one nearest to the mode, and how many there are."""
+        near, width = self._place(block)
+        step = place * width >> WORD
+        return near - step if block & 1 else near + step, near, width
+
     @cached_property
-    def _others(self) -> list[tuple[int, int]]:
-        """A value of each block of several, and the one that it is tried against."""
-        found = []
-        for block in inverter(self).values().tolist():
-            near, width = self._place(block)
-            middle = near - width // 2 if block & 1 else near + width // 2
-            if width > 1 and self._possible(middle):
-                found.append((middle, near))
-        return found
+    def _others(self) -> list[int]:
+        """The blocks of several values, all of them possible."""
+        blocks: list[int] = inverter(self).values().tolist()
+        last = ((block, *self._value(block, (1 << WORD) - 1)) for block in blocks)
+        return [block for block, x, _, width in last if width > 1 and self._possible(x)]
 
     def _passes(self, x: int, near: int, coin: int, source: Source) -> bool:
         """Whether a uniform number that begins with these 64 bits lies below P(x)/P(near)."""

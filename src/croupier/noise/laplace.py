@@ -110,6 +110,11 @@ class DiscreteLaplace(RatioNoise):
         return PolyaDifference(1, self.scale).cumulant(t)
 
     def share(self, users: int) -> Noise:
+        """The difference of two Pólya variables of 1/users each ([CZ23] Fact 1).
+
+        >>> DiscreteLaplace(2).share(10).times(10) == DiscreteLaplace(2)
+        True
+        """
         return self if integer("users", users, 1) == 1 else PolyaDifference(split("r", 1, users), self.scale)
 
     def times(self, users: int) -> Noise:

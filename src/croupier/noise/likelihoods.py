@@ -131,7 +131,8 @@ def upper_envelope(first: Pair, second: Pair) -> Pair:
     As a function of t = e^ε a profile is convex and piecewise linear with a kink at every loss; the kinks of the
     maximum are kinks of either and the points where they cross. The change of slope at a kink is its mass under Q.
     """
-    kinks = np.unique(np.concatenate((first.losses, second.losses)))
+    # Two rising runs: a stable sort merges them. A kink that both have stands twice, and turns once.
+    kinks = np.sort(np.concatenate((first.losses, second.losses)), kind="stable")
     t = np.exp(kinks)
     heights, slopes = zip(*(_profile(pair, kinks, t) for pair in (first, second)), strict=True)
     gap, turn = heights[0] - heights[1], slopes[0] - slopes[1]

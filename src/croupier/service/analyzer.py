@@ -190,15 +190,17 @@ class Analyzer:
             self._site = Site(self.suite, keys, self.urls, Admission.from_dict(answer["admission"]))
             for one in self.live.values():
                 one.registered = False
-        if live.registered and (not live.held or live.behind):
-            return
         known = None if live.configured is None else Configuration.from_text(live.configured.text)
-        wanted = live.plan.configuration(0 if known is None else known.revision, live.arms, self._site)
+        retired = tuple(sorted(arm for arm in live.program.retired if arm < len(live.arms)))
+        told = known is None or known.retired == retired
+        if live.registered and told and (not live.held or live.behind):
+            return
+        wanted = live.plan.configuration(0 if known is None else known.revision, live.arms, self._site, retired)
         live.held = known is not None and wanted != known and live.behind
         if known is not None and live.held:
             wanted = known
         elif known is not None and wanted != known:
-            wanted = live.plan.configuration(known.revision + 1, live.arms, self._site)
+            wanted = live.plan.configuration(known.revision + 1, live.arms, self._site, retired)
         signed = await self.link.register(live.name, wanted.statement().signed("analyzer", self.keys.sign))
         signed.check_both(wanted.verify_keys)
         if known is not None:

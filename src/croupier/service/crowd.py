@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
@@ -20,6 +20,9 @@ from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.service import keys
 from croupier.service.crowd_wire import CrowdWire
 from croupier.service.tickets import issue
+
+if TYPE_CHECKING:
+    import httpx2
 
 OVER = ("experiment-finished",)
 PATIENCE = 60.0
@@ -214,7 +217,8 @@ def _outcomes(joined: Joined, items: Sequence[object], mean: float, rng: random.
 
 def experiments(analyzer: str) -> list[dict[str, Any]]:
     """An analyzer's experiments, in short."""
-    body = _asked(analyzer, "/experiments")
+    with _asking() as http:
+        body = _asked(http, analyzer, "/experiments")
     if body is None or not isinstance(body.get("experiments"), list):
         raise CroupierError(f"{analyzer} is no analyzer: it has no list of experiments")
     listed: list[dict[str, Any]] = body["experiments"]
@@ -224,22 +228,30 @@ def experiments(analyzer: str) -> list[dict[str, Any]]:
 def wait_finished(analyzer: str, experiment: str, seconds: float) -> dict[str, Any]:
     """Wait until the experiment has ended or the time is over, and return its state."""
     end = time.monotonic() + seconds
-    while True:
-        state = _asked(analyzer, f"/experiments/{quote(experiment, safe='')}/state")
-        if state is None:
-            known = ", ".join(entry["name"] for entry in experiments(analyzer)) or "none"
-            raise CroupierError(f"the analyzer at {analyzer} has no experiment {experiment!r}; it has: {known}")
-        if state["finished"] or time.monotonic() > end:
-            return state
-        time.sleep(0.2)
+    with _asking() as http:
+        while True:
+            state = _asked(http, analyzer, f"/experiments/{quote(experiment, safe='')}/state")
+            if state is None:
+                known = ", ".join(entry["name"] for entry in experiments(analyzer)) or "none"
+                raise CroupierError(f"the analyzer at {analyzer} has no experiment {experiment!r}; it has: {known}")
+            if state["finished"] or time.monotonic() > end:
+                return state
+            time.sleep(0.2)
 
 
-def _asked(analyzer: str, path: str) -> dict[str, Any] | None:
+def _asking() -> httpx2.Client:
+    """Whoever asks again and again reads the certificates once: that takes longer than to ask."""
+    import httpx2
+
+    return httpx2.Client(timeout=30.0)
+
+
+def _asked(http: httpx2.Client, analyzer: str, path: str) -> dict[str, Any] | None:
     """What the analyzer answers; None where there is nothing, and one line about any other trouble."""
     import httpx2
 
     try:
-        answer = httpx2.get(analyzer + path, timeout=30.0)
+        answer = http.get(analyzer + path)
         if answer.status_code == 404:
             return None
         if answer.status_code != 200:

@@ -54,10 +54,13 @@ class Plan:
         """A fresh run of the program."""
         return program(self.parameters)
 
-    def configuration(self, revision: int, arms: tuple[str, ...], site: Site) -> Configuration:
-        """The public configuration, to be signed."""
+    def configuration(
+        self, revision: int, arms: tuple[str, ...], site: Site, retired: tuple[int, ...] = ()
+    ) -> Configuration:
+        """The public configuration, to be signed; `retired` arms are shown to nobody any more."""
         promise = (self.parameters, self.recipe, self.trust, self.reports, self.privacy, site.admission)
-        return Configuration(self.name, revision, self.title, arms, *promise, site.suite, site.keys, site.urls)
+        servers = (site.suite, site.keys, site.urls)
+        return Configuration(self.name, revision, self.title, arms, *promise, *servers, retired=retired)
 
 
 def read_plan(path: str) -> Plan:

@@ -264,18 +264,20 @@ class Child:
         import httpx2
 
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            answers = False
-            with suppress(httpx2.TransportError):
-                answers = httpx2.get(self.url + path, timeout=5.0).status_code == 200
-            # Asked again after the answer, which could be another server's at the same address.
-            if self.ended:
-                raise CroupierError(self.last_words)
-            if answers:
-                return
-            if "refused" in self.trouble:
-                raise CroupierError(self.trouble)
-            time.sleep(0.05)
+        # One client for all questions: to read the certificates takes longer than to ask.
+        with httpx2.Client(timeout=5.0) as http:
+            while time.monotonic() < end:
+                answers = False
+                with suppress(httpx2.TransportError):
+                    answers = http.get(self.url + path).status_code == 200
+                # Asked again after the answer, which could be another server's at the same address.
+                if self.ended:
+                    raise CroupierError(self.last_words)
+                if answers:
+                    return
+                if "refused" in self.trouble:
+                    raise CroupierError(self.trouble)
+                time.sleep(0.05)
         why = self.trouble or self.last_words
         raise CroupierError(f"the server at {self.url} is not ready after {seconds:g} seconds: {why}")
 

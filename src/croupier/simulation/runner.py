@@ -135,6 +135,10 @@ def simulate(
     (1.0, 39.0)
     """
     one_of("mode", mode, MODES)
+    if not isinstance(policy, Policy):
+        raise InvalidParameter("policy", policy, "a policy, as croupier.bandits.policy makes it")
+    if not isinstance(world, World):
+        raise InvalidParameter("world", world, "a world, such as Bernoulli([0.3, 0.5])")
     if world.arms != policy.arms:
         raise InvalidParameter("arms", policy.arms, f"{world.arms}, as many as the world has")
     if world.means.ndim == 2 and world.means.shape[0] != policy.runs:

@@ -92,9 +92,14 @@ def _receipt(batch, name: str, overhead: int) -> Statement:
         "batch": batch.number,
         "batch_hash": to_text(batch.hash),
         "reports": users,
-        "messages": users * shape.slots + shape.front,
-        "length": shape.length + overhead,
-        "parts": 1,
-        "sha256": to_text(bytes(32)),
     }
+    if batch.mechanism.ring is None:
+        body |= {
+            "messages": users * shape.slots + shape.front,
+            "length": shape.length + overhead,
+            "parts": 1,
+            "sha256": to_text(bytes(32)),
+        }
+    else:
+        body |= {"set": to_text(bytes(32)), "share": to_text(bytes(8 * (batch.mechanism.outputs or 1)))}
     return Statement.of("release", body).signed("front", keys_of("front").sign)

@@ -20,7 +20,7 @@ from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement, from_text
 from croupier.noise import secure
-from croupier.protocols.sums import two_servers
+from croupier.protocols.sums import protocol, two_servers
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.service.experiment import plan
 
@@ -40,12 +40,18 @@ PLAN = {
 
 @contextmanager
 def one_bit_a_user(monkeypatch):
-    """No noise, and an encoding with a bit for every user."""
-    monkeypatch.setattr(two_servers, "PRECISION", 2**BITS)
-    monkeypatch.setattr(SumMechanism, "server_noise", lambda self, source: [0] * self.dimension)
-    monkeypatch.setattr("croupier.service.settling.check_decoded", lambda *_: None)
-    monkeypatch.setattr("croupier.protocols.sums.mechanism.is_affordable", lambda *_: True)
-    yield
+    """No noise, and an encoding with a bit for every user. Plans are remembered, so those made here are forgotten."""
+    with monkeypatch.context() as patch:
+        patch.setattr(two_servers, "PRECISION", 2**BITS)
+        patch.setattr(SumMechanism, "server_noise", lambda self, source: [0] * self.dimension)
+        patch.setattr("croupier.service.settling.check_decoded", lambda *_: None)
+        patch.setattr("croupier.protocols.sums.mechanism.is_affordable", lambda *_: True)
+        protocol._plan.cache_clear()
+        try:
+            yield
+        finally:
+            patch.undo()
+            protocol._plan.cache_clear()
 
 
 @dataclass

@@ -103,9 +103,11 @@ class Stable(TrustedOracle):
         """Of a count that is shown; one that nobody is in never is."""
         return self.noise.std
 
-    @abstractmethod
     def _reach(self, failure: float) -> float:
         """How far noise goes in any count that somebody is in."""
+        if not failure:
+            return math.inf
+        return float(self.noise.tail_quantile(failure / (2.0 * min(self.users, self.size))))
 
     def bounds(self, decoded: Integers, failure: float) -> tuple[Floats, Floats]:
         reach = self._reach(check_failure(failure))
@@ -152,12 +154,17 @@ class BoundedStable(Stable):
     def bounds_hold(self, share: str) -> str:
         return "certain, all of them; a count too small to show is given as 0"
 
+    def bounds(self, decoded: Integers, failure: float) -> tuple[Floats, Floats]:
+        """Certain, whatever failure is allowed."""
+        check_failure(failure)
+        return super().bounds(decoded, 0.0)
+
     def _reach(self, failure: float) -> float:
-        return float(self.bound)
+        return min(super()._reach(failure), float(self.bound))
 
     def winner_error(self, failure: float) -> float:
-        """Certain: the winner's noise and the best item's are both bounded."""
-        return min(2.0 * self.bound, float(self.users))
+        """A best item that is hidden has at most the bound and the reach; one that is shown loses by less."""
+        return min(self.bound + self._reach(check_failure(failure)), float(self.users))
 
 
 @dataclass(frozen=True)
@@ -184,11 +191,6 @@ class ThresholdStable(Stable):
         """
         shown = min(1.0, float(self.noise.tail(self.threshold - 2)) * (1.0 + 1e-9))
         return told_loss(move_loss(self.noise), shown)
-
-    def _reach(self, failure: float) -> float:
-        if not failure:
-            return math.inf
-        return float(self.noise.tail_quantile(failure / (2.0 * min(self.users, self.size))))
 
     def winner_error(self, failure: float) -> float:
         """The best item may be hidden, or any item that somebody holds may have more noise."""

@@ -39,6 +39,8 @@ from croupier.protocols.mechanism import Residual
 LARGEST_TRANSFORM = 2**24
 MOST_SUMMED = 512
 """Users up to whom the chance of a unanimous vote is added up."""
+HADAMARD = 2
+"""The field in which projective-geometry response is Hadamard response."""
 FIELDS = tuple(q for q in range(2, 1000) if all(q % d for d in range(2, math.isqrt(q) + 1)))
 
 
@@ -228,9 +230,16 @@ class ProjectiveResponse(FrequencyOracle):
         return best, worse, neither
 
 
+SHORTLIST = 4
+"""Responses of least variance among which the error decides: it depends on the users too."""
+
+
 @lru_cache(maxsize=256)
-def best_response(epsilon: float, size: int) -> tuple[int, Fraction]:
-    """The field of least variance for an item that nobody holds, and the largest `keep` that ε-DP allows."""
+def best_responses(epsilon: float, size: int) -> tuple[tuple[int, Fraction], ...]:
+    """Fields of least variance for an item that nobody holds, each with the largest `keep` that ε-DP allows.
+
+    The best comes first, Hadamard response last, so that whoever chooses among them is never worse off than with it.
+    """
     candidates = []
     for field in FIELDS:
         if field ** Space.holding(size, field).dimension <= LARGEST_TRANSFORM:
@@ -238,8 +247,21 @@ def best_response(epsilon: float, size: int) -> tuple[int, Fraction]:
             candidates.append((ProjectiveResponse(size, 1, field, keep).std, field, keep))
     if not candidates:
         raise InvalidParameter("size", size, f"at most {LARGEST_TRANSFORM // 2:,} for local reports")
-    _, field, keep = min(candidates)
-    return field, keep
+    hadamard = next((row for row in candidates if row[1] == HADAMARD), None)
+    better = sorted(row for row in candidates if hadamard is None or row < hadamard)[:SHORTLIST]
+    return tuple((field, keep) for _, field, keep in [*better, *([hadamard] if hadamard else [])])
+
+
+@lru_cache(maxsize=256)
+def best_response(epsilon: float, size: int, users: int, failure: float, measure: str) -> ProjectiveResponse:
+    """Of the best responses the one that errs least among so many users: in `radius` or in `winner_error`."""
+    responses = [ProjectiveResponse(size, users, *response) for response in best_responses(epsilon, size)]
+    return min(responses, key=lambda response: getattr(response, measure)(failure))
+
+
+def hadamard_response(epsilon: float, size: int, users: int) -> ProjectiveResponse:
+    """The published one [ASZ19]."""
+    return ProjectiveResponse(size, users, HADAMARD, largest_keep(epsilon, HADAMARD, size))
 
 
 def largest_keep(epsilon: float, field: int, size: int) -> Fraction:

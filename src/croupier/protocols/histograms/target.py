@@ -19,7 +19,7 @@ from croupier.protocols.histograms.choice import ExponentialMechanism, PermuteAn
 from croupier.protocols.histograms.coins import HEADS, Coins, least_coins
 from croupier.protocols.histograms.labelled import LabelledMessages
 from croupier.protocols.histograms.least_noise import tight_noise
-from croupier.protocols.histograms.local import ProjectiveResponse, best_response, largest_keep
+from croupier.protocols.histograms.local import ProjectiveResponse, best_response, hadamard_response
 from croupier.protocols.histograms.oracles import FrequencyOracle, Selector
 from croupier.protocols.histograms.shared_counts import SharedCounts
 from croupier.protocols.mechanism import Certificate
@@ -203,10 +203,8 @@ def _shuffled(target: Target, size: int, users: int) -> FrequencyOracle:
 
 def _local(target: Target, size: int, users: int) -> FrequencyOracle:
     if target.constants == "tight":
-        field, keep = best_response(target.epsilon, size)
-    else:
-        field, keep = 2, largest_keep(target.epsilon, 2, size)
-    return ProjectiveResponse(size, users, field, keep)
+        return best_response(target.epsilon, size, users, target.failure, "radius")
+    return hadamard_response(target.epsilon, size, users)
 
 
 def _central(target: Target, size: int, users: int) -> FrequencyOracle:
@@ -247,6 +245,9 @@ def _stable_choice(target: Target, size: int, users: int) -> Selector:
 
 
 _CHOICES: dict[tuple[str, str], Callable[[Target, int, int], Selector]] = {
+    ("local", "tight"): (
+        lambda target, size, users: best_response(target.epsilon, size, users, target.failure, "winner_error")
+    ),
     ("central", "tight"): _stable_choice,
     ("central-pure", "tight"): lambda target, size, users: PermuteAndFlip(size, users, 2 / Fraction(target.epsilon)),
     ("central-pure", "published"): (

@@ -33,7 +33,7 @@ from croupier.protocols.mechanism import (
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.carriers import CARRIERS, Carrier
 from croupier.protocols.sums.error import deviation_with_rounding
-from croupier.protocols.sums.values import Ball, Values, encode, values_from_dict, values_to_dict
+from croupier.protocols.sums.values import Ball, Values, encode, values_from_dict, values_to_dict, whole_numbers
 from croupier.validity.shares import Ring
 
 Integers = NDArray[np.int64]
@@ -183,6 +183,8 @@ class SumMechanism(Mechanism):
     def analyze(self, view: ArrayLike, source: Source | None = None) -> Release:
         """Read a batch's view. `source` is needed where the analyzer, or two servers, add the noise."""
         decoded = self.analyze_many(view, source)
+        if decoded.shape != self.value_shape:
+            raise InvalidParameter("view", view, "that of one batch, as `collect` gives it; analyze_many reads several")
         return Release(self, tuple(decoded.tolist()) if self.coordinates else int(decoded))
 
     def run(self, values: ArrayLike, source: Source) -> Release:
@@ -209,7 +211,7 @@ class SumMechanism(Mechanism):
 
     def _read_with(self, noise: Noise, views: ArrayLike, source: Source | None) -> Integers:
         """The decoded numbers, with this noise where it is not in the reports."""
-        decoded = self.carrier.decode(self, np.asarray(views))
+        decoded = self.carrier.decode(self, whole_numbers("view", views))
         if self.noise_from in ("analyzer", "servers"):
             if source is None:
                 raise InvalidParameter("source", None, f"given: here the {self.noise_from} draws the noise")

@@ -171,6 +171,22 @@ def _numbers(values: ArrayLike, allowed: str) -> Floats:
         raise InvalidParameter("value", values, allowed) from None
 
 
+def whole_numbers(name: str, values: ArrayLike) -> Integers:
+    """Return `values` as an array of whole numbers, or refuse them.
+
+    >>> whole_numbers("view", [1, 2.5])
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: view = [1, 2.5] is not allowed: it must be whole numbers of at most 64 bits
+    """
+    try:
+        numbers = np.asarray(values)
+    except ValueError:  # NumPy's word for lists of different lengths
+        numbers = np.empty(0)
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise InvalidParameter(name, values, "whole numbers of at most 64 bits")
+    return numbers.astype(np.int64)
+
+
 def encode(unit_values: Floats, precision: int, source: Source) -> Integers:
     """Round x·g up with probability its fraction, else down ([CZ23] Alg. 1): unbiased, whole, in 0..g."""
     scaled = unit_values * precision

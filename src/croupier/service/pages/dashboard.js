@@ -100,6 +100,13 @@ function filling(state) {
   return [table("Batches filling", [{ text: "Batch" }, { text: "Reports", kind: "number" }, { text: "", kind: "wide" }], rows)];
 }
 
+const HOLDS = {
+  "two-servers": () => "One of the two servers follows the protocol, whichever it is: each adds a whole noise.",
+  devices: (p, least) => `The two servers do not work together, they follow the protocol, and ${percent(p.honest_fraction)} or more of every batch add their noise. No batch has fewer than ${least}.`,
+  shuffler: (p, least) => `The two servers do not work together, the front follows the protocol, and ${percent(p.honest_fraction)} or more of every batch add their noise. Where the front adds noise of its own, that is enough against the analyzer. No batch has fewer than ${least}.`,
+  nobody: () => "A device adds its own noise: nobody else is trusted.",
+};
+
 function privacy(state) {
   const p = state.privacy, budget = p.budget;
   const most = budget.turns
@@ -111,7 +118,7 @@ function privacy(state) {
     ["Spent, all turns", `${counted(state.accepted, "report")}, each charged to its own sender; one person's cost never adds to another's`],
     ["Who is one unit", p.unit],
     ["What one unit can spend", most],
-    ["It holds if", `The two servers do not work together, the front follows the protocol, and ${percent(p.honest_fraction)} or more of every batch add their noise. Where the front adds noise of its own, that is enough against the analyzer. No batch has fewer than ${counted(state.smallest, "person", "people")}.`],
+    ["It holds if", HOLDS[state.trust](p, counted(state.smallest, "person", "people"))],
   ]), element("p", {}, element("a", { href: `/participate/${state.experiment}` }, "What a participant sends, and what is not promised"))];
 }
 
@@ -123,7 +130,7 @@ function released(event, state) {
 const EVENTS = {
   configured: (event) => (event.revision ? `Both servers signed revision ${whole(event.revision)} of the configuration` : "Both servers signed the configuration"),
   opened: (event, state) => (event.arm === null ? `The next ${whole(event.users)} people can take part` : `A batch of ${whole(event.users)} opened for ${quoted(state, event.arm)}`),
-  released: (event, state) => `Batch ${whole(event.batch)} is full: ${released(event, state)}` + (event.damaged ? `; ${counted(event.damaged, "message")} could not be read` : ""),
+  released: (event, state) => `Batch ${whole(event.batch)} is closed: ${released(event, state)}` + (event.damaged ? `; ${counted(event.damaged, "message")} could not be read` : ""),
   expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} ${state.asks_again ? "did not fill in time: it was deleted and will be asked for again" : "is gone, and left out"}`,
   refused: (event, state) => `Batch ${whole(event.batch)} was refused and ${state.asks_again ? "will be asked for again" : "is left out"}: ${event.reason}`,
   operated: (event, state) => `The operator ${event.done} ${event.name ? `“${event.name}”` : event.arm == null ? "the experiment" : quoted(state, event.arm)}`,
@@ -162,6 +169,7 @@ function more(state) {
 function title(state) {
   return [
     element("h1", {}, state.title, " ", element("span", { class: `state ${state.finished ? "over" : ""}`, id: "status" }, state.finished ? "finished" : "running")),
+    state.stalled ? element("p", { class: "trouble", role: "status" }, `Stalled: ${state.stalled}`) : "",
     state.trouble ? element("p", { class: "trouble", role: "alert" }, `The analyzer has trouble: ${state.trouble}`) : "",
   ];
 }

@@ -21,38 +21,77 @@ function left(batch) {
     : `ε = ${number(batch.residual_epsilon)}: the best guess between the two most different answers would be right in ${guess(batch)} of cases.`;
 }
 
+// What each trust means to a participant: what leaves the device, what hides it, what each server learns, and what is not promised.
+const TRUSTS = {
+  "two-servers": {
+    leaves: "Your answer in two shares, one for each server. A share alone is a random number: it tells nothing.",
+    hides: ["Your answer. Each server has one share, and learns only the sum of a whole batch, with noise.",
+      "Each server adds a whole noise of its own. One honest server is enough, even if the other one and everybody else in your batch work against you."],
+    analyzer: "The analyzer: its shares, and sums with noise of a whole batch at a time.",
+    not: ["Protection if both servers work together: then they learn your answer."],
+  },
+  devices: {
+    leaves: "Your answer with random noise, in two shares, one for each server. The noise is added on your device, before anything is sent.",
+    hides: ["Your answer. Each server has one share, and learns only the sum of a whole batch, with everybody's noise."],
+    analyzer: "The analyzer: its shares, and sums with noise of a whole batch at a time.",
+    not: ["Protection if both servers work together, or if one of them breaks the rules.",
+      (p) => `Protection if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`],
+  },
+  shuffler: {
+    leaves: "Your answer with random noise, split into sealed messages. The noise is added on your device, before anything is sent.",
+    hides: ["Your answer. The front cannot open it, and the analyzer sees it only with noise, mixed with the answers of everybody else in the batch.",
+      "Who sent what. Messages lose their senders and their order before they are opened.",
+      (_, body) => (body.front_noise
+        ? "The front adds noise of its own, enough to hide you even if everybody else in your batch works for the analyzer."
+        : "The front adds no noise of its own: if everybody else in your batch worked for the analyzer, your answer would show."),
+      "This holds while the two servers do not work together."],
+    analyzer: "The analyzer: sums with noise, of a whole batch at a time.",
+    not: ["Protection if both servers work together, or if the front breaks the rules, such as by replacing other people's messages.",
+      (p) => `Protection against the front if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`],
+  },
+  nobody: {
+    leaves: "Your answer with so much random noise that it is private by itself, in one sealed message. The noise is added on your device.",
+    hides: ["Your answer: no server, and not both together, can tell it from your report."],
+    analyzer: "The analyzer: reports with noise, in no order.",
+    not: [],
+  },
+};
+const said = (points, body) => points.map((point) => (typeof point === "function" ? point(body.privacy, body) : point));
+
 function force(body) {
   const p = body.privacy;
   const alone = body.reports.map((one) => (one.residual_epsilon === null ? Infinity : one.residual_epsilon));
   return figures([
     ["In force, one report", `ε = ${number(p.epsilon)}`, `and δ = ${number(p.delta)}`],
     ["What that means", `${number(Math.exp(p.epsilon))} times`, "at most: so much likelier can your answer make anything that others see, give or take δ"],
-    ["You are hidden among", counted(body.smallest, "person", "people"), "or more; a smaller batch is never opened"],
+    body.trust === "two-servers"
+      ? ["You are hidden by", "either server's noise", "whoever else takes part"]
+      : body.trust === "nobody"
+        ? ["You are hidden by", "your own noise", "whoever else takes part"]
+        : ["You are hidden among", counted(body.smallest, "person", "people"), "or more; a smaller batch is never opened"],
     ...(alone.length ? [["If both servers joined", `ε = ${number(Math.max(...alone))}`, "what the noise of your report alone would leave"]] : []),
   ]);
 }
 
 function cards(body) {
-  const p = body.privacy, budget = p.budget;
+  const p = body.privacy, budget = p.budget, trust = TRUSTS[body.trust];
+  const [first, last] = body.report_at;
   return element("div", { class: "cards" },
-    card("What leaves your device", "Your answer with random noise, split into sealed messages. The noise is added on your device, before anything is sent.",
+    card("What leaves your device", trust.leaves,
+      `At a moment that your device draws by chance, ${last ? `${number(first)} to ${number(last)} seconds after your turn` : "right after your turn"}, whatever you answered: the time tells nothing.`,
       "Always the same number of bytes, whatever you answered.", "No name and no account is in it.",
       `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),
-    card("What nobody learns", "Your answer. The front cannot open it, and the analyzer sees it only with noise, mixed with the answers of everybody else in the batch.",
-      "Who sent what. Messages lose their senders and their order before they are opened.",
-      body.front_noise
-        ? "The front adds noise of its own, enough to hide you even if everybody else in your batch works for the analyzer."
-        : "The front adds no noise of its own: if everybody else in your batch worked for the analyzer, your answer would show.",
-      "This holds while the two servers do not work together."),
-    card("What each server learns", `The front: that you reported${body.arms.length ? ", when, and which version you were shown" : ", and when"}. It cannot open the messages.`,
-      "The analyzer: sums with noise, of a whole batch at a time."),
+    card("What nobody learns", ...said(trust.hides, body)),
+    card("What each server learns", `The front: that you reported${body.arms.length ? ", when, and which version you were shown" : ", and when"}. It cannot read your answer.`,
+      trust.analyzer),
     card("Who takes part", ADMITTED[body.admission?.kind] ?? ADMITTED.everybody,
       "A later revision cannot change any of this: your device would refuse it."),
-    card("What is not promised", "Protection if both servers work together, or if the front breaks the rules, such as by replacing other people's messages.",
-      `Protection against the front if fewer than ${percent(p.honest_fraction)} of a batch add their noise.`, `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the front does.`,
+    card("What is not promised", ...said(trust.not, body), `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the front does.`,
       "A hidden network address: servers see it while a device is connected, but do not write it down.",
       `Anything beyond ${p.unit}: someone with two of those counts twice.`));
 }
+
+const shared = (body) => body.trust === "two-servers" || body.trust === "devices";
 
 function bytes(one, body) {
   return element("div", {},
@@ -60,12 +99,14 @@ function bytes(one, body) {
     facts([
       ["One upload", `exactly ${counted(one.upload_bytes, "byte")}, whatever you answered`],
       ...one.batches.flatMap((batch) => [
-        [`To batch ${whole(batch.batch)}`, `${counted(batch.messages, "sealed message")} of ${counted(batch.message_bytes, "byte")}, among those of ${counted(batch.users, "person", "people")}`],
+        shared(body)
+          ? ["Its shares", `a seed of 32 bytes for the front, and ${counted(batch.message_bytes, "byte")} sealed to the analyzer`]
+          : [`To batch ${whole(batch.batch)}`, `${counted(batch.messages, "sealed message")} of ${counted(batch.message_bytes, "byte")}, among those of ${counted(batch.users, "person", "people")}`],
         [one.batches.length > 1 ? "From these alone, if both servers joined" : "If both servers joined", left(batch)],
       ]),
     ]),
     one.batches.map((batch) => batch.sample.map((sample) => element("details", { class: "messages" },
-      element("summary", {}, `Before sealing: an answer of “${sample.value}”${one.batches.length > 1 ? ` to batch ${whole(batch.batch)}` : ""}, with noise`),
+      element("summary", {}, `Before sealing: an answer of “${sample.value}”${one.batches.length > 1 ? ` to batch ${whole(batch.batch)}` : ""}, ${shared(body) ? "as the front's seed and the analyzer's share" : "with noise"}`),
       element("pre", { tabindex: 0 }, sample.messages.join("\n"))))),
     element("details", { class: "upload" }, element("summary", {}, "As it leaves a device: one whole upload, sealed"), element("pre", { tabindex: 0 }, one.sample_upload)));
 }

@@ -71,12 +71,13 @@ LEAST_REPORTING = 0.25
 def expected_turns(missing: int, reporting: float) -> int:
     """How many turns bring so many reports, or a few more, where this share of them is reported.
 
-    One standard deviation more than on average: what is too much is in the arm's next batch.
+    Three standard deviations more than on average, since who is short of some waits until turns are overdue: what is
+    too much is in the arm's next batch.
 
     >>> expected_turns(32, 1.0), expected_turns(32, 0.8), expected_turns(0, 0.8)
-    (32, 44, 0)
+    (32, 50, 0)
     """
-    return math.ceil((missing + math.sqrt(max(missing, 0) * (1.0 - reporting))) / reporting)
+    return math.ceil((missing + 3.0 * math.sqrt(max(missing, 0) * (1.0 - reporting))) / reporting)
 
 
 class FrontStore(Experiments, ShareSums, Outbox):

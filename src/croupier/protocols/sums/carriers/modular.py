@@ -54,7 +54,7 @@ class Modular(Carrier):
     def _decode_listed(self, plan: SumMechanism, view: Integers, listed: int) -> Integers:
         """Add up a view that lists its residues."""
         self.check_report(plan, view)
-        received = view.shape[-1 - plan.coordinates]
+        received = view.shape[-1 - plan.coordinates] if view.ndim > plan.coordinates else 0
         if received != listed:
             raise TamperedMessage(f"{received} messages came through where {listed} were due")
         return self._signed(sum_modulo(view, -1 - plan.coordinates, self.modulus))

@@ -22,6 +22,7 @@ from croupier.messages.shares import SharedReport, part_lengths, share_info
 from croupier.messages.signing import from_text
 from croupier.messages.wire import Envelope, report_info
 from croupier.protocols import laplace
+from croupier.service.experiment import read_plan
 
 pytestmark = pytest.mark.slow
 
@@ -269,3 +270,11 @@ def test_the_package_needs_nothing_and_exports_what_it_declares(ask):
     for name in ask("exported"):
         assert f" {name}" in declared, name
     assert (CLIENT / "LICENSE").read_text() == (Path(__file__).parents[2] / "LICENSE").read_text()
+
+
+def test_the_demo_page_asks_for_the_experiment_that_lies_beside_it():
+    planned = read_plan(str(CLIENT / "demo" / "screens.toml"))
+    assert planned.trust == "two-servers"
+    assert f'EXPERIMENT = "{planned.name}"' in (CLIENT / "demo" / "settings.js").read_text(encoding="utf-8")
+    # People have time to answer.
+    assert planned.reports.at[0] >= 30

@@ -1,4 +1,5 @@
-// The device's own account: its ledger over time, whom it trusts and for what, turns to report, and reports on their way.
+// The device's own account: its ledger over time, whom it trusts and for what, turns to report, and reports on their
+// way.
 //
 // Every change reads the store anew and writes it whole, as one step among all tabs of a site. A charge is written
 // together with the turn that it pays for, and a sealed report in place of its turn, before anything is sent: after a
@@ -92,11 +93,13 @@ export class Account {
   }
 
   // Charges a turn and keeps it, {id, reportAt, until, turn}, and the arm {arm, name} that it shows, in one write: what
-  // it cost, or a refusal. Its batches are hashes by number. One that is not `wanted` any longer costs nothing.
-  async charge(turn, taken, { shown, wanted = () => true } = {}) {
+  // it cost, or a refusal. Its batches are hashes by number. One that is not `wanted` any longer costs nothing, nor one
+  // for a user who is to see the `same` arm again, if another page has shown one meanwhile.
+  async charge(turn, taken, { shown, wanted = () => true, same = false } = {}) {
     let cost;
     await this.#change((state) => {
       demand(wanted(), "timed-out", "the turn came too late");
+      demand(!same || !Object.hasOwn(state.seen, turn.experiment), "seen", "an arm was shown meanwhile");
       const paid = this.#paid(state, turn);
       cost = paid.cost;
       // Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing is
@@ -213,7 +216,8 @@ const isPaid = ({ epsilon, delta, batches, at, noticed }) =>
   epsilon > 0 && delta >= 0 && isObject(batches) && Number.isFinite(at) && Number.isFinite(noticed ?? at);
 const isTaken = ({ reportAt, until, outcome }) =>
   Number.isFinite(reportAt) && Number.isFinite(until) && Array.isArray(outcome) && outcome.length <= 1;
-const isSameOutcome = (one, other) => one.length === other.length && one.every((value, at) => Object.is(value, other[at]));
+const isSameOutcome = (one, other) =>
+  one.length === other.length && one.every((value, at) => Object.is(value, other[at]));
 const without = (state, part, key) => {
   const { [key]: _, ...rest } = state[part];
   return { ...state, [part]: rest };

@@ -78,7 +78,8 @@ export function readConfiguration(text) {
   checkArms(title, arms, retired);
   demand(TRUSTS.includes(trust), "malformed", `trust in ${trust}`);
   checkReports(configuration.reports);
-  demand(isText(program?.kind) && /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}$/.test(program.kind), "malformed", `the program ${program?.kind}`);
+  const isKind = isText(program?.kind) && /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}$/.test(program.kind);
+  demand(isKind, "malformed", `the program ${program?.kind}`);
   demand(isWhole(recipe?.smallest, 1), "malformed", "the smallest batch");
   demand(typeof recipe.front_noise === "boolean", "malformed", `front_noise = ${recipe.front_noise}`);
   checkPrivacy(configuration.privacy);
@@ -131,7 +132,8 @@ const isSame = (a, b) => {
 
 // What all mechanisms of an experiment have in common, whatever the size of their batch.
 function recipeOf({ way, mechanism, frontShares }) {
-  const { protocol, constants, values, side = "unbiased", kind, model, universe, ballot, precision, carrier } = mechanism;
+  const { protocol, constants, values, side = "unbiased", precision, carrier } = mechanism;
+  const { kind, model, universe, ballot } = mechanism;
   const common = { constants, front_noise: frontShares > 0 };
   if (way === "labels") return { ...common, kind, model, universe, ballot: { kind: ballot.kind, side: ballot.side } };
   if (way === "sharedCounts") {

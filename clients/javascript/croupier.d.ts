@@ -201,5 +201,5 @@ export interface TokenRequest {
   finish(answer: Uint8Array): Promise<Uint8Array>;
 }
 
-/** Begins a blind token for an experiment that admits by tokens; `issuer` is its key in base64, where the app knows it. */
+/** Begins a blind token for an experiment that admits by tokens; `issuer`: its key in base64, if the app knows it. */
 export function tokenRequest(joined: Joined, options?: { issuer?: string }): Promise<TokenRequest>;

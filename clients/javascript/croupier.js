@@ -7,16 +7,16 @@
 
 import { Account } from "./account.js";
 import { base64, concat, fromBase64, random, sha256, utf8 } from "./bytes.js";
-import { checkName, checkOffer, promiseOf, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
+import { checkName, checkOffer, readOffer, verifyKeys } from "./configuration.js";
+import { Joining, addressOf } from "./joining.js";
 import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
 import { Outbox } from "./outbox.js";
 import { NoTurn, Problem, Refused, demand } from "./problems.js";
 import { Requests, sleep } from "./requests.js";
-import { checkPublic } from "./sealing.js";
-import { SERVERS, checkSigned, hashOf, textOf } from "./statements.js";
+import { SERVERS, checkSigned, textOf } from "./statements.js";
 import { Kept, Memory } from "./storage.js";
 import { tokenRequest } from "./tokens.js";
-import { Shown, Turn, pinnedOf } from "./turns.js";
+import { Shown, Turn } from "./turns.js";
 import { batchHash } from "./wire.js";
 
 export { Account, Kept, LIMITS, Memory, NoTurn, Problem, Refused, Shown, Turn, tokenRequest };
@@ -24,7 +24,6 @@ export { Account, Kept, LIMITS, Memory, NoTurn, Problem, Refused, Shown, Turn, t
 const LONGEST_HOLD = 10; // seconds
 const [LONGEST_PATIENCE, ZERO] = [86_400, new Uint8Array(1)];
 
-const addressOf = (server, name) => `${server.replace(/\/+$/, "")}/experiments/${name}`;
 const reportsUrl = ({ urls, experiment }) => `${addressOf(urls.front, experiment)}/reports`;
 
 // Uniform in [0, 1), with 53 bits.
@@ -56,7 +55,7 @@ function checkDefault(turn) {
 
 function checkedKeys(keys) {
   const isKey = (server) => typeof keys?.[server] === "string" && /^[\w-]{43}$/.test(keys[server]);
-  if (!SERVERS.every(isKey)) throw new TypeError("keys: the signing keys of both servers, {analyzer, front}, in base64");
+  if (!SERVERS.every(isKey)) throw new TypeError("keys: both servers' signing keys, {analyzer, front}, in base64");
   return { analyzer: keys.analyzer, front: keys.front };
 }
 
@@ -68,7 +67,7 @@ function checkPlay(patience, timeout, fallback) {
 }
 
 export class Client {
-  #joined = new Map();
+  #joining;
   #requests;
   #outbox;
   #background;
@@ -76,13 +75,15 @@ export class Client {
   // `keys`: {analyzer, front}, the signing keys of the servers in base64, as their operators tell them. Experiments of
   // trust "two-servers" need them; under other trusts the keys first seen are kept without them. `background`: whether
   // reports are sent by themselves when they are due, while the page is open. `answerTimeout`: seconds for one answer.
-  constructor(analyzer, { keys, account = new Account(), background = true, attempts = 8, answerTimeout = 30, fetch } = {}) {
+  constructor(analyzer, { keys, account = new Account(), background = true, ...wire } = {}) {
+    const { attempts = 8, answerTimeout = 30, fetch } = wire;
     demand(globalThis.crypto?.subtle, "unsupported", "WebCrypto needs a page that came by https or from localhost");
     checkAddress(analyzer, account.limits);
     this.analyzer = analyzer.replace(/\/+$/, "");
     this.account = account;
     this.keys = keys === undefined ? null : checkedKeys(keys);
     this.#requests = new Requests({ fetch, attempts, timeout: answerTimeout });
+    this.#joining = new Joining({ ...this, requests: this.#requests });
     this.#outbox = new Outbox(account, this.#requests, (experiment, turn) => this.#reportsTo(experiment, turn));
     this.#background = background;
     if (background) this.#outbox.begin();
@@ -94,20 +95,17 @@ export class Client {
   }
 
   // Fetches the experiment, checks its signatures and this device's limits, and remembers whom it trusts.
-  async join(name, { attempts } = {}) {
-    checkName(name);
-    const joined = await this.#believe(name, await this.#requests.send(addressOf(this.analyzer, name), {}, { attempts }));
-    this.#joined.set(name, joined);
-    return joined;
+  join(name, { attempts } = {}) {
+    return this.#joining.join(name, attempts);
   }
 
   // Takes a turn. It is charged and kept at once, and reported at its `reportAt`, whatever comes of it.
   //
   // timeout: after so many seconds at most there is an arm to show, whatever servers do. default: the arm that the app
   // shows where there is no turn: it is returned then, as `Shown`; without it the reason is thrown, a `NoTurn`. sticky:
-  // whether a user who returns sees the same arm again, which takes no new turn; no server learns of it, and an arm that
-  // was retired is drawn anew. patience: for how many seconds to wait where nothing is open. ticket: what a front wants
-  // to see that admits only those whom an issuer knows.
+  // whether a user who returns sees the same arm again, which takes no new turn; no server learns of it, and an arm
+  // that was retired is drawn anew. patience: for how many seconds to wait where nothing is open. ticket: what a front
+  // wants to see that admits only those whom an issuer knows.
   async play(name, { timeout, default: fallback, sticky = true, patience = 0, ticket } = {}) {
     checkName(name);
     checkPlay(patience, timeout, fallback);
@@ -120,7 +118,7 @@ export class Client {
       const seen = way.kept && this.#seen(name, way.kept);
       if (seen) return seen;
       if (fallback === undefined) throw reason;
-      const arm = this.#joined.get(name)?.configuration.arms.indexOf(fallback) ?? -1;
+      const arm = this.#joining.known.get(name)?.configuration.arms.indexOf(fallback) ?? -1;
       return new Shown(name, fallback, arm < 0 ? null : arm, reason);
     }
   }
@@ -159,7 +157,7 @@ export class Client {
 
   // Where the front is now, whatever address it had when the turn was taken.
   #reportsTo(experiment, turn) {
-    const newest = [...this.#joined].find(([name]) => addressOf(this.analyzer, name) === experiment)?.[1];
+    const newest = [...this.#joining.known].find(([name]) => addressOf(this.analyzer, name) === experiment)?.[1];
     const { configuration } = newest ?? turn ?? {};
     return configuration ? reportsUrl(configuration) : null;
   }
@@ -169,12 +167,19 @@ export class Client {
       if (way.sticky) way.kept = await this.account.kept();
       const again = way.sticky ? await this.#again(name, way.kept) : null;
       if (again) return again;
-      const turn = await this.#take(this.#joined.get(name) ?? (await this.join(name)), way);
+      const joined = this.#joining.known.get(name) ?? (await this.join(name));
+      const turn = await this.#take(joined, way).catch((reason) => this.#meanwhile(name, reason));
       if (this.#background) this.#outbox.begin();
       return turn;
     } catch (error) {
       throw error instanceof NoTurn ? error : new Refused("unusable", error.message, { cause: error });
     }
+  }
+
+  // Two calls at once, in one page or in two, are one user: the second one gets what the first has got.
+  async #meanwhile(name, reason) {
+    if (reason.reason !== "seen") throw reason;
+    return this.#seen(name, await this.account.kept());
   }
 
   // What comes too late was shown to nobody, and would be reported as if it was.
@@ -195,7 +200,7 @@ export class Client {
   async #again(name, kept) {
     const experiment = addressOf(this.analyzer, name);
     if (!Object.hasOwn(kept.seen, experiment)) return null;
-    if (!this.#joined.has(name)) await this.join(name, { attempts: 1 }).catch(() => {});
+    if (!this.#joining.known.has(name)) await this.join(name, { attempts: 1 }).catch(() => {});
     const found = this.#seen(name, kept);
     if (!found) await this.account.forget(experiment);
     return found;
@@ -206,9 +211,10 @@ export class Client {
     const experiment = addressOf(this.analyzer, name);
     if (!Object.hasOwn(seen, experiment)) return null;
     const { arm, name: armName } = seen[experiment];
-    if (this.#joined.get(name)?.configuration.retired?.includes(arm)) return null;
+    if (this.#joining.known.get(name)?.configuration.retired?.includes(arm)) return null;
     const turns = Object.values(taken).filter((one) => one.experiment === experiment);
-    return turns.map(({ turn }) => Turn.fromJSON(turn)).find((turn) => turn.arm === arm) ?? new Shown(name, armName, arm);
+    const shown = turns.map(({ turn }) => Turn.fromJSON(turn)).find((turn) => turn.arm === arm);
+    return shown ?? new Shown(name, armName, arm);
   }
 
   async #take(joined, way) {
@@ -224,13 +230,13 @@ export class Client {
     await checkSigned("offer", answer.offer, verifyKeys(configuration));
     const offered = textOf("offer", answer.offer);
     const offer = readOffer(offered);
-    const own = await this.#offered(name, joined, offer.configuration, front);
+    const own = await this.#joining.offered(joined, offer.configuration, front);
     checkOffer(offer, own.configuration);
     for (const { plan } of offer.batches) checkUsers(plan, this.account.limits);
-    const pinned = await this.#pinned(own, offer);
-    const [token, takenAt, [low, high]] = [fromBase64(answer.token), this.account.clock(), own.configuration.reports.at];
-    const reportAt = takenAt + low + (high - low) * uniform();
-    const turn = new Turn({ ...own, offer, offered, pinned, token, expires: answer.expires, takenAt, reportAt });
+    const pinned = await this.#joining.pinned(own, offer);
+    const [takenAt, [low, high]] = [this.account.clock(), own.configuration.reports.at];
+    const times = { takenAt, reportAt: takenAt + low + (high - low) * uniform(), expires: answer.expires };
+    const turn = new Turn({ ...own, offer, offered, pinned, token: fromBase64(answer.token), ...times });
     checkDefault(turn);
     await this.#keep(turn, experiment, way);
     return turn;
@@ -240,64 +246,15 @@ export class Client {
     const batches = await sharedWith(turn.configuration, turn.offer);
     const taken = { id: turn.id, reportAt: turn.reportAt, until: turn.until, turn: JSON.stringify(turn) };
     const shown = turn.arm === null ? null : { arm: turn.arm, name: turn.armName };
-    const wanted = () => !way.late;
+    const conditions = { shown, wanted: () => !way.late, same: way.sticky };
     way.taken = turn.id;
-    await this.account.charge({ experiment, privacy: turn.configuration.privacy, batches }, taken, { shown, wanted });
+    await this.account.charge({ experiment, privacy: turn.configuration.privacy, batches }, taken, conditions);
   }
 
   #checkPinned({ experiment, trust }) {
-    const known = trust !== "two-servers" || this.keys;
-    demand(known, "not-pinned", `${experiment} is safe as long as one of two servers is honest, and without their keys ` +
-      "this device cannot tell two from one: give the client keys: {analyzer, front}, as `croupier serve keys` prints them");
-  }
-
-  async #believe(name, statement) {
-    const configuration = readConfiguration(textOf("configuration", statement));
-    demand(configuration.experiment === name, "malformed", `${configuration.experiment} instead of ${name}`);
-    checkLimits(configuration, this.account.limits);
-    const keys = verifyKeys(configuration);
-    await checkSigned("configuration", statement, keys);
-    for (const server of SERVERS) await checkPublic(fromBase64(configuration.keys[server].seal));
-    const experiment = addressOf(this.analyzer, name);
-    await this.account.trust(experiment, configuration, keys, promiseOf(configuration), this.keys);
-    return { configuration, statement, hash: await hashOf("configuration", statement) };
-  }
-
-  // The configuration that an offer belongs to: another one than that joined while keys or addresses change.
-  async #offered(name, joined, wanted, front) {
-    if (wanted === base64(joined.hash)) return joined;
-    const found = await this.#believe(name, await this.#byHash(front, wanted));
-    if (found.configuration.revision > joined.configuration.revision) this.#joined.set(name, found);
-    return found;
-  }
-
-  // What an offer's batches were first opened under, by hash: its own configuration, or earlier ones of the same servers
-  // with the same promise.
-  async #pinned({ configuration, statement, hash }, offer) {
-    const { experiment, revision, urls } = configuration;
-    const pinned = new Map([[base64(hash), pinnedOf(statement.body)]]);
-    for (const { pin } of offer.batches) {
-      if (pinned.has(pin)) continue;
-      const earlier = await this.#byHash(addressOf(urls.front, experiment), pin);
-      await checkSigned("configuration", earlier, verifyKeys(configuration));
-      const found = readConfiguration(textOf("configuration", earlier));
-      const before = found.experiment === experiment && found.revision < revision;
-      demand(before, "not-covered", `a batch is pinned to revision ${found.revision} of ${found.experiment}`);
-      const same = promiseOf(found) === promiseOf(configuration);
-      demand(same, "broken-promise", "a batch was opened under another promise");
-      checkLimits(found, this.account.limits);
-      await checkPublic(fromBase64(found.keys.analyzer.seal));
-      pinned.set(pin, pinnedOf(earlier.body));
-    }
-    return pinned;
-  }
-
-  // A configuration as the front keeps it.
-  async #byHash(front, wanted) {
-    const statement = await this.#requests.send(`${front}/configurations/${wanted}`);
-    const same = wanted === base64(await hashOf("configuration", statement));
-    demand(same, "not-covered", "another configuration than the one offered");
-    return statement;
+    const why = `${experiment} is safe as long as one of two servers is honest, and without their keys this device ` +
+      "cannot tell two from one: give the client keys: {analyzer, front}, as `croupier serve keys` prints them";
+    demand(trust !== "two-servers" || this.keys, "not-pinned", why);
   }
 
   async #assignment(url, way) {

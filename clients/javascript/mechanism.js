@@ -41,9 +41,9 @@ export function readJson(what, text) {
 const plans = new Map(); // the same few mechanisms come again and again, and their laws take a while
 
 // {mechanism, way, users, honest, share, slots, length, cap, excess, frontShares, front, frontExcess}, where a report
-// has so many slots of so many bytes besides the one that tells a message from a dummy, and P(noise > cap) = excess. The
-// front adds the noise of `frontShares` further parties in `front` slots, too few with probability frontExcess. A report
-// in shares is `outputs` numbers modulo `modulus` instead. `trust` says who must be trusted.
+// has so many slots of so many bytes besides the one that tells a message from a dummy, and P(noise > cap) = excess.
+// The front adds the noise of `frontShares` further parties in `front` slots, too few with probability frontExcess. A
+// report in shares is `outputs` numbers modulo `modulus` instead. `trust` says who must be trusted.
 export function readMechanism(text) {
   if (!plans.has(text)) {
     if (plans.size >= 256) plans.clear();

@@ -1,5 +1,5 @@
-// Reports that are sent when they are due, and never because of what is in them: the moment was drawn with the turn, and
-// what was not recorded by then is reported as the experiment's default.
+// Reports that are sent when they are due, and never because of what is in them: the moment was drawn with the turn,
+// and what was not recorded by then is reported as the experiment's default.
 
 import { base64, fromBase64 } from "./bytes.js";
 import { NoTurn, Problem } from "./problems.js";

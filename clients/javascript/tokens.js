@@ -98,7 +98,8 @@ export async function blindRequest(issuer, asked, { nonce = random(32), salt = r
   const said = concat(TYPE, nonce, await sha256(asked), keyId);
   const encoded = toNumber(await encode(said, salt));
   const [factor, undone] = given ? [toNumber(given), inverse(toNumber(given), modulus)] : unit(modulus);
-  demand(undone !== null && inverse(encoded, modulus) !== null, "malformed", "a number that shares a factor with the key");
+  const coprime = undone !== null && inverse(encoded, modulus) !== null;
+  demand(coprime, "malformed", "a number that shares a factor with the key");
   const blinded = (encoded * power(factor, EXPONENT, modulus)) % modulus;
   return {
     body: concat(TYPE, keyId.slice(-1), number(blinded, SIZE)),

@@ -11,9 +11,9 @@ import { uploadLength } from "./wire.js";
 const VERSION = 1;
 const [TOKEN, REPORT_ID] = [56, 16]; // bytes
 
-// One play: show this arm, and tell the client what came of it, before `reportAt` (seconds of Unix time). It is reported
-// at that moment, which was drawn with it, whatever came of it. `id` is the report's name at both servers; `pinned` are
-// the configurations that its batches were first opened under, by hash.
+// One play: show this arm, and tell the client what came of it, before `reportAt` (seconds of Unix time). It is
+// reported at that moment, which was drawn with it, whatever came of it. `id` is the report's name at both servers;
+// `pinned` are the configurations that its batches were first opened under, by hash.
 export class Turn {
   isDefault = false;
 
@@ -75,7 +75,8 @@ export class Turn {
     try {
       const body = JSON.parse(text);
       checkKeys("a turn", body, "version configuration offer token expires pinned id taken_at report_at");
-      const { version, configuration: statement, offer: offered, expires, taken_at: takenAt, report_at: reportAt } = body;
+      const { version, configuration: statement, offer: offered, expires } = body;
+      const { taken_at: takenAt, report_at: reportAt } = body;
       const [token, report] = [fromBase64(body.token), fromBase64(body.id)];
       const times = Number.isFinite(takenAt) && Number.isFinite(reportAt);
       demand(version === VERSION && times && report.length === REPORT_ID, "malformed", "a turn");

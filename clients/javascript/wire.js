@@ -41,8 +41,8 @@ export async function packUpload(frontKey, configurationHash, sealedReport) {
 
 const NO_ARM = 2 ** 32 - 1;
 
-// What each part of a report in shares is for. Where the servers add the noise there is one part, and it is for the arm,
-// whatever batch it falls into. Where the devices do there is one for each batch, and for that batch alone.
+// What each part of a report in shares is for. Where the servers add the noise there is one part, and it is for the
+// arm, whatever batch it falls into. Where the devices do there is one for each batch, and for that batch alone.
 export function scopesOf({ arm, batches }) {
   if (batches[0].plan.trust === "two-servers") return [number(arm ?? NO_ARM, 4)];
   return Promise.all(batches.map(batchHash));
@@ -55,8 +55,8 @@ export const shareInfo = (experiment, configurationHash, scope, part, report) =>
 export const packShared = (report, token, offerNumber, seed, sealed) =>
   concat(report, token, number(offerNumber, 4), seed, ...sealed);
 
-// Messages for each batch, all alike. They are sealed to the key of what their batch is pinned to, so that nothing tells
-// those of one revision from another's.
+// Messages for each batch, all alike. They are sealed to the key of what their batch is pinned to, so that nothing
+// tells those of one revision from another's.
 async function shuffled({ configuration, pinned, offer, token, report }, value) {
   const batches = [];
   for (const batch of offer.batches) {
@@ -83,7 +83,7 @@ async function shared({ configuration, offer, token, report }, value) {
 }
 
 const IN_SHARES = ["two-servers", "devices"];
-const [HEADER, TOKEN_ID_OFFER] = [42, 16 + 56 + 4]; // bytes of an upload before the sealed report, and of any report's head
+const [HEADER, HEAD] = [42, 16 + 56 + 4]; // bytes of an upload before the sealed report, and of a report before its parts
 
 // The length of every upload on an offer, whatever is in it.
 export function uploadLength({ batches }) {
@@ -92,10 +92,11 @@ export function uploadLength({ batches }) {
   const shares = ({ plan }) => plan.length + SUITE.overhead;
   const slots = ({ plan }) => 8 + plan.slots * (1 + plan.length + SUITE.overhead);
   const [head, length] = IN_SHARES.includes(first.trust) ? [SEED, shares] : [1, slots];
-  return parts.reduce((sum, batch) => sum + length(batch), HEADER + TOKEN_ID_OFFER + head + SUITE.overhead);
+  return parts.reduce((sum, batch) => sum + length(batch), HEADER + HEAD + head + SUITE.overhead);
 }
 
-// Randomizes and seals a turn's report: the bytes of its upload. No two calls give the same bytes, and only one is sent.
+// Randomizes and seals a turn's report: the bytes of its upload. No two calls give the same bytes, and only one is
+// sent.
 export async function sealReport(turn, value) {
   const { experiment, keys, trust } = turn.configuration;
   const hash = fromBase64(turn.offer.configuration);

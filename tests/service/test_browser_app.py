@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 from scipy import stats
 
 from cases import vector_reports as making
-from cases.service.browser_pages import CLIENT, NO_OTHER_CHANCE, Asked, site
+from cases.service.browser_pages import CLIENT, NO_OTHER_CHANCE, SEEDED, Asked, site
 from cases.service.browser_world import chromium
 from cases.vector_shares import SHARED
 from croupier.messages.configuration import Configuration, Reports
@@ -22,6 +22,7 @@ from croupier.messages.shares import SharedReport, part_lengths, share_info
 from croupier.messages.signing import from_text
 from croupier.messages.wire import Envelope, report_info
 from croupier.protocols import laplace
+from croupier.service.experiment import read_plan
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +100,28 @@ def test_a_report_is_sent_once_at_its_moment_whatever_came_of_the_turn(outcomes,
     assert found["recorded"] == recorded
     assert (found["left"]["taken"], found["left"]["pending"], found["left"]["left"]) == (0, 0, 3.0)
     assert value_of(given, found["uploads"][0]) == (found["id"], [value])
+
+
+def test_when_and_whether_a_report_is_sent_is_the_same_for_every_outcome(context, origin):
+    """With the same chance: all requests, at all times, with all lengths, whatever is recorded, how often and when."""
+    outcomes = [[], [(0, 0)], [(0, 1)], [(1, 1), (2, 0), (2, 1)], [(step, step % 2) for step in range(40)]]
+    given, seen, at = stage() | {"failures": 2, "steps": 60}, [], set()
+    for own in outcomes:
+        seeded = context.browser.new_context()
+        seeded.add_init_script(SEEDED)
+        found = Asked(seeded, origin)("life", given | {"outcomes": own})
+        seen.append([found[name] for name in ("requests", "lengths", "at", "left")])
+        at.add(found["at"])
+        seeded.close()
+    assert seen == [seen[0]] * len(outcomes)
+    # Twice without an answer, then with one.
+    assert [what for _, what, _ in seen[0][0]] == ["configuration", "assignments", *["reports"] * 3]
+    assert len(at) == 1
+
+
+def test_calls_at_the_same_time_are_one_user_with_one_turn(ask):
+    found = ask("atOnce", stage())
+    assert (found["ids"], found["taken"], found["left"]) == (1, 1, 3.0)
 
 
 def test_an_item_is_reported_in_shares_and_the_default_where_nobody_chose_one(ask):
@@ -247,3 +270,11 @@ def test_the_package_needs_nothing_and_exports_what_it_declares(ask):
     for name in ask("exported"):
         assert f" {name}" in declared, name
     assert (CLIENT / "LICENSE").read_text() == (Path(__file__).parents[2] / "LICENSE").read_text()
+
+
+def test_the_demo_page_asks_for_the_experiment_that_lies_beside_it():
+    planned = read_plan(str(CLIENT / "demo" / "screens.toml"))
+    assert planned.trust == "two-servers"
+    assert f'EXPERIMENT = "{planned.name}"' in (CLIENT / "demo" / "settings.js").read_text(encoding="utf-8")
+    # People have time to answer.
+    assert planned.reports.at[0] >= 30

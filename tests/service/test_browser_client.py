@@ -19,7 +19,7 @@ from scipy import stats
 
 from cases import vector_reports as making
 from cases.blind_tokens import ISSUERS
-from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, Asked, site, write_demo
+from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, SEEDED, Asked, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
 from cases.service.processes import QUICK, home_of, transcript_of, written
 from croupier.client import Limits, TokenRequest
@@ -117,15 +117,6 @@ VALUES = {
     "steps": [1],
     "fruit": ["apple", "pear", "pear"],
 }
-
-# For laws chance comes from a source that can be repeated.
-SEEDED = """
-let state = 88172645463325252n;
-crypto.getRandomValues = (bytes) => bytes.map(() => {
-  state ^= (state << 13n) & 0xffffffffffffffffn; state ^= state >> 7n; state ^= (state << 17n) & 0xffffffffffffffffn;
-  return Number((state >> 32n) & 255n);
-});
-"""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-// A participant's page: shows an arm, asks what came of it, records that, and says what is sent, when, and what it cost.
+// A participant's page: shows an arm, asks what came of it, records that, and says what is sent, when, and what it
+// cost.
 
 import { Account, Client, Kept, NoTurn, Shown } from "../croupier.js";
 import { ANALYZER, EXPERIMENT, KEYS } from "./settings.js";
@@ -17,16 +18,19 @@ const REASONS = {
   "bad-signature": "This is not signed by the two servers that this device trusts, so it takes no part.",
 };
 
-const several = "among those of many others, and only sums are read. It holds while the two servers do not work together";
+const several = "among many others, and only sums are read. It holds while the two servers do not work together";
 const TRUSTED = {
-  "two-servers": "Every answer is split between two servers, and each adds noise to the sums: it holds as long as one of the two is honest.",
+  "two-servers": () =>
+    "Every answer is split between two servers, and each adds noise to the sums: it holds as long as one of the two " +
+    "is honest.",
   devices: ({ privacy }) =>
-    `Every answer is split between two servers, with noise of this device ${several}, and ${few(100 * privacy.honest_fraction)} % of the others are honest.`,
+    `Every answer is split between two servers, with noise of this device ${several}, and ` +
+    `${few(100 * privacy.honest_fraction)} % of the others are honest.`,
   shuffler: ({ privacy, recipe }) =>
     `Every answer is mixed with noise ${several}, and ${few(100 * privacy.honest_fraction)} % of the others, ` +
     `${recipe.smallest} people or more, are honest. ` +
     (recipe.front_noise ? "The first server adds as much noise again, in case they are not." : ""),
-  nobody: "Every answer is hidden in noise on this device, whoever reads it.",
+  nobody: () => "Every answer is hidden in noise on this device, whoever reads it.",
 };
 
 const ADMITTED = {
@@ -81,8 +85,10 @@ function question({ universe, values }) {
 const HIDDEN = {
   "two-servers": () => "two shares, one for each server, each of which alone is a random number",
   devices: () => "two shares of your answer with noise, one for each server",
-  shuffler: ({ offer }) =>
-    `${offer.batches.reduce((sum, { plan }) => sum + plan.slots, 0)} sealed messages in which yours is mixed with noise`,
+  shuffler({ offer }) {
+    const slots = offer.batches.reduce((sum, { plan }) => sum + plan.slots, 0);
+    return `${slots} sealed messages in which yours is mixed with noise`;
+  },
 };
 
 const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString("en");
@@ -90,9 +96,10 @@ const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString("en");
 async function showKept(turn) {
   const { trust, privacy } = turn.configuration;
   at("sent").textContent =
-    `Your answer is on this device alone. It is sent at ${clock(turn.reportAt)}, a moment that was drawn with your turn, ` +
-    `whatever you answer; until then you may answer again. It will be ${turn.bytes.toLocaleString("en")} bytes, as many ` +
-    `as everybody sends: ${HIDDEN[trust](turn)}. It costs ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}.`;
+    `Your answer is on this device alone. It is sent at ${clock(turn.reportAt)}, a moment that was drawn with your ` +
+    "turn, whatever you answer; until then you may answer again. It will be " +
+    `${turn.bytes.toLocaleString("en")} bytes, as many as everybody sends: ${HIDDEN[trust](turn)}. ` +
+    `It costs ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}.`;
   await showLeft();
   at("done").hidden = false;
 }
@@ -159,10 +166,9 @@ async function begin() {
   const { configuration } = await client.join(EXPERIMENT);
   const { privacy, trust, admission } = configuration;
   at("title").textContent = configuration.title;
-  const whom = TRUSTED[trust];
   at("promise").textContent =
     `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}. ` +
-    `${typeof whom === "string" ? whom : whom(configuration)} ${ADMITTED[admission.kind]}`;
+    `${TRUSTED[trust](configuration)} ${ADMITTED[admission.kind]}`;
   at("play").hidden = false;
   at("play").onclick = () => act(take);
   if ((await client.turns()).some((turn) => turn.experiment === EXPERIMENT)) await take();

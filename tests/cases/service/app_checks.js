@@ -6,20 +6,22 @@ import { hex } from "./bytes.js";
 import { answer, outcome, quiet, sizeOf, standing, turnWith } from "./checks.js";
 import { readConfiguration, verifyKeys } from "./configuration.js";
 
-function staged({ configuration, offer, broken = {} }, more = {}) {
-  const stage = { now: 1e6, sent: [], broken: { ...broken }, uploads: [] };
+function staged({ configuration, offer, broken = {}, failures = 0 }, more = {}) {
+  const stage = { failures, now: 1e6, sent: [], broken: { ...broken }, uploads: [] };
   const fetch = async (url, { method = "GET", body } = {}) => {
     const what = url.endsWith("/assignments") ? "assignments" : url.endsWith("/reports") ? "reports" : "configuration";
     stage.sent.push([method, what, stage.now]);
     if (stage.broken[what] === "slow") await new Promise((resolve) => setTimeout(resolve, 300));
     else if (stage.broken[what]) throw new TypeError("no network");
     if (what === "assignments") return turnWith(offer);
+    if (what === "reports" && stage.failures-- > 0) return answer(503, {});
     if (what === "reports") return (stage.uploads.push(hex(body)), answer(201, { status: "accepted" }));
     return answer(200, configuration);
   };
   stage.account = more.account ?? new Account(undefined, { clock: () => stage.now });
   const keys = verifyKeys(readConfiguration(configuration.body));
-  stage.client = (own = {}) => new Client("https://analyzer.example", { account: stage.account, fetch, keys, attempts: 1, ...quiet, ...own });
+  const common = { fetch, keys, attempts: 1, ...quiet };
+  stage.client = (own = {}) => new Client("https://analyzer.example", { account: stage.account, ...common, ...own });
   return stage;
 }
 
@@ -69,7 +71,8 @@ export async function instead(given) {
   }
   const errors = await Promise.all(["unpinned", "down"].map((what) => {
     const stage = staged({ ...given, broken: what === "down" ? { configuration: true } : {} });
-    return stage.client(what === "down" ? {} : { keys: undefined }).play("colours").catch((error) => error instanceof NoTurn);
+    const client = stage.client(what === "down" ? {} : { keys: undefined });
+    return client.play("colours").catch((error) => error instanceof NoTurn);
   }));
   return { ...found, errors };
 }
@@ -147,7 +150,8 @@ export async function takeUp({ id, text, reportAt, value, ...given }) {
   stage.now = reportAt;
   await client.sendDue();
   const gone = await client.turn(id);
-  return { known, recorded, unsent, uploads: stage.uploads, gone, lateRecord: await client.report(Turn.fromJSON(text), value) };
+  const lateRecord = await client.report(Turn.fromJSON(text), value);
+  return { known, recorded, unsent, uploads: stage.uploads, gone, lateRecord };
 }
 
 // Two tabs that seal one turn at the same moment, while something is recorded.
@@ -203,3 +207,11 @@ export async function background(given) {
 }
 
 export const exported = async () => Object.keys(await import("./croupier.js"));
+
+// Calls at the same time, of one page and of another one.
+export async function atOnce(given) {
+  const stage = staged(given);
+  const [one, other] = [stage.client(), stage.client()];
+  const turns = await Promise.all([one, one, other].map((client) => client.play("colours")));
+  return { ids: [...new Set(turns.map((turn) => turn.id))].length, ...(await standing(one)) };
+}

@@ -101,6 +101,14 @@ def write_demo(directory: Path, name: str, analyzer: str, front: str, experiment
 
 NO_OTHER_CHANCE = "Math.random = () => { throw new Error('Math.random is no source of noise'); };"
 """All chance comes from the system's own source."""
+SEEDED = """
+let state = 88172645463325252n;
+crypto.getRandomValues = (bytes) => bytes.map(() => {
+  state ^= (state << 13n) & 0xffffffffffffffffn; state ^= state >> 7n; state ^= (state << 17n) & 0xffffffffffffffffn;
+  return Number((state >> 32n) & 255n);
+});
+"""
+"""For laws: a source that can be repeated."""
 
 
 class Asked:

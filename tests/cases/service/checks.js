@@ -108,7 +108,8 @@ export async function shared(vector) {
     const hexes = Object.fromEntries(Object.entries(bytes).map(([name, one]) => [name, hex(one)]));
     parts.push({ ...hexes, modulus: String(plan.modulus), front_share: front, secret, ephemeral });
   }
-  const packed = packShared(report, fromHex(vector.token), offer.number, seed, parts.map((part) => fromHex(part.sealed)));
+  const seals = parts.map((part) => fromHex(part.sealed));
+  const packed = packShared(report, fromHex(vector.token), offer.number, seed, seals);
   const info = reportInfo("colours", hash);
   const frontKey = fromBase64(configuration.keys.front.seal);
   const sealed = await (await sealer(frontKey, info))(packed, await pairOf(vector.report_ephemeral));
@@ -308,7 +309,8 @@ export async function moving({ joined, offered, offer }) {
     return answer(200, url.includes("/configurations/") ? offered : joined);
   };
   let now = 1e6;
-  const client = new Client("https://analyzer.example", { account: new Account(undefined, { clock: () => now }), fetch, ...quiet });
+  const account = new Account(undefined, { clock: () => now });
+  const client = new Client("https://analyzer.example", { account, fetch, ...quiet });
   const turn = await client.play("colours");
   await client.report(turn, 1);
   now = turn.reportAt;

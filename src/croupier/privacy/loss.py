@@ -263,6 +263,16 @@ class Loss:
         (0.05, 0.5)
         """
         delta = float(between("delta", delta, 0, 1, "[)"))
+        if delta not in self._known:
+            self._known[delta] = self._epsilon(delta)
+        return self._known[delta]
+
+    @cached_property
+    def _known(self) -> dict[float, float]:
+        """Every ε that was found, by its δ: a certificate, a table of prices and their bounds ask for the same one."""
+        return {}
+
+    def _epsilon(self, delta: float) -> float:
         if delta == 0.0:
             return self.pure
         if self.distance:

@@ -386,7 +386,12 @@ def _shared_with(configuration: Configuration, offer: Offer) -> dict[str, bytes]
 
 
 def _rho(offer: Offer) -> float | None:
-    """A turn's cost in zero-concentrated privacy, computed from the noise, where the experiment promises in it."""
+    """A turn's cost in zero-concentrated privacy, computed from the noise, where the experiment promises in it.
+
+    Between two servers a report may fall into another batch than its offer shows, so only the signed ε and δ count.
+    """
+    if any(batch.asked.fits_any_batch or batch.asked.guarantee.rho is None for batch in offer.batches):
+        return None
     if any(batch.asked.guarantee.rho is None for batch in offer.batches):
         return None
     rho = offer.loss.zcdp

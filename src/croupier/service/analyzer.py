@@ -117,8 +117,11 @@ class Analyzer:
         self._check_keys(live)
         await self._configure(live)
         await self._publish(live, published)
-        if live.plan.trust in IN_SHARES and live.open:
-            await self.settling.settle_all(live)
+        if live.plan.trust in IN_SHARES:
+            if not live.caught_up:
+                await self.settling.forget_others(live)
+            if live.open:
+                await self.settling.settle_all(live)
         # Everything when there may be something left from before a crash; later only what can still change.
         since = min(live.open, default=live.state.newest) if live.caught_up else 0
         live.caught_up = True

@@ -30,7 +30,7 @@ from croupier.service.notary import Notary, Rules
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.problems import Problem
 from croupier.service.store import Arrival, Closing, FrontStore, Standing
-from croupier.service.store.share_sums import Sum, Waiting
+from croupier.service.store.share_sums import TIDY_SECONDS, Sum, Waiting
 from croupier.validity.shares import Ring
 
 VERSION = 2
@@ -64,6 +64,7 @@ class Front(Notary):
         super().__init__(store, keys, rules, clock)
         self.given = mark or HighWater(None)
         self.given.check(store.answers)
+        self._tidied = 0.0
         self._offers: dict[tuple[str, int], Offer] = {}
 
     def admit(self, name: str, ticket: bytes) -> bytes | None:
@@ -261,9 +262,11 @@ class Front(Notary):
             return self._expanded(name, report, stream, [batch_of(batch) for batch in listed])
 
         try:
-            return self.store.settle(name, number, lambda count: bits(answer, count), share, ring)
+            counted = self.store.settle(name, number, lambda count: bits(answer, count), share, ring)
         except BadGroup as error:
             raise Problem("bad-request", str(error)) from None
+        self.given.raise_to(self.store.answers)
+        return counted
 
     def _expanded(self, name: str, report: Waiting, stream: str, batches: Sequence[Batch]) -> list[list[int]]:
         first = batches[0].mechanism
@@ -311,12 +314,18 @@ class Front(Notary):
             raise Problem(_GONE.get(state, "not-released"))
         if state == "ready" and not self.store.may_pull(name, number):
             raise Problem("not-released", "the log is to be countersigned before the next batch is pulled")
+        self.store.give(name, number)
         self.given.raise_to(self.store.answers)
         statement: dict[str, Any] = json.loads(receipt)
         return statement
 
-    def standings(self, name: str, since: int = 0, most: int = MOST_BATCHES) -> dict[str, Any]:
-        """The public counts of an experiment: the next batches from a number on, the turns given out, the reports."""
+    def standings(
+        self, name: str, since: int = 0, most: int = MOST_BATCHES, *, trusted: bool = False
+    ) -> dict[str, Any]:
+        """The public counts of an experiment: the next batches from a number on, the turns given out, the reports.
+
+        The analyzer is also told under which configurations reports wait: that would tell others when one came.
+        """
         finished = self.store.finished(name)
         if finished is None:
             raise Problem("unknown-experiment")
@@ -324,9 +333,9 @@ class Front(Notary):
         assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
         now = self.clock()
         batches = [_standing(standing, now) for standing in self.store.standings(name, since, most)]
-        waiting = [to_text(digest) for digest in self.store.waiting_configurations(name)]
-        counts = {"assigned": assigned, "accepted": accepted, "refused": self.store.refused(name)}
-        return {"finished": finished, **counts, "batches": batches, "waiting": waiting}
+        counts = {"assigned": assigned, "accepted": accepted, "refused": self.store.refused(name) // STEP * STEP}
+        waiting = [to_text(digest) for digest in self.store.waiting_configurations(name)] if trusted else []
+        return {"finished": finished, **counts, "batches": batches} | ({"waiting": waiting} if trusted else {})
 
     def receipt(self, name: str, number: int) -> dict[str, Any]:
         """What a ready batch is, signed: how many reports and messages, and the hash of them all."""
@@ -355,6 +364,8 @@ class Front(Notary):
         state, _ = self._state(name, number)
         if state not in ("ready", "released"):
             raise Problem(_GONE.get(state, "not-released"))
+        if not self.store.given_out(name, number):
+            raise Problem("not-released", "its answer was not asked for yet")
         self.store.acknowledge(name, number)
 
     def cancel(self, name: str, number: int) -> None:
@@ -372,6 +383,9 @@ class Front(Notary):
         """Delete what has expired, and close what is due."""
         now = self.clock()
         self.store.prune(int(now))
+        if abs(now - self._tidied) >= TIDY_SECONDS:
+            self._tidied = now
+            self.store.tidy_keys()
         return self.store.expire(now) + self.store.close_due(now)
 
     def _state(self, name: str, number: int) -> tuple[str, str | None]:

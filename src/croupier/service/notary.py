@@ -56,7 +56,7 @@ class Notary:
         _signed(statement, "analyzer", configuration)
         own = configuration.keys["front"]
         key = self.keys.by_id(key_id(own.seal))
-        if own.verify != self.keys.verify or key is None or key.suite != configuration.suite:
+        if own.verify != self.keys.verify or key is None or (key.suite, key.public) != (configuration.suite, own.seal):
             raise Problem("bad-signature", "the configuration names other keys than this front's")
         self._check_rules(configuration)
         known = self._check_known(configuration)

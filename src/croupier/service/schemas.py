@@ -43,7 +43,6 @@ COUNTS = fields(
     assigned=COUNT,
     accepted=COUNT,
     refused=COUNT,
-    waiting=array(BASE64),
     batches=array(fields(batch=COUNT, users=COUNT, received=COUNT, state=_STATES, late=FLAG)),
 )
 _PRIVACY = fields(

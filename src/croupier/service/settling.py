@@ -131,6 +131,10 @@ class Settling:
         """A batch is over, and in the log if it was released."""
         await self._write(lambda: self.store.forget_batch(live.name, batch))
 
+    async def forget_others(self, live: Live) -> None:
+        """What is left of batches that are over, as after a crash."""
+        await self._write(lambda: self.store.forget_others(live.name, set(live.open)))
+
     async def forget_names(self, key: bytes) -> None:
         """A sealing key was destroyed: nothing under it can come again."""
         await self._write(lambda: self.store.forget_names(key))

@@ -287,6 +287,16 @@ class AnalyzerStore:
             for table in (_sums, _totals, _settled, _names):
                 connection.execute(delete(table))
 
+    def forget_others(self, experiment: str, open_batches: set[int]) -> None:
+        """Forget what a crash may have left of batches that are over."""
+        with self.database.write() as connection:
+            for table in (_sums, _totals):
+                over = (table.c.experiment == experiment, table.c.batch.not_in(open_batches))
+                connection.execute(delete(table).where(*over))
+        begin = f"{experiment}.sum."
+        kept = {begin + str(batch) for batch in open_batches}
+        self.batch_keys.destroy(name for name in self.batch_keys.names() if name.startswith(begin) and name not in kept)
+
     def forget_names(self, key: bytes) -> None:
         """The names of reports that were sealed to a key: once it is destroyed none of them can come again."""
         with self.database.write() as connection:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -65,14 +66,22 @@ class BatchKeys:
             if self.directory is not None:
                 _sync(self.directory)
 
-    def names(self) -> list[str]:
-        """Every key that there is."""
+    def names(self, older_than: float = 0.0) -> list[str]:
+        """Every key that there is, or those made so many seconds ago."""
         if self.directory is None:
-            return sorted(self._known)
-        return sorted(path.name for path in self.directory.iterdir() if not path.name.startswith("."))
+            return [] if older_than else sorted(self._known)
+        latest, found = time.time() - older_than, []
+        for path in self.directory.iterdir():
+            with suppress(FileNotFoundError):
+                if not path.name.startswith(".") and path.stat().st_mtime <= latest:
+                    found.append(path.name)
+        return sorted(found)
 
     def _cipher(self, name: str, *, make: bool) -> AESGCM:
         with self._lock:
+            if self.directory is not None and not (self.directory / name).exists():
+                # Another process has destroyed it.
+                self._known.pop(name, None)
             if name not in self._known:
                 if self.directory is not None:
                     key = self._read(self.directory, name, make)
@@ -99,20 +108,24 @@ class BatchKeys:
             own.unlink()
             _sync(directory)
         data = path.read_bytes()
-        if len(data) != KEY:
+        if len(data) != KEY or data == bytes(KEY):
             raise StoreProblem(f"the batch key {path} has {len(data)} bytes where {KEY} are due")
         return data
 
 
 def _destroy(path: Path) -> None:
+    gone = path.with_name(f".{path.name}.gone")
     with suppress(FileNotFoundError):
-        handle = os.open(path, os.O_WRONLY)
+        # Renamed first: whoever looks for it finds none, never one that is overwritten.
+        path.rename(gone)
+    with suppress(FileNotFoundError):
+        handle = os.open(gone, os.O_WRONLY)
         try:
             os.write(handle, bytes(KEY))
             os.fsync(handle)
         finally:
             os.close(handle)
-        path.unlink()
+        gone.unlink()
 
 
 def _sync(directory: Path) -> None:

@@ -159,11 +159,15 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
+_REPLICAS = "SELECT count(*) FROM pg_stat_replication WHERE coalesce(sync_state, '') NOT IN ('sync', 'quorum')"
+"""Those that may be behind; who may not see a replica's state is told nothing of it, which counts as behind."""
+
+
 def _check_postgresql(connection: Connection, name: str) -> None:
     """Refuse a server that may forget what it has said is kept: at a crash, or when a replica takes its place."""
     if connection.execute(text("SHOW fsync")).scalar() == "off":
         raise StoreProblem(f"the store {name} has fsync = off: what it says is kept may be lost")
-    behind = connection.execute(text("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'")).scalar()
+    behind = connection.execute(text(_REPLICAS)).scalar()
     if behind:
         remedy = "name them in synchronous_standby_names"
         raise StoreProblem(f"the store {name} has {behind} asynchronous replicas, which may be behind: {remedy}")
@@ -175,6 +179,6 @@ def _prepare_postgresql(engine: Engine) -> None:
         # An answer comes after a commit, and a commit after the disk has it, whatever the role's default is.
         with connection.cursor() as cursor:
             cursor.execute("SHOW synchronous_commit")
-            if cursor.fetchone()[0] == "off":
+            if cursor.fetchone()[0] not in ("on", "remote_apply"):
                 cursor.execute("SET synchronous_commit = on")
         connection.commit()

@@ -76,9 +76,11 @@ _COUNT_TURN = (
     .values(open=ISSUED.c.open - bindparam("k"))
 )
 _SPEND = insert(SPENT)
-_FINISHED = select(EXPERIMENTS.c.name).where(
-    EXPERIMENTS.c.name.in_(bindparam("names", expanding=True)), EXPERIMENTS.c.finished
+_FINISHED = select(EXPERIMENTS.c.name, EXPERIMENTS.c.finished).where(
+    EXPERIMENTS.c.name.in_(bindparam("names", expanding=True))
 )
+# Nobody ends it until the reports are written.
+_LOCK_FINISHED = _FINISHED.order_by(EXPERIMENTS.c.name).with_for_update(read=True)
 _WAITING = select(func.count()).where(PENDING.c.experiment == bindparam("e"), PENDING.c.stream == bindparam("s"))
 
 
@@ -123,7 +125,9 @@ class Intake:
                 spent = {row.token: row.report for row in connection.execute(_FIND_SPENT, tokens)}
                 self._count_waiting(connection, arrivals, batches)
                 names = {"names": sorted({arrival.experiment for arrival in arrivals if arrival.in_shares})}
-                ended = set(connection.execute(_FINISHED, names).scalars()) if names["names"] else set()
+                query = _FINISHED if self.database.sqlite else _LOCK_FINISHED
+                rows = connection.execute(query, names).all() if names["names"] else []
+                ended = {row.name for row in rows if row.finished}
                 outcomes, taken = _decide(arrivals, batches, spent, ended)
                 if taken:
                     pools = self._pour(connection, [report for report in taken if not report.in_shares], batches)

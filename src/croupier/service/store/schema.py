@@ -18,6 +18,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
     insert,
 )
 
@@ -81,6 +82,8 @@ BATCHES = Table(
     Column("least", BigInteger, nullable=False),
     Column("expires", Float),
     Column("claimed", Float, nullable=False, server_default="0"),
+    # In shares: whether its answer was given to the analyzer.
+    Column("given", Boolean, nullable=False, server_default=false()),
     Column("receipt", Text),
 )
 ISSUED = Table(

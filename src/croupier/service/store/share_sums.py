@@ -40,6 +40,8 @@ from croupier.validity.shares import Ring
 from croupier.validity.xof import SEED
 
 NOT_SETTLING = -1
+TIDY_SECONDS = 600.0
+"""No transaction takes as long: a key that is older and that nothing needs was left behind."""
 
 _WAITING = (
     select(PENDING.c.stream, func.count().label("waiting"))
@@ -99,9 +101,12 @@ class ShareSums:
                 chosen = self._choose(connection, experiment)
                 if chosen is None:
                     return None
-                number = 0 if row is None else row.number + 1
+                # Never one that was used: a front that was restored would else repeat what the analyzer knows.
+                number = secrets.randbelow(2**31)
                 row = self._begin_group(connection, experiment, number, *chosen, most)
             waiting = self._settling(connection, experiment, row.number, row.stream)
+            if not waiting:
+                connection.execute(update(GROUPS).where(GROUPS.c.experiment == experiment).values(open=False))
         reports = tuple(report.for_analyzer for report, _ in waiting)
         return Group(row.number, tuple(json.loads(row.batches)), reports) if reports else None
 
@@ -189,6 +194,8 @@ class ShareSums:
             batches = json.loads(row.batches)
             reports = self._settling(connection, experiment, number, row.stream)
             counted = [report for (report, _), good in zip(reports, accepted(len(reports)), strict=True) if good]
+            if not self._all_open(connection, experiment, batches):
+                counted = []
             if counted:
                 shares = [share(report, row.stream, batches) for report in counted]
                 for place, batch in enumerate(batches):
@@ -199,7 +206,15 @@ class ShareSums:
             if refused := len(reports) - len(counted):
                 more = {"refused": TOTALS.c.refused + refused}
                 connection.execute(update(TOTALS).where(TOTALS.c.experiment == experiment).values(more))
+            connection.execute(update(ANSWERS).values(number=ANSWERS.c.number + 1))
         return len(counted)
+
+    def _all_open(self, connection: Connection, experiment: str, batches: Sequence[int]) -> bool:
+        """Whether these batches still take reports; nobody gives one up before this transaction ends."""
+        query = select(BATCHES.c.state).where(BATCHES.c.experiment == experiment, BATCHES.c.number.in_(batches))
+        query = query.order_by(BATCHES.c.number)
+        states = connection.execute(query if self.database.sqlite else query.with_for_update()).scalars().all()
+        return states == ["open"] * len(batches)
 
     def _add(
         self,
@@ -321,6 +336,21 @@ class ShareSums:
             connection.execute(update(GROUPS).values(open=False))
         return int(count)
 
+    def give(self, experiment: str, number: int) -> None:
+        """The analyzer is given a batch's answer."""
+        this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+        with self.database.write() as connection:
+            connection.execute(update(BATCHES).where(*this).values(given=True))
+
+    def given_out(self, experiment: str, number: int) -> bool:
+        """Whether the analyzer was given a batch's answer, or there is none to give."""
+        query = select(BATCHES.c.given, BATCHES.c.shares)
+        with self.database.read() as connection:
+            row = connection.execute(
+                query.where(BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+            ).first()
+        return row is None or not row.shares or bool(row.given)
+
     @property
     def answers(self) -> int:
         """How many answers this store has given."""
@@ -378,13 +408,40 @@ class ShareSums:
             query = select(TOTALS.c.refused).where(TOTALS.c.experiment == experiment)
             return int(connection.execute(query).scalar() or 0)
 
+    def tidy_keys(self) -> int:
+        """Destroy the keys that nothing here needs: a crash may have come between a commit and their end; how many.
+
+        One that was made a moment ago may belong to a transaction that is not committed yet.
+        """
+        old = self.batch_keys.names(older_than=TIDY_SECONDS)
+        if not old:
+            return 0
+        with self.database.read() as connection:
+            needed = {sum_key(*row) for row in connection.execute(select(SUMS.c.experiment, SUMS.c.batch))}
+            lots = select(PENDING.c.experiment, PENDING.c.stream, PENDING.c.lot).distinct()
+            needed |= {lot_key(*row) for row in connection.execute(lots)}
+            current = select(STREAMS.c.experiment, STREAMS.c.stream, STREAMS.c.lot)
+            needed |= {lot_key(*row) for row in connection.execute(current)}
+        orphans = [name for name in old if name not in needed]
+        self.batch_keys.destroy(orphans)
+        return len(orphans)
+
     def drop_sums(self, connection: Connection, experiment: str, batches: Sequence[int], everything: bool) -> list[str]:
         """Delete what is held of batches that give nothing out; the names of their keys.
 
         What waits for them alone goes with them: under devices, whose reports fit no other batch, or with `everything`.
         """
-        connection.execute(delete(SUMS).where(SUMS.c.experiment == experiment, SUMS.c.batch.in_(batches)))
+        group = self._lock_group(connection, experiment)
+        if group is not None and group.open and (everything or {*batches} & {*json.loads(group.batches)}):
+            # What it was for is gone: its reports wait again, and an answer that still comes counts nobody.
+            settling = (PENDING.c.experiment == experiment, PENDING.c.settling == group.number)
+            connection.execute(update(PENDING).where(*settling).values(settling=NOT_SETTLING))
+            connection.execute(update(GROUPS).where(GROUPS.c.experiment == experiment).values(open=False))
+        dropped = [SUMS.c.experiment == experiment] + ([] if everything else [SUMS.c.batch.in_(batches)])
+        connection.execute(delete(SUMS).where(*dropped))
         gone = [sum_key(experiment, batch) for batch in batches]
+        if everything:
+            gone = [name for name in self.batch_keys.names() if name.startswith(f"{experiment}.")]
         where = [PENDING.c.experiment == experiment]
         lots = [STREAMS.c.experiment == experiment]
         if not everything:

@@ -183,7 +183,7 @@ def test_people_take_part_by_tokens_from_the_issuer_to_the_release(tmp_path):
     admits = {"admission": "tokens", "issuer": to_text(issuer.public), "workers": 2}
     settings = {"front": QUICK["front"] | admits, "analyzer": QUICK["analyzer"]}
     with both(home, [written(tmp_path, EXPERIMENT)], **settings), issuing(tmp_path, ["ada", "bob"]) as ask:
-        client = Client(home.analyzer_url, limits=GENEROUS)
+        client = Client(home.analyzer_url, limits=GENEROUS, background=False)
         joined = client.join("onboarding")
         asked = token_request(joined)
         answer = ask("ada", asked.body)

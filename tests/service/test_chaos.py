@@ -186,7 +186,7 @@ class Load:
 
     async def lane(self, http, name, joined, rng):
         while True:
-            client = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS)
+            client = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS, background=False)
             client.device.joined = {name: joined}
             try:
                 ticket = issue(ISSUER, name, int(time.time()) + 3600)
@@ -229,7 +229,7 @@ class Load:
     async def run(self, victims, kills, rng):
         """All lanes until both experiments have ended, and meanwhile so many kills; returns what was answered."""
         async with Watched() as http:
-            first = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS)
+            first = AsyncClient(self.home.analyzer_url, http=http, limits=GENEROUS, background=False)
             joined = {name: await first.join(name) for name in ("colours", "fruit")}
             lanes = asyncio.gather(*(self.lane(http, name, joined[name], rng) for name in LANES))
             try:

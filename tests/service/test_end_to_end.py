@@ -11,6 +11,7 @@ from croupier.cli import main
 from croupier.client import Client, Limits
 from croupier.messages.configuration import Configuration
 from croupier.messages.signing import to_text
+from croupier.service import keys as key_files
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.processes import COMMAND, both
 from croupier.service.verifying import BadTranscript, verify
@@ -112,7 +113,9 @@ def test_a_counter_and_a_histogram_run_side_by_side_and_the_sync_client_takes_pa
     files = [written(tmp_path, COUNTER, "counter.toml"), written(tmp_path, HISTOGRAM, "histogram.toml")]
     with both(home, files, **QUICK):
         limits = Limits(epsilon=4.0, epsilon_per_period=8.0, honest_fraction=0.9)
-        with Client(home.analyzer_url, account=tmp_path / "account.json", limits=limits) as client:
+        pinned = {server: key_files.load(home.directory / server / "keys").verify for server in ("analyzer", "front")}
+        own = {"account": tmp_path / "account.json", "limits": limits, "keys": pinned, "background": False}
+        with Client(home.analyzer_url, **own) as client:
             client._run(client.device.send_now(client.play("steps", patience=20), 1.0))
             client._run(client.device.send_now(client.play("fruit", patience=20), "plum"))
             assert client.left == 0.0

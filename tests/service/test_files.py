@@ -165,9 +165,10 @@ def test_neither_servers_files_name_a_person_an_address_or_what_was_said(kind, t
     transport = httpx2.HTTPTransport(local_address=address)
     with both(home, [str(experiment)], **settings), httpx2.Client(transport=transport) as http:
         http.headers["user-agent"] = agent
-        http.event_hooks["request"] = [lambda request: uploads.append(request.content)]
+        http.event_hooks["request"] = [lambda request: request.content and uploads.append(request.content)]
         for _ in range(40):
-            client = Client(home.analyzer_url, http=http, limits=Limits(epsilon=4.0, honest_fraction=0.9))
+            limits = Limits(epsilon=4.0, honest_fraction=0.9)
+            client = Client(home.analyzer_url, http=http, limits=limits, background=False)
             turn = client.play("colours", patience=20)
             client._run(client.device.send_now(turn, 1.0))
             reports.append((turn, uploads[-1]))

@@ -295,7 +295,7 @@ def service(tmp_path_factory):
 def honest(home, count):
     """How many of so many users' reports were accepted."""
     for _ in range(count):
-        with Client(home.analyzer_url, limits=GENEROUS) as client:
+        with Client(home.analyzer_url, limits=GENEROUS, background=False) as client:
             client._run(client.device.send_now(client.play("colours", patience=10.0), 1.0))
     return count
 

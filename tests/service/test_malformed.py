@@ -144,7 +144,7 @@ def test_malformed_requests_are_refused_by_name_and_change_nothing(tmp_path, man
         both, seen = servers.both, Counter()
 
         async def honest_upload():
-            client = AsyncClient("http://analyzer.test", http=both.http, limits=GENEROUS)
+            client = AsyncClient("http://analyzer.test", http=both.http, limits=GENEROUS, background=False)
             turn = await client.play("colours", patience=2.0)
             return from_text("body", client.device.sealed(turn, 1.0).body)
 

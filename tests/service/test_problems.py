@@ -50,7 +50,7 @@ async def _provoked(both, attacker, late):
     yield "unknown-configuration", http.get(f"{BASE}/configurations/AAAA")
     yield "unknown-batch", http.get(f"{BASE}/batches/99/receipt")
     yield "method-not-allowed", http.delete("http://front.test/keys")
-    yield "token-spent", attacker.send(attacker.report(turn, 0.0))
+    yield "token-spent", attacker.send(attacker.report(replace(turn, report=bytes(16)), 0.0))
     yield "not-released", http.get(f"{BASE}/batches/0/receipt")
     yield "configuration-conflict", http.put(BASE, json=sign(changed.statement()), **trusted)
     yield "broken-promise", http.put(BASE, json=sign(weaker.statement()), **trusted)

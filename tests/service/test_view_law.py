@@ -445,7 +445,7 @@ def test_a_batch_that_spans_revisions_opens_under_one_key_and_has_one_length(sto
     leaf = first.batches[0].number
     begun = [service.device() for _ in range(2)]
     for device in begun:
-        service.drive(device.report(service.drive(device.play("steps")), 1.0))
+        service.drive(device.send_now(service.drive(device.play("steps")), 1.0))
     assert service.front.close_full() == 1
     check_release(service, leaf)
     service.program.released(leaf, 2)
@@ -513,7 +513,7 @@ def test_a_batch_that_expired_leaves_nothing_and_reporting_again_is_paid_for(sto
     device = service.device()
     turn = service.drive(device.play("colours"))
     before = device.account.left
-    service.drive(device.report(turn, 1.0))
+    service.drive(device.send_now(turn, 1.0))
     once = before - device.account.left
     service.clock.now += 11.0
     assert service.front.sweep() == 2
@@ -526,7 +526,7 @@ def test_a_batch_that_expired_leaves_nothing_and_reporting_again_is_paid_for(sto
     service.open()
     second = service.drive(device.play("colours"))
     assert second.offer.batches[0].number != number
-    service.drive(device.report(second, 1.0))
+    service.drive(device.send_now(second, 1.0))
     assert before - device.account.left == pytest.approx(2 * once)
     assert service.front.store.full() == []
 

@@ -87,7 +87,9 @@ class Operation:
 
     def to_dict(self) -> Schema:
         content = {} if self.answer is None else {"content": {kind: {"schema": self.answer} for kind in self.media}}
-        responses: Schema = {str(status): {"description": self.summary} | content for status in self.status}
+        responses: Schema = {
+            str(status): {"description": self.summary} | (content if status != 204 else {}) for status in self.status
+        }
         for status in sorted({PROBLEMS[token].status for token in self.problems}):
             responses[str(status)] = _refusal([t for t in self.problems if PROBLEMS[t].status == status])
         operation: Schema = {"summary": self.summary, "responses": responses}

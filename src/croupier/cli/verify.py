@@ -120,14 +120,14 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     print(f"  configured   {verdict.configurations} time(s), signed by both servers")
     print(f"  decisions    {verdict.offers} offers are those that the program wants")
     print(
-        f"  batches      {verdict.released} releases signed by the front, each with exactly its users "
-        f"({verdict.reports:,} in all batches together, smallest batch {verdict.smallest})"
+        f"  batches      {verdict.released} releases signed by the front, each with as many users as it says "
+        f"({verdict.reports:,} in all batches together, smallest batch wanted {verdict.smallest})"
     )
     print(
         f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {number(verdict.claimed_delta, 3)}) claimed for a turn"
         f"; recomputed δ = {number(verdict.worst_delta, 3)} at that ε"
     )
-    print("  not shown    that the released numbers are what the messages said: only the analyzer saw those.")
+    print("  not shown    that the released numbers are what users said: the servers alone saw their reports.")
     print(
         f"               Its word alone: {verdict.damaged} damaged messages, {verdict.expired} batches expired, "
         f"{verdict.refused} refused, {verdict.operations} operations"

@@ -207,7 +207,7 @@ REFUSED = [
     (("plan", "--means", ".3,.5", "--epsilon", "1", "--plot", "nowhere/a.png"), "there is no folder nowhere"),
     (("price", "--users", "0", "--epsilon", "1"), "users = 0 is not allowed"),
     (("sweep", "--policy", "kl-ucb", "--out", "a.csv"), "ends in .parquet"),
-    (("serve",), "required: {front,analyzer,keys}\n"),
+    (("serve",), "required: {front,analyzer,keys,restored}\n"),
 ]
 
 

@@ -156,3 +156,30 @@ def test_whatever_is_lost_or_killed_every_report_counts_once(tmp_path, monkeypat
         seen = everything_counts_once(service)
         assert len(service.accepted.keys() - seen.keys()) < 2 * USERS
         service.close()
+
+
+def test_one_report_a_minute_still_ends_an_experiment_and_nearly_all_are_used(tmp_path):
+    """Batches would want hundreds: their deadlines close them with what came, and nothing is thrown away."""
+    plan = PLAN | {
+        "program": {"policy": "dp-klucb", "horizon": 400, "growth": 2.0},
+        "privacy": {"epsilon": 4.0},
+        "batches": {"smallest": 8, "deadline": 900},
+    }
+    service = opened(tmp_path, experiment=plan)
+    for minute in range(900):
+        person = service.comes(value=float(minute % 2))
+        if person is not None and minute % 4:  # every fourth stays silent
+            service.reports(person)
+        service.servers.clock.now += 60
+        if minute % 3 == 0:
+            service.step()
+            service.step()
+        if service.live.program.finished:
+            break
+    assert service.live.program.finished
+    used = sum(record["users"] for record in service.records("released"))
+    assert used >= 0.99 * len(service.accepted)
+    assert {record["users"] for record in service.records("released")} - {8, 16, 32, 64, 128, 256}, (
+        "some were cut short"
+    )
+    service.close()

@@ -511,10 +511,11 @@ def test_a_batch_that_expired_leaves_nothing_and_reporting_again_is_paid_for(sto
     service = Service(store)
     service.open(deadline=10.0)
     device = service.device()
-    turn = service.drive(device.play("colours"))
     before = device.account.left
+    turn = service.drive(device.play("colours", sticky=False))
     service.drive(device.send_now(turn, 1.0))
     once = before - device.account.left
+    assert once > 0
     service.clock.now += 11.0
     assert service.front.sweep() == 2
     number = turn.offer.batches[0].number
@@ -524,7 +525,7 @@ def test_a_batch_that_expired_leaves_nothing_and_reporting_again_is_paid_for(sto
         service.program.expired(batch)
         del service.opened[batch]
     service.open()
-    second = service.drive(device.play("colours"))
+    second = service.drive(device.play("colours", sticky=False))
     assert second.offer.batches[0].number != number
     service.drive(device.send_now(second, 1.0))
     assert before - device.account.left == pytest.approx(2 * once)

@@ -241,6 +241,8 @@ class Front(Notary):
 
     def group(self, name: str) -> Group | None:
         """The next reports in shares for the analyzer to settle, if any can be counted now."""
+        if self.store.finished(name) is None:
+            raise Problem("unknown-experiment")
         return self.store.group(name, MOST_REPORTS)
 
     def settle(self, name: str, number: int, answer: bytes) -> int:

@@ -14,6 +14,7 @@ from cases.service.machine import FRONT
 from cases.service.shares import NAME, PLAN, USERS, one_bit_a_user, opened
 from croupier.messages.shares import SharedReport
 from croupier.messages.signing import from_text
+from croupier.service import settling as settling_module
 from croupier.service.groups import BadGroup, Group, Sealed, bits
 from croupier.service.high_water import OldStore
 from croupier.service.restoring import restored_analyzer, restored_front
@@ -185,7 +186,7 @@ def test_an_answer_that_were_not_kept_would_be_drawn_anew(tmp_path, monkeypatch)
         return add(Held((0,) * 1, body["reports"], from_text("set", body["set"]))) if ring else b""
 
     monkeypatch.setattr(AnalyzerStore, "total", redrawn)
-    monkeypatch.setattr("croupier.service.settling.check_decoded", lambda *_: None)
+    monkeypatch.setattr(settling_module, "check_decoded", lambda *_: None)
     assert len({total() for _ in range(8)}) > 1
     service.close()
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 from cases.service.machine import FRONT
 from cases.service.shares import NAME, USERS, one_bit_a_user, opened
 from croupier.messages.offer import Offer
+from croupier.service import notary
 from croupier.service.high_water import HighWater
 from croupier.service.problems import Problem
+from croupier.service.store import share_sums
 from croupier.service.store.batch_keys import BatchKeys
 
 
@@ -56,7 +58,7 @@ def test_keys_that_a_crash_left_behind_are_destroyed(tmp_path, monkeypatch):
         patch.setattr(BatchKeys, "destroy", lambda self, names: None)
         number = closed_batch(service)
     assert f"{NAME}.sum.{number}" in store.batch_keys.names()
-    monkeypatch.setattr("croupier.service.store.share_sums.TIDY_SECONDS", 0.0)
+    monkeypatch.setattr(share_sums, "TIDY_SECONDS", 0.0)
     assert store.tidy_keys() >= 1
     assert f"{NAME}.sum.{number}" not in store.batch_keys.names()
     service.close()
@@ -135,7 +137,7 @@ def test_nobody_but_the_analyzer_is_told_that_a_report_waits(tmp_path):
 
 def test_a_front_signs_its_own_sealing_key_and_no_other_of_the_same_id(tmp_path, monkeypatch):
     service = opened(tmp_path)
-    monkeypatch.setattr("croupier.service.notary.key_id", lambda public: next(iter(own)).id)
+    monkeypatch.setattr(notary, "key_id", lambda public: next(iter(own)).id)
     own = service.servers.front.front.keys.sealing
     configured = service.live.state.configuration(service.live.configured.hash)
     keys = dict(configured.keys)

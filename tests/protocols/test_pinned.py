@@ -15,7 +15,7 @@ from cases.protocols import make
 from croupier.checks import InvalidParameter
 from croupier.noise import DiscreteLaplace, seeded
 from croupier.privacy import Guarantee
-from croupier.protocols import Mechanism
+from croupier.protocols import Mechanism, histogram
 from croupier.protocols.histograms.central import NoisyCounts
 from croupier.protocols.histograms.choice import ExponentialMechanism
 from croupier.protocols.histograms.coins import Coins, least_coins
@@ -193,3 +193,28 @@ def test_coins_in_dishonest_hands_cost_no_more_than_half_of_delta(epsilon: float
         return 2 * (1 + math.exp(epsilon)) * float(binom.cdf(sure - 1, tossed, 0.8))
 
     assert charged(coins) <= delta / 2 < charged(coins - 1)
+
+
+@pytest.mark.parametrize("name", ["shuffled-levels", "shuffled-bits"])
+def test_bits_that_never_came_are_replaced_by_bits_that_add_up_to_nothing(name: str) -> None:
+    mechanism = make(name, "tight").plan(40)
+    bits = mechanism.share.bits
+    due = 40 * (mechanism.carrier.value_messages + bits.fewest)
+    view, damaged = mechanism.carrier.repaired(mechanism, [None] * due)
+    zeros, ones = view.tolist()
+    assert damaged == zeros + ones == due
+    assert abs(ones + bits.zero * zeros) <= 1
+
+
+@pytest.mark.parametrize("side", ["over", "under"])
+@pytest.mark.parametrize(("users", "size"), [(6, 2), (20, 5)])
+def test_a_unanimous_vote_is_lost_when_noise_overtakes_it(side: str, users: int, size: int) -> None:
+    """Σ P(x) (1 - (1 - P(another item comes out no lower))^(size - 1)), the best item last, where ties are lost."""
+    oracle = histogram(epsilon=0.9, delta=0.01, universe=[str(i) for i in range(size)], side=side).plan(users).oracle
+    x = np.arange(int(oracle.noise.mean + 40 * oracle.noise.std) + 10)
+    law = oracle.noise.pmf(x)
+    # Counting under, noise is taken away: another item with no holder must have lost so much less.
+    enough = [law[x >= own + users].sum() if side == "over" else law[x <= own - users].sum() for own in x]
+    lost = law @ (1.0 - (1.0 - np.asarray(enough)) ** (size - 1))
+    assert oracle.unanimous_failure == pytest.approx(float(lost), rel=1e-6)
+    assert 0.0 < lost < 1.0

@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx
-from scipy.stats import binom, norm
+from scipy.stats import betabinom, binom, chisquare, norm
 
 from cases.noise_laws import BITS, exact_pmf
-from cases.noise_words import Stream
+from cases.noise_words import Script, Stream
 from croupier.checks import InvalidParameter
 from croupier.noise import (
     Binomial,
@@ -24,7 +24,7 @@ from croupier.noise import (
 )
 from croupier.noise.binomial import WIDEST
 from croupier.noise.bounded import BoundedLaplace
-from croupier.noise.chances import chance
+from croupier.noise.chances import chance, urn
 from croupier.noise.likelihoods import directed_pair
 from croupier.privacy import calibrate, privacy_loss
 
@@ -148,3 +148,23 @@ def test_noise_of_one_party_is_its_own_one_share() -> None:
     assert noise.share(1) == noise
     with pytest.raises(InvalidParameter, match="^users = 2 .* 1: Table noise is drawn by one party"):
         noise.share(2)
+
+
+@pytest.mark.parametrize("strength", [Fraction(1, 2), Fraction(3), Fraction(7, 3)])
+def test_labels_from_an_urn_have_the_law_of_polya(strength: Fraction) -> None:
+    """Of four messages with two labels, the number with the first one is beta-binomial; exactly, in 40,000 urns."""
+    urns, length = 40_000, 4
+    drawn = urn(2, np.full(urns, length), strength, Stream(3)).reshape(urns, length)
+    seen = np.bincount(drawn.sum(axis=1), minlength=length + 1)
+    half = float(strength) / 2
+    law = betabinom(length, half, half).pmf(np.arange(length + 1))
+    # A right urn passes this once in 10^9.
+    assert chisquare(seen, urns * law).pvalue > 1e-9
+    assert chisquare(seen, urns * binom(length, 0.5).pmf(np.arange(length + 1))).pvalue < 1e-9
+
+
+@pytest.mark.parametrize(("further", "second"), [(0, 1), (2**63, 0)])
+def test_a_word_on_the_boundary_of_an_urn_is_decided_by_a_further_one(further: int, second: int) -> None:
+    """R = ½: the second message keeps its own label with probability ⅓: so many of 2^64 words, and ⅓ of one more."""
+    own, coins = [2, 3], [0, 2**64 // 3]
+    assert urn(2, np.asarray([2]), Fraction(1, 2), Script([*own, *coins, further, 0])).tolist() == [0, second]

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 from croupier.checks import InvalidParameter
 from croupier.noise import DiscreteLaplace, seeded
@@ -114,3 +114,32 @@ def test_bad_samples_are_refused_by_name(first, second, arguments, name):
     with pytest.raises(InvalidParameter) as refusal:
         epsilon_lower_bound(first, second, **arguments)
     assert refusal.value.name == name
+
+
+def brute_force(first, second, delta, failure):
+    """The audit once more, event by event: each direction, in choosing as in counting, has half of the failure."""
+
+    def promised(p, q, trials):
+        hits, misses = int(p), int(q)
+        low = beta.ppf(failure / 4, hits, trials - hits + 1) if hits else 0.0
+        high = beta.ppf(1 - failure / 4, misses + 1, trials - misses) if misses < trials else 1.0
+        return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+
+    values, half = sorted({*first.tolist(), *second.tolist()}), len(first) // 2
+    best = 0.0
+    for one, other in ((first, second), (second, first)):
+        chosen = [[int((half_of == v).sum()) for v in values] for half_of in (one[:half], other[:half])]
+        counted = [[int((half_of == v).sum()) for v in values] for half_of in (one[half:], other[half:])]
+        ratios = sorted(range(len(values)), key=lambda i: -(chosen[0][i] + 0.5) / (chosen[1][i] + 0.5))
+        orders = list(range(len(values))), list(range(len(values)))[::-1], ratios
+        events = [order[: i + 1] for order in orders for i in range(len(values))]
+        event = max(events, key=lambda event: promised(*(sum(c[i] for i in event) for c in chosen), half))
+        best = max(best, promised(*(sum(c[i] for i in event) for c in counted), len(first) - half))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_bound_is_that_of_the_event_that_promises_most(seed):
+    first, second = laplace(1.0, 120, seed)
+    found = epsilon_lower_bound(first, second, delta=0.01, failure=0.6)
+    assert found.epsilon == pytest.approx(brute_force(first, second, 0.01, 0.6), abs=1e-9)

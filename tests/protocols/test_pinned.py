@@ -12,10 +12,11 @@ import pytest
 from scipy.stats import beta, binom, dlaplace
 
 from cases.protocols import make
-from croupier.checks import InvalidParameter
-from croupier.noise import DiscreteLaplace, seeded
+from croupier import protocols
+from croupier.checks import CroupierError, InvalidParameter
+from croupier.noise import DiscreteLaplace, Poisson, seeded
 from croupier.privacy import Guarantee
-from croupier.protocols import Mechanism
+from croupier.protocols import ROWS, Mechanism, histogram
 from croupier.protocols.histograms.central import NoisyCounts
 from croupier.protocols.histograms.choice import ExponentialMechanism
 from croupier.protocols.histograms.coins import Coins, least_coins
@@ -23,7 +24,7 @@ from croupier.protocols.histograms.local import ProjectiveResponse, largest_keep
 from croupier.protocols.histograms.oracles import FrequencyOracle
 from croupier.protocols.histograms.target import oracle_from_dict
 from croupier.protocols.mechanism import Certificate
-from croupier.protocols.padding import TamperedMessage
+from croupier.protocols.padding import TamperedMessage, capped
 
 
 def membership(oracle: ProjectiveResponse) -> np.ndarray:
@@ -193,3 +194,67 @@ def test_coins_in_dishonest_hands_cost_no_more_than_half_of_delta(epsilon: float
         return 2 * (1 + math.exp(epsilon)) * float(binom.cdf(sure - 1, tossed, 0.8))
 
     assert charged(coins) <= delta / 2 < charged(coins - 1)
+
+
+@pytest.mark.parametrize("name", ["shuffled-levels", "shuffled-bits"])
+def test_bits_that_never_came_are_replaced_by_bits_that_add_up_to_nothing(name: str) -> None:
+    mechanism = make(name, "tight").plan(40)
+    bits = mechanism.share.bits
+    due = 40 * (mechanism.carrier.value_messages + bits.fewest)
+    view, damaged = mechanism.carrier.repaired(mechanism, [None] * due)
+    zeros, ones = view.tolist()
+    assert damaged == zeros + ones == due
+    assert abs(ones + bits.zero * zeros) <= 1
+
+
+@pytest.mark.parametrize("side", ["over", "under"])
+@pytest.mark.parametrize(("users", "size"), [(6, 2), (20, 5)])
+def test_a_unanimous_vote_is_lost_when_noise_overtakes_it(side: str, users: int, size: int) -> None:
+    """Σ P(x) (1 - (1 - P(another item comes out no lower))^(size - 1)), the best item last, where ties are lost."""
+    oracle = histogram(epsilon=0.9, delta=0.01, universe=[str(i) for i in range(size)], side=side).plan(users).oracle
+    x = np.arange(int(oracle.noise.mean + 40 * oracle.noise.std) + 10)
+    law = oracle.noise.pmf(x)
+    # Counting under, noise is taken away: another item with no holder must have lost so much less.
+    enough = [law[x >= own + users].sum() if side == "over" else law[x <= own - users].sum() for own in x]
+    lost = law @ (1.0 - (1.0 - np.asarray(enough)) ** (size - 1))
+    assert oracle.unanimous_failure == pytest.approx(float(lost), rel=1e-6)
+    assert 0.0 < lost < 1.0
+
+
+RECIPES = {name: getattr(protocols, name.replace("-", "_")) for name in ROWS.own}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_by_its_own_name_has_the_defaults_of_the_row(name: str) -> None:
+    """Values from 0 to 1, all users honest, once each, and what is said nowhere else."""
+    more = {"dimension": 2} if ROWS[name].vectors else {}
+    by_name, by_row = RECIPES[name](epsilon=0.5, **more), protocols.protocol(name, epsilon=0.5, **more)
+    assert by_name == by_row
+    if not ROWS[name].vectors:
+        assert (by_name.values.low, by_name.values.high) == (0.0, 1.0)
+    assert (by_name.honest_fraction, by_name.participations) == (1.0, 1)
+
+
+@pytest.mark.parametrize(("field", "size"), [(2, 7), (3, 13)])
+def test_a_response_tells_two_items_apart_as_far_as_their_laws_lie(field: int, size: int) -> None:
+    """The total variation between what the holders of two items respond; the loss is the largest ratio."""
+    oracle = ProjectiveResponse(size, 50, field, largest_keep(1.0, field, size))
+    on = membership(oracle).astype(bool)
+    keep = float(oracle.keep)
+    law = np.where(on, keep / on.sum(axis=0), (1.0 - keep) / (~on).sum(axis=0))
+    advantage = np.abs(law[:, 0] - law[:, 1]).sum() / 2.0
+    assert oracle.residual.advantage == pytest.approx(advantage, rel=1e-9)
+    assert oracle.residual.epsilon == pytest.approx(np.log(law.max() / law.min()), rel=1e-9)
+
+
+def test_coins_hide_nothing_from_whoever_knows_the_seats() -> None:
+    residual = Coins(4, 100, 100, 10, 10).residual
+    assert (residual.epsilon, residual.advantage) == (math.inf, 1.0)
+
+
+def test_a_front_adds_four_million_messages_at_most() -> None:
+    """A mean of 2^22 messages; beyond it is refused, and says how many there would be."""
+    asked = {"users": 2**13, "claim": Guarantee("approximate", 1.0, 1e-6)}
+    assert capped(Poisson(512), 1, 8, front_shares=2**13, **asked).front > 2**22
+    with pytest.raises(CroupierError, match=r"the front would add 4\.2e\+06 messages, and 4194304 is the most"):
+        capped(Poisson(513), 1, 8, front_shares=2**13, **asked)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cases.protocols import COUNTED_ON, EVERY, SENDABLE, SHARED, make, slow
-from croupier.checks import InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import secure, seeded
 from croupier.privacy import privacy_loss
 from croupier.protocols import ROWS, Mechanism, Release, TamperedMessage
@@ -36,8 +36,18 @@ def some_values(mechanism: Mechanism, batches: int, pattern: str, seed: int = 3)
     return np.full((batches, mechanism.users), low if pattern == "low" else high)
 
 
-@pytest.mark.parametrize(("name", "constants"), slow(EVERY, ("shuffled-vectors", "published")))
-@pytest.mark.parametrize("users", [1, 19, 100, 1000, 30_000, 10**6])
+SLOW = ("shuffled-vectors", "published")
+"""Its noise is so wide that a plan takes seconds."""
+SIZES = [
+    pytest.param(*case, users, marks=getattr(pytest.mark, "evidence" if users in (1000, 30_000) else "slow"))
+    if case == SLOW
+    else (*case, users)
+    for case in EVERY
+    for users in (1, 19, 100, 1000, 30_000, 10**6)
+]
+
+
+@pytest.mark.parametrize(("name", "constants", "users"), SIZES)
 def test_the_claim_is_what_the_noise_gives_for_every_batch_size(name: str, constants: str, users: int) -> None:
     asked = make(name, constants)
     if users < asked.smallest:
@@ -226,3 +236,18 @@ def test_published_constants_keep_to_the_papers_ranges(name: str, epsilon: float
     with pytest.raises(InvalidParameter, match="epsilon = .* published"):
         make(name, "published", epsilon=epsilon)
     assert make(name, "tight", epsilon=epsilon).epsilon == epsilon
+
+
+@pytest.mark.parametrize(("name", "constants"), SENDABLE)
+def test_a_front_sends_as_many_messages_of_its_own_as_the_shape_says(name: str, constants: str) -> None:
+    plans = [make(name, constants, 0.9)]
+    if "front_noise" in ROWS[name].options and constants not in ROWS[name].instead:
+        plans.append(make(name, constants, 0.9, front_noise=True))
+    for recipe in plans:
+        mechanism = recipe.plan(32)
+        if mechanism.noise_from == "analyzer":
+            with pytest.raises(CroupierError, match="noise from the analyzer"):
+                assert mechanism.shape
+            continue
+        assert len(mechanism.front_slots(seeded(1))) == mechanism.shape.front
+        assert (mechanism.shape.front > 0) == (mechanism.front_shares > 0)

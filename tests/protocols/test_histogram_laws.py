@@ -260,6 +260,36 @@ def test_a_threshold_that_an_empty_count_could_pass_would_be_caught() -> None:
     assert shown > 10 * tally.loss.delta(epsilon)
 
 
+def loses(tally, best: int, worse: int) -> float:  # type: ignore[no-untyped-def]
+    """The chance that an item of the second count is chosen before one of the first, where ties go to it."""
+    first, second = released(tally, best), released(tally, worse)
+    return sum(p * q for x, p in first.items() for y, q in second.items() if x <= y)
+
+
+@pytest.mark.parametrize(
+    "tally",
+    [
+        BoundedStable(2, 60, BoundedLaplace(2, 9)),
+        BoundedStable(2, 30, BoundedLaplace(Fraction(7, 2), 12)),
+        ThresholdStable(2, 60, DiscreteLaplace(2), 9),
+    ],
+)
+@pytest.mark.parametrize("failure", [0.3, 1e-2, 1e-6])
+def test_a_winner_of_stable_counts_is_no_further_behind_than_is_said(tally, failure: float) -> None:  # type: ignore[no-untyped-def]
+    error = tally.winner_error(failure)
+    assert error <= tally.users
+    for worse in range((tally.users - int(error)) // 2):
+        assert loses(tally, worse + int(error) + 1, worse) <= failure
+
+
+@pytest.mark.parametrize("noise", [BoundedLaplace(2, 9), BoundedLaplace(1, 3)])
+def test_a_winner_under_bounded_noise_is_as_far_behind_as_is_said_for_certain(noise: BoundedLaplace) -> None:
+    tally = BoundedStable(2, 60, noise)
+    error = int(tally.winner_error(0.0))
+    assert loses(tally, error, 0) > 0.0
+    assert loses(tally, error + 1, 0) == 0.0
+
+
 @pytest.mark.parametrize("noise", [BoundedLaplace(2, 9), BoundedLaplace(0.5, 3)])
 def test_bounded_noise_has_its_law(noise: BoundedLaplace) -> None:
     x = np.arange(-noise.bound, noise.bound + 1)

@@ -25,6 +25,8 @@ from croupier.protocols.histograms.oracles import FrequencyOracle
 from croupier.protocols.histograms.target import oracle_from_dict
 from croupier.protocols.mechanism import Certificate
 from croupier.protocols.padding import TamperedMessage, capped
+from croupier.protocols.sums.carriers import SecureAggregation
+from croupier.protocols.sums.carriers.modular import sum_modulo
 
 
 def membership(oracle: ProjectiveResponse) -> np.ndarray:
@@ -258,3 +260,32 @@ def test_a_front_adds_four_million_messages_at_most() -> None:
     assert capped(Poisson(512), 1, 8, front_shares=2**13, **asked).front > 2**22
     with pytest.raises(CroupierError, match=r"the front would add 4\.2e\+06 messages, and 4194304 is the most"):
         capped(Poisson(513), 1, 8, front_shares=2**13, **asked)
+
+
+@pytest.mark.parametrize("users", [8, 40])
+def test_the_mean_of_a_release_is_that_of_values_which_all_users_share(users: int) -> None:
+    """Where all users hold the same value that is the mean, but for little noise."""
+    mechanism = protocols.central_laplace(epsilon=500.0, low=-3.0, high=5.0).plan(users)
+    for value in (-3.0, 1.0, 5.0):
+        assert mechanism.run([value] * users, seeded(1)).mean == pytest.approx(value, abs=0.05)
+
+
+@pytest.mark.parametrize("modulus", [2, 9, 10, 41, 300])
+def test_what_a_modular_sum_folds_is_all_noise_that_a_users_move_takes_out_of_a_period(modulus: int) -> None:
+    """Whoever stays within (-m/2, m/2) when any user's step is added or taken away is not folded."""
+    precision, noise = 3, DiscreteLaplace(5)
+    every = np.arange(-400, 401)
+    stays = np.all([np.abs(every + step) < modulus // 2 for step in range(-precision, precision + 1)], axis=0)
+    folded = 1.0 if not stays.any() else float(noise.pmf(every[~stays]).sum())
+    assert SecureAggregation(modulus, 0).folded(noise, precision) == pytest.approx(folded, rel=1e-9)
+
+
+@pytest.mark.parametrize("modulus", [2, 2**31 - 1, 2**60 + 33, 2**61 - 1, 2**62])
+def test_residues_are_added_without_loss_however_large_their_sum(modulus: int) -> None:
+    """Eight of 2^60 are the first that 64 bits do not hold."""
+    values = [(modulus - 1 - place) % modulus for place in range(16)]
+    for count in (1, 7, 8, 9, 16):
+        table = np.asarray([values[:count], values[-count:]], dtype=np.int64)
+        expected = [sum(row.tolist()) % modulus for row in table]
+        assert sum_modulo(table, 1, modulus).tolist() == expected
+        assert sum_modulo(table.T, 0, modulus).tolist() == expected

@@ -22,6 +22,7 @@ RANGES = {
     "counted-messages": (1.0, 1.0, 0.01),
     "shuffled-vectors": (15.0, 0.5, 0.0),
     "shared-vectors": (math.inf, 1.0, 0.0),
+    "laplace-vectors": (math.inf, 1.0, 0.0),
 }
 """Of every row: the ε and the δ that its theorem stays below, and the least ε that is calibrated for a policy."""
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cases.folded import Law, folded, largest_ratio
 from cases.protocols import SHARED, make
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam, secure, seeded
@@ -30,20 +31,6 @@ from croupier.protocols import (
 from croupier.protocols.histograms.least_noise import move
 from croupier.protocols.sums.two_servers import PRECISION
 from croupier.validity.shares import Ring
-
-Law = np.ndarray
-
-
-def folded(noise: Noise | None, modulus: int) -> tuple[Law, float]:
-    """The law of noise modulo a number, by direct summation, and how much of it the summation leaves out."""
-    law = np.zeros(modulus)
-    if noise is None:
-        law[0] = 1.0
-        return law, 0.0
-    reach = noise.tail_quantile(1e-13)
-    for x in range(-reach, reach + 1):
-        law[x % modulus] += noise.pmf(x)
-    return law, max(0.0, 1.0 - float(law.sum())) + 1e-12
 
 
 def seen_by_the_analyzer(value: int, others: int, modulus: int, front: Law) -> Law:
@@ -66,13 +53,6 @@ def seen_by_the_front(value: int, others: int, modulus: int, front: Law, analyze
                 total = (value - share) + others + share + own + noise
                 joint[share, own, total % modulus] += drawn * chance / modulus
     return joint
-
-
-def largest_ratio(one: Law, other: Law) -> float:
-    """The largest log ratio of two laws; infinite where only one of them can be."""
-    seen = (one > 0) | (other > 0)
-    with np.errstate(divide="ignore"):
-        return float(np.abs(np.log(one[seen]) - np.log(other[seen])).max())
 
 
 MODULUS, GRAIN, OTHERS = 17, 3, 5
@@ -306,8 +286,8 @@ def test_a_histograms_recipe_is_the_same_for_every_batch_and_fixes_the_encoding(
     assert small.fits_any_batch
     assert small.recipe == large.recipe
     assert small.for_users(10**6) == large
-    assert small.recipe["ballot"] == {"kind": "shared-counts", "field": "Field64"}
-    assert (small.shape.slots, small.shape.length) == (1, 16)
+    assert small.recipe["ballot"] == {"kind": "shared-counts", "field": "Field128"}
+    assert (small.shape.slots, small.shape.length) == (1, 32)
 
 
 def test_both_views_of_a_histogram_are_epsilon_close_over_all_outcomes() -> None:
@@ -376,3 +356,15 @@ def test_a_batch_of_local_reports_is_read_and_what_is_damaged_counts_as_zero() -
     assert read.damaged == 4
     kept = [0, 0, 0, 0, *(int.from_bytes(slot[1:], "big") for slot in slots[4:])]
     assert read.decoded == mechanism.analyze(mechanism.collect(kept)).decoded
+
+
+@pytest.mark.parametrize("size", [2, 3, 50])
+def test_bits_are_counted_as_they_are_sent(size: int) -> None:
+    """A seed of 32 bytes to one server, and to the other a number for each item or coordinate."""
+    items, seed = [f"item {number}" for number in range(size)], bytes(32)
+    for mechanism, value in (
+        (histogram(epsilon=1.0, universe=items, model="two-servers").plan(20), items[1]),
+        (shared_vectors(epsilon=1.0, dimension=size).plan(20), [1.0] + [0.0] * (size - 1)),
+    ):
+        share = mechanism.ring.split(mechanism.secret(value, secure()), seed, b"context")
+        assert mechanism.bits_per_user == 8 * (len(seed) + len(share))

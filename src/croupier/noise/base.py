@@ -121,13 +121,23 @@ class Noise(ABC):
         pure = self.log_ratio(shift)
         return 0.5 * float(pure) ** 2 if math.isfinite(pure) else math.inf
 
+    def vector_log_ratio(self, l1: float) -> Number:
+        """Pure ε of a vector of whole numbers with this noise in each, which one user moves by `l1` steps in all."""
+        step = self.log_ratio(1)
+        return math.floor(l1) * Fraction(step) if math.isfinite(step) else math.inf
+
     def vector_divergence(self, order: float, l2: float, l1: float) -> float:
-        """An upper bound on the divergence of a vector with this noise in each coordinate, by its sensitivities."""
-        raise InvalidParameter("noise", self, "one with a bound for vectors, such as Skellam noise")
+        """An upper bound on the divergence of such a vector, by its sensitivities: for pure ε, min{ε, ½αε²} [BS16]."""
+        return min(self._vector_pure(l1), order * self.vector_concentrated(l2, l1))
 
     def vector_concentrated(self, l2: float, l1: float) -> float:
         """An upper bound on ρ of such a vector."""
-        raise InvalidParameter("noise", self, "one with a bound for vectors, such as Skellam noise")
+        return 0.5 * self._vector_pure(l1) ** 2
+
+    def _vector_pure(self, l1: float) -> float:
+        if math.isinf(pure := self.vector_log_ratio(l1)):
+            raise InvalidParameter("noise", self, "one with a bound for vectors: Skellam or Laplace noise")
+        return rounded_up(pure)
 
     widest_search: ClassVar[float] = 2.0**17
     """The largest standard deviation that a search tries: it tabulates some thirty noises within seconds."""

@@ -100,7 +100,7 @@ class DiscreteLaplace(RatioNoise):
 
     @property
     def _growth_limit(self) -> float:
-        return math.nextafter(math.exp(-1.0 / float(self.scale)), 1.0)
+        return math.nextafter(math.exp(-1.0 / float(self.scale)), math.inf)
 
     @property
     def cumulant_rises(self) -> bool:

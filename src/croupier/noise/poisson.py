@@ -187,7 +187,7 @@ def _skellam_window(noise: Skellam, floor: float) -> Window:
     top = math.ceil(math.sqrt(2.0 * z * depth) + 2.0 * depth) + 16
     ratios, errors = [0.0] * (top + 1), [0.0] * (top + 1)
     ratio, drift = z / (2.0 * (top + 1)), 1.0
-    for x in range(top, -1, -1):
+    for x in reversed(range(len(ratios))):
         following = ratio
         ratio = 1.0 / (2.0 * (x + 1) / z + following)
         drift = drift * ratio * following + 2.0 * EPSILON

@@ -11,7 +11,8 @@ from croupier.checks import InvalidParameter, Number
 from croupier.noise import Noise
 from croupier.noise.likelihoods import Pair, upper_envelope
 from croupier.noise.window import SHALLOW
-from croupier.privacy.loss import Loss, Released
+from croupier.privacy.loss import Loss
+from croupier.privacy.released import Released
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from croupier.privacy.guarantee import (
     renyi_to_approximate,
 )
 from croupier.privacy.ledger import BudgetExceeded, Charge, Ledger
-from croupier.privacy.loss import Loss, NoisyNumber, NoisyVector, privacy_loss, vector_loss
+from croupier.privacy.loss import Loss, privacy_loss, vector_loss
 from croupier.privacy.move import Move, move_loss
+from croupier.privacy.released import NoisyNumber, NoisyVector
 from croupier.privacy.told import Told, told_loss
 
 __all__ = [

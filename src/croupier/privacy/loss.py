@@ -3,134 +3,20 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache, reduce
-from typing import ClassVar
+from functools import cached_property
 
 from croupier.checks import InvalidParameter, Number, between, finite, integer, one_of, positive
 from croupier.noise import DiscreteLaplace, Noise
 from croupier.noise.base import rounded_up
-from croupier.noise.likelihoods import Pair, directed_pair, upper_envelope, worst_pair
-from croupier.noise.window import DEEP, SHALLOW
+from croupier.noise.window import DEEP
 from croupier.privacy.composition import Composed, compose
 from croupier.privacy.guarantee import ORDERS, renyi_to_approximate
+from croupier.privacy.released import DIRECTIONS, NoisyNumber, NoisyVector, Released
 from croupier.search import bracket, just_above_minimiser
-
-DIRECTIONS = {"both": (1, -1), "up": (1,), "down": (-1,)}
-
-
-class Released(ABC):
-    """Something that was released about the users: what it tells about one of them."""
-
-    tabulated: ClassVar[bool]
-    """Whether every loss is known with its probability, and not the Rényi curve alone."""
-
-    noise: Noise
-
-    @property
-    @abstractmethod
-    def pure(self) -> Number:
-        """The ε of pure DP, as an exact number where it is finite."""
-
-    @abstractmethod
-    def divergence(self, order: float) -> float:
-        """An upper bound on the Rényi divergence between the views of two neighbouring inputs."""
-
-    @property
-    @abstractmethod
-    def concentrated(self) -> float:
-        """An upper bound on ρ of zero-concentrated DP."""
-
-    @abstractmethod
-    def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
-        """The pairs of laws that a change of one user's value can lead to, where they are tabulated."""
-
-    def pair(self) -> Pair:
-        """One pair that stands for all of them, for composition."""
-        return reduce(upper_envelope, self.pairs())
-
-    def of_group(self, users: int) -> Released | None:
-        """The same when so many users change at once, where that is known exactly."""
-        return None
-
-    def towards(self, direction: str) -> Released:
-        """The same with every change a rise ("up") or a fall ("down"), where both can happen."""
-        return self
-
-
-@dataclass(frozen=True)
-class NoisyNumber(Released):
-    """One noisy number: its noise, how far one user can move it, and which way."""
-
-    noise: Noise
-    sensitivity: int
-    direction: str = "both"
-    tabulated: ClassVar[bool] = True
-
-    @property
-    def shifts(self) -> tuple[int, ...]:
-        """The changes that decide: every other one tells less."""
-        signs = DIRECTIONS[self.direction][: 1 if self.noise.balanced else None]
-        return tuple(sign * shift for sign in signs for shift in self.noise.decisive_shifts(self.sensitivity))
-
-    def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
-        return tuple(directed_pair(self.noise, shift, floor) for shift in self.shifts)
-
-    def pair(self) -> Pair:
-        return worst_pair(self.noise, self.shifts)
-
-    @property
-    def pure(self) -> Number:
-        return max(self.noise.log_ratio(shift) for shift in self.shifts)
-
-    def divergence(self, order: float) -> float:
-        return _divergence(self, order)
-
-    @property
-    def concentrated(self) -> float:
-        return _concentrated(self)
-
-    def of_group(self, users: int) -> NoisyNumber | None:
-        """It moves so many times as far."""
-        self.noise.check_sensitivity(users * self.sensitivity)
-        return replace(self, sensitivity=users * self.sensitivity)
-
-    def towards(self, direction: str) -> NoisyNumber:
-        return replace(self, direction=direction) if self.direction == "both" else self
-
-    def __str__(self) -> str:
-        return f"{self.noise!r}, sensitivity {self.sensitivity}"
-
-
-@dataclass(frozen=True)
-class NoisyVector(Released):
-    """A vector of whole numbers, each coordinate plus noise; known by its Rényi divergence alone."""
-
-    noise: Noise
-    l2: float
-    l1: float
-    tabulated: ClassVar[bool] = False
-
-    @property
-    def pure(self) -> Number:
-        return math.inf
-
-    def divergence(self, order: float) -> float:
-        return self.noise.vector_divergence(order, self.l2, self.l1)
-
-    @property
-    def concentrated(self) -> float:
-        return self.noise.vector_concentrated(self.l2, self.l1)
-
-    def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
-        return ()
-
-    def __str__(self) -> str:
-        return f"{self.noise!r} per coordinate, L2 sensitivity {self.l2:.6g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -393,7 +279,7 @@ def carrier_delta(epsilon: float, distance: Number) -> float:
 
 
 def vector_loss(noise: Noise, *, l2: float, l1: float) -> Loss:
-    """The loss of releasing a vector of whole numbers plus noise in each coordinate; Skellam noise has a bound."""
+    """The loss of releasing a vector of whole numbers plus noise in each; Skellam and Laplace noise have bounds."""
     release = NoisyVector(noise, float(positive("l2", l2)), float(positive("l1", l1)))
     release.divergence(2.0)  # a noise that has no bound for vectors is refused here
     return Loss(((release, 1),))
@@ -410,13 +296,3 @@ def _least(delta_of: Callable[[float], float], delta: float, pure: float, *, up:
             return math.inf
     below, above = bracket(lambda epsilon: delta_of(epsilon) <= delta, 0.0, high, relative=1e-9)
     return above if up else below
-
-
-@lru_cache(maxsize=4096)
-def _divergence(release: NoisyNumber, order: float) -> float:
-    return max(release.noise.divergence(shift, order) for shift in release.shifts)
-
-
-@lru_cache(maxsize=256)
-def _concentrated(release: NoisyNumber) -> float:
-    return max(release.noise.concentrated(shift) for shift in release.shifts)

@@ -13,7 +13,8 @@ from croupier.checks import Number
 from croupier.noise import Noise
 from croupier.noise.likelihoods import Pair
 from croupier.noise.window import SHALLOW, Floats
-from croupier.privacy.loss import Loss, NoisyNumber
+from croupier.privacy.loss import Loss
+from croupier.privacy.released import NoisyNumber
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from croupier.checks import Number, between
 from croupier.noise import Noise
 from croupier.noise.likelihoods import Pair
 from croupier.noise.window import EPSILON, SHALLOW
-from croupier.privacy.loss import Loss, Released
+from croupier.privacy.loss import Loss
+from croupier.privacy.released import Released
 
 
 @dataclass(frozen=True, eq=False)

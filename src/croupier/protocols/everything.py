@@ -8,7 +8,8 @@ from croupier.protocols.histograms.selection import Selection, SelectionMechanis
 from croupier.protocols.histograms.universe import Buckets, ItemOutside, Items, Numbers
 from croupier.protocols.mechanism import Certificate, Decoded, Mechanism, Residual
 from croupier.protocols.padding import Shape, TamperedMessage
-from croupier.protocols.sums.mechanism import Release, SumMechanism
+from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.protocols.sums.moments import Moments
 from croupier.protocols.sums.protocol import Protocol, Row
 from croupier.protocols.sums.recipes import (
     ROWS,
@@ -16,6 +17,7 @@ from croupier.protocols.sums.recipes import (
     counted_messages,
     discrete_gaussian,
     laplace,
+    laplace_vectors,
     local_laplace,
     protocol,
     shared_vectors,
@@ -25,6 +27,7 @@ from croupier.protocols.sums.recipes import (
     shuffled_vectors,
     skellam,
 )
+from croupier.protocols.sums.release import Release
 from croupier.protocols.sums.values import Ball, Values
 
 __all__ = [
@@ -40,6 +43,7 @@ __all__ = [
     "ItemOutside",
     "Items",
     "Mechanism",
+    "Moments",
     "Numbers",
     "Protocol",
     "Release",
@@ -57,6 +61,7 @@ __all__ = [
     "discrete_gaussian",
     "histogram",
     "laplace",
+    "laplace_vectors",
     "local_laplace",
     "protocol",
     "selection",

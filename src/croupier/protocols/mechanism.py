@@ -23,6 +23,7 @@ from croupier.privacy import Guarantee, Loss
 from croupier.privacy.guarantee import small
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.texts import canonical as canonical
+from croupier.validity import Prio3
 from croupier.validity.shares import Ring
 
 Integers = NDArray[np.int64]
@@ -262,6 +263,17 @@ class Mechanism(ABC):
     @property
     def ring(self) -> Ring | None:
         """The numbers that reports are split into shares over; None where they are not carried in shares."""
+        return None
+
+    @property
+    def prio3(self) -> Prio3 | None:
+        """How a report proves to two servers that it is in range; None where it cannot.
+
+        >>> from croupier.protocols import laplace
+        >>> laplace(epsilon=1.0, trust="two-servers").plan(users=100).prio3
+        Prio3(Sum(max_measurement=127), proofs=1, shares=2)
+        >>> laplace(epsilon=1.0, trust="devices").plan(users=100).prio3
+        """
         return None
 
     @property

@@ -20,6 +20,8 @@ from croupier.protocols.histograms.planned import Planned
 from croupier.protocols.histograms.target import Target
 from croupier.protocols.histograms.universe import Items, Universe, universe_from_dict
 from croupier.protocols.mechanism import MOST_MESSAGES, VERSION, canonical
+from croupier.protocols.sums.values import array_of
+from croupier.validity import Prio3
 from croupier.validity.shares import Ring
 
 
@@ -124,6 +126,10 @@ class HistogramMechanism(Planned):
     def ring(self) -> Ring | None:
         return self.oracle.ring
 
+    @property
+    def prio3(self) -> Prio3 | None:
+        return self.oracle.prio3
+
     def for_users(self, users: int) -> Self:
         if not self.fits_any_batch:
             return super().for_users(users)
@@ -167,7 +173,7 @@ class HistogramMechanism(Planned):
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> HistogramRelease:
         """Read a batch's view. In the central models the analyzer draws the noise, and needs `source`."""
-        return HistogramRelease(self, self.oracle.decode(np.asarray(view), source))
+        return HistogramRelease(self, self.oracle.decode(array_of(view), source))
 
     def run(
         self, items: ArrayLike | Iterable[object], source: Source, progress: Progress = lambda part: None

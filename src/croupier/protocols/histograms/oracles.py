@@ -16,13 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.checks import CroupierError, InvalidParameter, between, integer, several
 from croupier.noise import Source
 from croupier.noise.serial import noise_to_dict
 from croupier.privacy import Guarantee, Loss
 from croupier.protocols.mechanism import Residual
 from croupier.protocols.padding import Shape, TamperedMessage
+from croupier.protocols.sums.values import array_of
 from croupier.search import least_passing_between, least_passing_ratio
+from croupier.validity import Prio3
 from croupier.validity.shares import Ring
 
 Integers = NDArray[np.int64]
@@ -179,6 +181,11 @@ class Selector(ABC):
         """The numbers that reports are split into shares over; None where they are not carried in shares."""
         return None
 
+    @property
+    def prio3(self) -> Prio3 | None:
+        """How a report proves that it is of one item; None where it cannot."""
+        return None
+
     def encoding(self) -> dict[str, Any]:
         """What a report rests on beside the universe, whatever batch it falls into."""
         body = self.to_dict()
@@ -289,7 +296,7 @@ def gathered(reports: Reports | Iterable[ArrayLike]) -> Reports:
     """Reports of many users, each a list of labels, in one."""
     if isinstance(reports, Reports):
         return reports
-    listed = [np.asarray(report) for report in reports]
+    listed = [array_of(report) for report in several("reports", reports)]
     if any(report.ndim != 1 or not np.issubdtype(report.dtype, np.integer) for report in listed):
         raise TamperedMessage("a report is a list of whole labels")
     labels = np.concatenate(listed) if listed else np.empty(0, dtype=np.int64)

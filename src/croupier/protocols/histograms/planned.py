@@ -17,6 +17,7 @@ from croupier.protocols.histograms.oracles import CHUNK, Integers, Progress, Rep
 from croupier.protocols.histograms.target import CONSTANTS, MODELS, certificate_of, oracle_from_dict
 from croupier.protocols.mechanism import MOST_MESSAGES, VERSION, Certificate, Decoded, Mechanism, Residual
 from croupier.protocols.padding import Shape
+from croupier.protocols.sums.values import array_of
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Planned(Mechanism):
         return self.oracle.gather(indices, source, progress)
 
     def _in_law(self, counts: ArrayLike, source: Source) -> Integers:
-        array = np.asarray(counts)
+        array = array_of(counts)
         if array.shape != (self.size,) or not np.issubdtype(array.dtype, np.integer) or (array < 0).any():
             raise InvalidParameter("counts", f"an array of shape {array.shape}", f"{self.size} whole numbers >= 0")
         if int(array.sum()) != self.users:

@@ -15,6 +15,7 @@ from croupier.protocols.histograms.oracles import Integers, Progress
 from croupier.protocols.histograms.planned import Planned
 from croupier.protocols.histograms.target import Target
 from croupier.protocols.histograms.universe import Numbers
+from croupier.protocols.sums.values import array_of
 from croupier.search import least_passing_integer
 
 
@@ -132,7 +133,7 @@ class SelectionMechanism(Planned):
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> int:
         """The winner. In the central models the analyzer draws the noise, and needs `source`."""
-        return self.oracle.choose(np.asarray(view), source)
+        return self.oracle.choose(array_of(view), source)
 
     def run(self, votes: ArrayLike, source: Source, progress: Progress = lambda part: None) -> int:
         """The whole way of a batch: every device reports, the labels are counted, the winner is read."""

@@ -20,8 +20,9 @@ from croupier.protocols.histograms.central import NoisyCounts
 from croupier.protocols.histograms.oracles import Integers
 from croupier.protocols.mechanism import MOST_MESSAGES, POSSIBLE
 from croupier.protocols.padding import Shape
-from croupier.validity.fields import FIELD64
-from croupier.validity.shares import FIELDS, WORD, Ring, share_bits
+from croupier.validity import Prio3, prio3_histogram
+from croupier.validity.fields import FIELD128
+from croupier.validity.shares import FIELDS, Ring
 
 SERVERS = 2
 
@@ -36,11 +37,11 @@ class SharedCounts(NoisyCounts):
 
     kind: ClassVar[str] = "shared-counts"
     trust: ClassVar[str] = "two-servers"
-    field: str = FIELD64.name
+    field: str = FIELD128.name
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("field", self.field, tuple(FIELDS))
+        one_of("field", self.field, (FIELD128.name,))
 
     @property
     def honest(self) -> int:
@@ -50,6 +51,10 @@ class SharedCounts(NoisyCounts):
     @property
     def ring(self) -> Ring:
         return FIELDS[self.field]
+
+    @property
+    def prio3(self) -> Prio3:
+        return prio3_histogram(self.size)
 
     @cached_property
     def total(self) -> Noise:
@@ -89,10 +94,10 @@ class SharedCounts(NoisyCounts):
     @property
     def message_bits(self) -> int:
         """On average: one share is a seed, the other a number for each item."""
-        return share_bits(self.size) // SERVERS
+        return self.ring.share_bits(self.size) // SERVERS
 
     def shape(self, claim: Guarantee) -> Shape:
         if self.size > MOST_MESSAGES:
             limit = f"at most {MOST_MESSAGES:,}: a report has a number for each item, and is for simulation only"
             raise InvalidParameter("size", self.size, limit)
-        return Shape(1, WORD * self.size, 0)
+        return Shape(1, self.ring.size * self.size, 0)

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import InvalidParameter, integer
+from croupier.checks import InvalidParameter, integer, several
+from croupier.protocols.sums.values import array_of
 
 Integers = NDArray[np.int64]
 
@@ -69,7 +70,7 @@ class Items:
 
     def indices(self, items: Iterable[object]) -> Integers:
         """The places of these items, or a refusal that names the first one outside."""
-        listed = list(items)
+        listed = several("items", items)
         places = self._places
         try:
             return np.fromiter((places[item] for item in listed), dtype=np.int64, count=len(listed))  # type: ignore[index]
@@ -127,7 +128,7 @@ class Buckets:
         """The buckets of these items: any text has one."""
         known: dict[object, int] = {}
         indices = []
-        for place, item in enumerate(items):
+        for place, item in enumerate(several("items", items)):
             if item not in known:
                 if not isinstance(item, str):
                     raise ItemOutside(item, place, "a text")
@@ -186,7 +187,7 @@ class Numbers:
         integer("size", self.size, 2, LARGEST)
 
     def indices(self, items: ArrayLike) -> Integers:
-        array = np.asarray(items)
+        array = array_of(items)
         if not np.issubdtype(array.dtype, np.integer):
             raise ItemOutside(items if array.ndim == 0 else array.dtype.name, 0, f"a whole number below {self.size:,}")
         outside = np.flatnonzero((array < 0) | (array >= self.size))

@@ -15,7 +15,7 @@ from croupier.privacy import Guarantee
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.returning import one_of_several, returning
-from croupier.protocols.sums.values import Ball, Values
+from croupier.protocols.sums.values import AnyValues, Ball, Values
 
 CONSTANTS = ("tight", "published")
 """Counted messages also have "proof": the constants of a proof where its theorem can do with less."""
@@ -150,7 +150,7 @@ class Protocol:
     epsilon: float
     delta: float
     constants: str = "tight"
-    values: Values | Ball = field(default_factory=Values)
+    values: AnyValues = field(default_factory=Values)
     honest_fraction: float = 1.0
     precision: int | None = None
     scaling: float = 10.0
@@ -221,6 +221,17 @@ class Protocol:
         unread = UNREAD_IN_SHARES if self.trusts == "two-servers" else ()
         read = {name: options[name] for name in options if name in self.row.options and name not in unread}
         return replace(self, **read)
+
+    def about(self, values: AnyValues) -> Protocol:
+        """The same for other vectors than those that `dimension` and `diameter` say.
+
+        >>> from croupier.protocols import Moments, shared_vectors
+        >>> shared_vectors(epsilon=1.0, dimension=5).about(Moments(features=2)).plan(users=1000).dimension
+        5
+        """
+        if not self.row.vectors or not values.coordinates:
+            raise InvalidParameter("values", values, f"vectors, and {self.name} a protocol that sums them")
+        return replace(self, values=values)
 
     @property
     def published(self) -> bool:

@@ -7,7 +7,7 @@ import math
 from croupier.checks import InvalidParameter
 from croupier.noise import Skellam
 from croupier.noise.target import RESOLUTION
-from croupier.privacy import Guarantee, vector_loss
+from croupier.privacy import Guarantee
 from croupier.protocols.sums.bits import published_levels, unary
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.protocols.sums.mechanism import SumMechanism
@@ -64,15 +64,15 @@ def plan_vectors(protocol: Protocol, users: int) -> SumMechanism:
     values = protocol.values
     if protocol.published:
         return unary(protocol, users, *published_levels(protocol, users, values.dimension))
-    honest, epsilon, root = protocol.honest(users), protocol.epsilon, math.sqrt(values.dimension)
+    honest, epsilon = protocol.honest(users), protocol.epsilon
     precision = protocol.precision or max(4, math.ceil(VECTOR_PRECISION * math.sqrt(users)))
-    l2 = precision / values.span * values.diameter + root
+    l2, _ = values.reach(precision)
     # The carrier's statistical distance takes a hundredth of δ.
     security = math.ceil(math.log2(100.0 * (1.0 + math.exp(epsilon)) / protocol.delta))
     budget = protocol.delta - (1.0 + math.exp(epsilon)) * 2.0**-security
 
     def met(sigma2: float) -> bool:
-        return vector_loss(Skellam(sigma2), l2=l2, l1=root * l2).delta(epsilon) <= budget
+        return values.loss(Skellam(sigma2), precision).delta(epsilon) <= budget
 
     guess = 2.0 * l2**2 * math.log(1.0 / protocol.delta) / epsilon**2
     noise = Skellam(least_passing_positive(met, guess, resolution=RESOLUTION))

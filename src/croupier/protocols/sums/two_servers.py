@@ -6,17 +6,15 @@ server's noise alone, whoever else takes part.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 
 from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
-from croupier.noise.target import RESOLUTION
 from croupier.privacy import Guarantee
 from croupier.protocols.sums.carriers import Shared
 from croupier.protocols.sums.mechanism import SumMechanism
-from croupier.protocols.sums.protocol import VECTORS, Protocol, Row
-from croupier.search import least_passing_positive
+from croupier.protocols.sums.protocol import Protocol
+from croupier.validity.fields import FIELD64, FIELD128
 
 TRUST = "two-servers"
 PRECISION = 127
@@ -44,8 +42,9 @@ def planner(
 
 def mechanism(protocol: Protocol, users: int, precision: int, share: Noise, promise: Guarantee) -> SumMechanism:
     """A sum in shares with this noise from each server."""
+    carrier = Shared(FIELD128.name if protocol.values.coordinates else FIELD64.name)
     return protocol.mechanism(
-        users, precision=precision, share=share, carrier=Shared(), notion=promise, noise_from="servers"
+        users, precision=precision, share=share, carrier=carrier, notion=promise, noise_from="servers"
     )
 
 
@@ -63,29 +62,3 @@ def skellam_noise(precision: int, epsilon: float) -> Skellam:
 def gaussian_noise(precision: int, epsilon: float) -> DiscreteGaussian:
     """Discrete Gaussian of parameter σ² = (g/ε)²."""
     return DiscreteGaussian((precision / Fraction(epsilon)) ** 2)
-
-
-def plan_vectors(protocol: Protocol, users: int) -> SumMechanism:
-    """Skellam in every coordinate, one budget for the vector: the least noise that meets (ε, δ)."""
-    values, epsilon = protocol.values, protocol.epsilon
-    precision = precision_of(protocol)
-    l2 = precision / values.span * values.diameter + math.sqrt(values.dimension)
-
-    def met(sigma2: float) -> bool:
-        return values.loss(Skellam(sigma2), precision).delta(epsilon) <= protocol.delta
-
-    guess = 2.0 * l2**2 * math.log(1.0 / protocol.delta) / epsilon**2
-    share = Skellam(least_passing_positive(met, guess, resolution=RESOLUTION))
-    return mechanism(protocol, users, precision, share, Guarantee("approximate", epsilon, protocol.delta))
-
-
-SHARED_VECTORS = Row(
-    name="shared-vectors",
-    trust=TRUST,
-    notion="approximate",
-    carrier="shares",
-    paper="croupier",
-    plan=plan_vectors,
-    options=(*(name for name in VECTORS if name != "honest_fraction"), "precision"),
-    constants=("tight",),
-)

@@ -13,6 +13,7 @@ from croupier.checks import InvalidParameter, finite
 from croupier.noise import Noise
 from croupier.noise.source import Source, bernoulli
 from croupier.privacy import Loss, privacy_loss, vector_loss
+from croupier.protocols.sums.moments import Moments
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -73,6 +74,10 @@ class Values:
         """The loss of one user's change in a sum of encoded values that carries this noise."""
         return privacy_loss(noise, precision)
 
+    def reach(self, precision: int) -> tuple[float, float]:
+        """How far two users' encoded values can be apart; for vectors by length, and by the sum of differences."""
+        return float(precision), float(precision)
+
     def unit(self, values: ArrayLike) -> Floats:
         """Map values to [0, 1], or refuse them."""
         numbers = _numbers(values, f"a number in [{self.low:g}, {self.high:g}]")
@@ -129,10 +134,17 @@ class Ball:
 
     def loss(self, noise: Noise, precision: int) -> Loss:
         """The loss of one user's change in a sum of encoded vectors that carries this noise in every coordinate."""
-        # Couple the two roundings: the whole vectors differ by at most g‖x-x'‖ plus one in each coordinate.
+        l2, l1 = self.reach(precision)
+        return vector_loss(noise, l2=l2, l1=l1)
+
+    def reach(self, precision: int) -> tuple[float, float]:
+        """How far two users' encoded vectors can be apart, by length and by the sum of absolute differences.
+
+        Couple the two roundings: the whole vectors differ by at most g‖x-x'‖ plus one in each coordinate.
+        """
         root = math.sqrt(self.dimension)
         l2 = precision / self.span * self.diameter + root
-        return vector_loss(noise, l2=l2, l1=root * l2)
+        return l2, root * l2
 
     def unit(self, values: ArrayLike) -> Floats:
         """Map each coordinate from [-1, 1] to [0, 1], or refuse the vector."""
@@ -150,15 +162,17 @@ class Ball:
         return np.asarray(np.clip((vectors + 1.0) / 2.0, 0.0, 1.0))
 
 
-RANGES: dict[str, type[Values] | type[Ball]] = {Values.kind: Values, Ball.kind: Ball}
+AnyValues = Values | Ball | Moments
+
+RANGES: dict[str, type[Values] | type[Ball] | type[Moments]] = {kind.kind: kind for kind in (Values, Ball, Moments)}
 """What users may report, by kind."""
 
 
-def values_to_dict(values: Values | Ball) -> dict[str, Any]:
+def values_to_dict(values: AnyValues) -> dict[str, Any]:
     return {"kind": values.kind} | asdict(values)
 
 
-def values_from_dict(data: dict[str, Any]) -> Values | Ball:
+def values_from_dict(data: dict[str, Any]) -> AnyValues:
     """Read a range of values back."""
     body = dict(data)
     return RANGES[body.pop("kind")](**body)
@@ -167,8 +181,16 @@ def values_from_dict(data: dict[str, Any]) -> Values | Ball:
 def _numbers(values: ArrayLike, allowed: str) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter("value", values, allowed) from None
+
+
+def array_of(values: object) -> NDArray[Any]:
+    """What NumPy makes of something; of lists of different lengths nothing, which no check lets through."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.empty(0)
 
 
 def whole_numbers(name: str, values: ArrayLike) -> Integers:
@@ -178,10 +200,7 @@ def whole_numbers(name: str, values: ArrayLike) -> Integers:
     Traceback (most recent call last):
     croupier.checks.InvalidParameter: view = [1, 2.5] is not allowed: it must be whole numbers of at most 64 bits
     """
-    try:
-        numbers = np.asarray(values)
-    except ValueError:  # NumPy's word for lists of different lengths
-        numbers = np.empty(0)
+    numbers = array_of(values)
     if not np.issubdtype(numbers.dtype, np.integer):
         raise InvalidParameter(name, values, "whole numbers of at most 64 bits")
     return numbers.astype(np.int64)

@@ -25,10 +25,11 @@ from croupier.noise import Noise, Source
 from croupier.privacy import Loss
 from croupier.protocols.mechanism import Residual
 from croupier.protocols.padding import Shape
+from croupier.validity import Prio3
 from croupier.validity.shares import Ring
 
 if TYPE_CHECKING:
-    from croupier.protocols.sums.mechanism import SumMechanism
+    from croupier.protocols.sums.planned import PlannedSum
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
@@ -53,49 +54,53 @@ class Carrier(ABC):
         """The numbers that reports are split into shares over; None where they are not carried in shares."""
         return None
 
+    def prio3(self, plan: PlannedSum) -> Prio3 | None:
+        """How a report proves that it is in range; None where it cannot."""
+        return None
+
     @property
     def distance(self) -> float:
         """How far, in statistical distance, a view can be from a function of the noisy sum alone."""
         return 0.0
 
     @abstractmethod
-    def check_plan(self, plan: SumMechanism) -> None:
+    def check_plan(self, plan: PlannedSum) -> None:
         """Refuse a mechanism that this carrier cannot carry, or would expose."""
 
-    def secured(self, plan: SumMechanism, security: int) -> Carrier:
+    def secured(self, plan: PlannedSum, security: int) -> Carrier:
         """The same with a distance of at most 2^-security."""
         return self
 
-    def recipe(self, plan: SumMechanism) -> dict[str, Any]:
+    def recipe(self, plan: PlannedSum) -> dict[str, Any]:
         """What of this carrier all batches of an experiment have in common, where that matters to a report."""
         return {}
 
-    def weight(self, plan: SumMechanism) -> int:
+    def weight(self, plan: PlannedSum) -> int:
         """How far one encoded unit moves the decoded number."""
         return 1
 
-    def loss(self, plan: SumMechanism) -> Loss:
+    def loss(self, plan: PlannedSum) -> Loss:
         """The loss of one user's change in the number that comes through."""
         return plan.values.loss(plan.guard, plan.precision)
 
     @abstractmethod
-    def report(self, plan: SumMechanism, encoded: Integers, source: Source) -> Integers:
+    def report(self, plan: PlannedSum, encoded: Integers, source: Source) -> Integers:
         """What users with these encoded values send, each with noise of their own (none where the analyzer adds it)."""
 
     @abstractmethod
-    def check_report(self, plan: SumMechanism, report: Integers) -> None:
+    def check_report(self, plan: PlannedSum, report: Integers) -> None:
         """Refuse reports that no honest device sends."""
 
-    def message_count(self, plan: SumMechanism, report: Integers) -> int:
+    def message_count(self, plan: PlannedSum, report: Integers) -> int:
         """How many messages a report is."""
         return report.size // plan.dimension
 
     @abstractmethod
-    def collect(self, plan: SumMechanism, reports: Integers) -> Integers:
+    def collect(self, plan: PlannedSum, reports: Integers) -> Integers:
         """What comes through of a whole batch."""
 
     @abstractmethod
-    def decode(self, plan: SumMechanism, view: Integers) -> Integers:
+    def decode(self, plan: PlannedSum, view: Integers) -> Integers:
         """The encoded sum plus all noise; a view that no honest batch gives is refused."""
 
     def wrapped(self, total: Integers) -> Integers:
@@ -106,52 +111,56 @@ class Carrier(ABC):
         """A bound on the chance that something else than the noisy sum is decoded."""
         return 0.0
 
+    def folded(self, noise: Noise, precision: int) -> float:
+        """How likely noise lies so far out that, carried, it looks like some nearer one: it hides more than it says."""
+        return 0.0
+
     @abstractmethod
-    def messages_per_user(self, plan: SumMechanism) -> float:
+    def messages_per_user(self, plan: PlannedSum) -> float:
         """On average."""
 
     @abstractmethod
-    def bits_per_message(self, plan: SumMechanism) -> int:
+    def bits_per_message(self, plan: PlannedSum) -> int:
         """How much a message says."""
 
     @abstractmethod
-    def message_bytes(self, plan: SumMechanism) -> int:
+    def message_bytes(self, plan: PlannedSum) -> int:
         """The length of every message."""
 
     @abstractmethod
-    def pack(self, plan: SumMechanism, report: Integers) -> tuple[bytes, ...]:
+    def pack(self, plan: PlannedSum, report: Integers) -> tuple[bytes, ...]:
         """Reports, or the front's own noise, as messages, in no particular order."""
 
     @abstractmethod
-    def unpack(self, plan: SumMechanism, messages: Sequence[bytes]) -> Integers:
+    def unpack(self, plan: PlannedSum, messages: Sequence[bytes]) -> Integers:
         """The view that a batch's messages, all of the right length, make; anything malformed is refused."""
 
-    def summed(self, plan: SumMechanism, total: Sequence[int]) -> Integers:
+    def summed(self, plan: PlannedSum, total: Sequence[int]) -> Integers:
         """The view that two servers' sums of shares make, added up."""
         view = np.asarray(total, dtype=np.int64)
         return view if plan.coordinates else np.asarray(view[0])
 
-    def front_report(self, plan: SumMechanism, source: Source) -> Integers:
+    def front_report(self, plan: PlannedSum, source: Source) -> Integers:
         """The noise of `plan.front_shares` parties without a value."""
         raise CroupierError(f"{plan.protocol} does not go through a front ({self.kind})")
 
-    def join(self, plan: SumMechanism, view: Integers, front: Integers) -> Integers:
+    def join(self, plan: PlannedSum, view: Integers, front: Integers) -> Integers:
         """A view with the front's own noise among the others' reports."""
         raise CroupierError(f"{plan.protocol} does not go through a front ({self.kind})")
 
-    def shape(self, plan: SumMechanism) -> Shape:
+    def shape(self, plan: PlannedSum) -> Shape:
         """What every report looks like to a front."""
         raise CroupierError(f"{plan.protocol} does not go through a front ({self.kind})")
 
-    def fits(self, plan: SumMechanism, report: Integers, unit_value: float) -> bool:
+    def fits(self, plan: PlannedSum, report: Integers, unit_value: float) -> bool:
         """Whether a report of this value, mapped to [0, 1], keeps the limit on its noise."""
         return True
 
-    def repaired(self, plan: SumMechanism, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
+    def repaired(self, plan: PlannedSum, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
         """The view of a batch where what no honest device sends counts as harmless, and how much of that there was."""
         raise CroupierError(f"{plan.protocol} does not go through a front ({self.kind})")
 
-    def residual(self, plan: SumMechanism) -> Residual:
+    def residual(self, plan: PlannedSum) -> Residual:
         """What one report alone tells of its value."""
         return hidden_by(plan.share, plan.precision * self.weight(plan), plan.dimension)
 

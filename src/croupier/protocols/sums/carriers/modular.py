@@ -17,7 +17,7 @@ from croupier.protocols.sums.carriers.base import Carrier, Integers
 from croupier.validity.shares import Ring
 
 if TYPE_CHECKING:
-    from croupier.protocols.sums.mechanism import SumMechanism
+    from croupier.protocols.sums.planned import PlannedSum
 
 RESIDUE = ">i8"
 
@@ -35,7 +35,7 @@ class Modular(Carrier):
         integer("modulus", self.modulus, 2, 2**62)
         integer("slack", self.slack, 0, self.modulus)
 
-    def check_plan(self, plan: SumMechanism) -> None:
+    def check_plan(self, plan: PlannedSum) -> None:
         """The range must hold every sum."""
         if plan.side != "unbiased":
             raise InvalidParameter("side", plan.side, "unbiased for modular sums")
@@ -43,15 +43,15 @@ class Modular(Carrier):
         if plan.noise_from not in self.noise_from:
             raise InvalidParameter("noise_from", plan.noise_from, "user where every report is seen, and nowhere else")
 
-    def check_report(self, plan: SumMechanism, report: Integers) -> None:
+    def check_report(self, plan: PlannedSum, report: Integers) -> None:
         if ((report < 0) | (report >= self.modulus)).any():
             raise TamperedMessage(f"a report must lie in [0, {self.modulus})")
 
-    def report(self, plan: SumMechanism, encoded: Integers, source: Source) -> Integers:
+    def report(self, plan: PlannedSum, encoded: Integers, source: Source) -> Integers:
         drawn = 0 if plan.noise_from == "analyzer" else plan.share.sample(encoded.shape, source)
         return np.asarray((encoded + drawn) % self.modulus)
 
-    def _decode_listed(self, plan: SumMechanism, view: Integers, listed: int) -> Integers:
+    def _decode_listed(self, plan: PlannedSum, view: Integers, listed: int) -> Integers:
         """Add up a view that lists its residues."""
         self.check_report(plan, view)
         received = view.shape[-1 - plan.coordinates] if view.ndim > plan.coordinates else 0
@@ -69,24 +69,29 @@ class Modular(Carrier):
     def wrap_probability(self, noise: Noise) -> float:
         return min(1.0, 2.0 * float(noise.tail(self.slack)))
 
-    def messages_per_user(self, plan: SumMechanism) -> float:
+    def folded(self, noise: Noise, precision: int) -> float:
+        """What lies outside one period around the centre, wherever a user's value moves it."""
+        reach = self.modulus // 2 - precision - 1
+        return 1.0 if reach < 0 else min(1.0, 2.0 * float(noise.tail(reach)))
+
+    def messages_per_user(self, plan: PlannedSum) -> float:
         return 1.0
 
-    def bits_per_message(self, plan: SumMechanism) -> int:
+    def bits_per_message(self, plan: PlannedSum) -> int:
         return plan.dimension * math.ceil(math.log2(self.modulus))
 
-    def message_bytes(self, plan: SumMechanism) -> int:
+    def message_bytes(self, plan: PlannedSum) -> int:
         return 8 * plan.dimension
 
-    def pack(self, plan: SumMechanism, report: Integers) -> tuple[bytes, ...]:
+    def pack(self, plan: PlannedSum, report: Integers) -> tuple[bytes, ...]:
         return tuple(unit.astype(RESIDUE).tobytes() for unit in report.reshape(-1, plan.dimension))
 
-    def unpack(self, plan: SumMechanism, messages: Sequence[bytes]) -> Integers:
+    def unpack(self, plan: PlannedSum, messages: Sequence[bytes]) -> Integers:
         units = np.frombuffer(b"".join(messages), dtype=RESIDUE).astype(np.int64).reshape(-1, plan.dimension)
         self.check_report(plan, units)
         return units if plan.coordinates else units[:, 0]
 
-    def repaired(self, plan: SumMechanism, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
+    def repaired(self, plan: PlannedSum, slots: Sequence[bytes | None]) -> tuple[Integers, int]:
         """Every slot holds a residue; what is none counts as zero."""
         length = plan.shape.length
         blank = bytes(length)
@@ -110,17 +115,17 @@ class SecureAggregation(Modular):
         """Two servers that hold shares modulo m are such cryptography."""
         return Ring(self.modulus)
 
-    def shape(self, plan: SumMechanism) -> Shape:
+    def shape(self, plan: PlannedSum) -> Shape:
         return Shape(1, self.message_bytes(plan), 0)
 
-    def collect(self, plan: SumMechanism, reports: Integers) -> Integers:
+    def collect(self, plan: PlannedSum, reports: Integers) -> Integers:
         return sum_modulo(reports, -1 - plan.coordinates, self.modulus)
 
-    def decode(self, plan: SumMechanism, view: Integers) -> Integers:
+    def decode(self, plan: PlannedSum, view: Integers) -> Integers:
         self.check_report(plan, view)
         return self._signed(view)
 
-    def unpack(self, plan: SumMechanism, messages: Sequence[bytes]) -> Integers:
+    def unpack(self, plan: PlannedSum, messages: Sequence[bytes]) -> Integers:
         if len(messages) != 1:
             raise TamperedMessage(f"{len(messages)} sums came out of secure aggregation where one was due")
         return np.asarray(super().unpack(plan, messages)[0])
@@ -135,13 +140,13 @@ class Plain(Modular):
     lists_reports: ClassVar[bool] = True
     noise_from: ClassVar[tuple[str, ...]] = ("user",)
 
-    def collect(self, plan: SumMechanism, reports: Integers) -> Integers:
+    def collect(self, plan: PlannedSum, reports: Integers) -> Integers:
         return reports
 
-    def decode(self, plan: SumMechanism, view: Integers) -> Integers:
+    def decode(self, plan: PlannedSum, view: Integers) -> Integers:
         return self._decode_listed(plan, view, plan.users)
 
-    def shape(self, plan: SumMechanism) -> Shape:
+    def shape(self, plan: PlannedSum) -> Shape:
         return uncapped(1, self.message_bytes(plan), 0)
 
 
@@ -165,23 +170,23 @@ class SplitAndMix(Modular):
     def distance(self) -> float:
         return 2.0**-self.security
 
-    def check_plan(self, plan: SumMechanism) -> None:
+    def check_plan(self, plan: PlannedSum) -> None:
         """Fewer pieces than the bound asks for would show each user's residue."""
         super().check_plan(plan)
         integer("security", self.security, 1, 4096)
         integer("pieces", self.pieces, self._for(plan, self.security).pieces)
 
-    def secured(self, plan: SumMechanism, security: int) -> SplitAndMix:
+    def secured(self, plan: PlannedSum, security: int) -> SplitAndMix:
         return self if self.security >= security else self._for(plan, security)
 
-    def _for(self, plan: SumMechanism, security: int) -> SplitAndMix:
+    def _for(self, plan: PlannedSum, security: int) -> SplitAndMix:
         return SplitAndMix.for_batch(self.modulus, self.slack, plan.honest, security, plan.dimension)
 
-    def report(self, plan: SumMechanism, encoded: Integers, source: Source) -> Integers:
+    def report(self, plan: PlannedSum, encoded: Integers, source: Source) -> Integers:
         """Pieces on an axis after the users, each a residue or a vector of residues."""
         return self._split(super().report(plan, encoded, source), source, plan.coordinates)
 
-    def front_report(self, plan: SumMechanism, source: Source) -> Integers:
+    def front_report(self, plan: PlannedSum, source: Source) -> Integers:
         """The pieces of so many parties who have noise and no value, one piece after another.
 
         The bound is for any inputs, so the first party may hold all of their noise.
@@ -191,7 +196,7 @@ class SplitAndMix(Modular):
         residue[0] = plan.share.times(shares).sample(shape, source) % self.modulus
         return self._split(residue, source, len(shape)).reshape(-1, *shape)
 
-    def join(self, plan: SumMechanism, view: Integers, front: Integers) -> Integers:
+    def join(self, plan: PlannedSum, view: Integers, front: Integers) -> Integers:
         return self._listed(np.concatenate((view, front), axis=-1 - plan.coordinates), plan.coordinates)
 
     def _split(self, residue: Integers, source: Source, coordinates: int) -> Integers:
@@ -201,7 +206,7 @@ class SplitAndMix(Modular):
         last = (residue - sum_modulo(random, axis, self.modulus)) % self.modulus
         return np.concatenate((random, np.expand_dims(last, axis)), axis=axis)
 
-    def collect(self, plan: SumMechanism, reports: Integers) -> Integers:
+    def collect(self, plan: PlannedSum, reports: Integers) -> Integers:
         """The pieces of all users as a multiset, listed in rising order: a uniform permutation says no more."""
         users = reports.ndim - plan.coordinates - 2
         pooled = reports.reshape(*reports.shape[:users], -1, *reports.shape[users + 2 :])
@@ -213,13 +218,13 @@ class SplitAndMix(Modular):
         order = np.lexsort(tuple(pooled[..., i] for i in reversed(range(pooled.shape[-1]))), axis=-1)
         return np.take_along_axis(pooled, order[..., None], axis=-2)
 
-    def decode(self, plan: SumMechanism, view: Integers) -> Integers:
+    def decode(self, plan: PlannedSum, view: Integers) -> Integers:
         return self._decode_listed(plan, view, (plan.users + plan.front_shares) * self.pieces)
 
-    def messages_per_user(self, plan: SumMechanism) -> float:
+    def messages_per_user(self, plan: PlannedSum) -> float:
         return float(self.pieces)
 
-    def shape(self, plan: SumMechanism) -> Shape:
+    def shape(self, plan: PlannedSum) -> Shape:
         return uncapped(self.pieces, self.message_bytes(plan), plan.front_shares * self.pieces)
 
     @classmethod

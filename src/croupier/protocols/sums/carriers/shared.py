@@ -12,11 +12,12 @@ from croupier.checks import InvalidParameter, integer, one_of
 from croupier.noise import Source
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.carriers.base import Carrier, Integers
-from croupier.validity.fields import FIELD64
-from croupier.validity.shares import FIELDS, WORD, Ring, share_bits
+from croupier.validity import Prio3, prio3_number, prio3_sum_vec
+from croupier.validity.fields import FIELD64, FIELD128
+from croupier.validity.shares import FIELDS, Ring
 
 if TYPE_CHECKING:
-    from croupier.protocols.sums.mechanism import SumMechanism
+    from croupier.protocols.sums.planned import PlannedSum
 
 LARGEST = 2**62
 """No honest sum with its noise goes further, which is a quarter of the field."""
@@ -27,6 +28,7 @@ class Shared(Carrier):
     """Each device splits its numbers into two shares; each server adds up its own and a whole noise of its own.
 
     Whoever has one server's shares has uniform numbers. The two sums together tell the noisy total and nothing else.
+    The field is the one that reports are proved in: the small one for a number, the large one for vectors.
     """
 
     field: str = FIELD64.name
@@ -38,46 +40,49 @@ class Shared(Carrier):
     def ring(self) -> Ring:
         return FIELDS[self.field]
 
-    def check_plan(self, plan: SumMechanism) -> None:
-        one_of("field", self.field, tuple(FIELDS))
+    def check_plan(self, plan: PlannedSum) -> None:
+        one_of("field", self.field, (FIELD128.name if plan.coordinates else FIELD64.name,))
         if plan.noise_from not in self.noise_from:
             raise InvalidParameter("noise_from", plan.noise_from, "servers, where each server adds a whole noise")
         if plan.side != "unbiased":
             raise InvalidParameter("side", plan.side, "unbiased for sums in shares")
         integer("precision", plan.precision, 1, LARGEST // plan.users)
 
-    def recipe(self, plan: SumMechanism) -> dict[str, Any]:
+    def prio3(self, plan: PlannedSum) -> Prio3:
+        return prio3_sum_vec(plan.dimension, plan.precision) if plan.coordinates else prio3_number(plan.precision)
+
+    def recipe(self, plan: PlannedSum) -> dict[str, Any]:
         """What a report rests on whatever batch it falls into: the encoding, and who adds the noise."""
         return {"precision": plan.precision, "carrier": self.to_dict(), "noise_from": plan.noise_from}
 
-    def check_report(self, plan: SumMechanism, report: Integers) -> None:
+    def check_report(self, plan: PlannedSum, report: Integers) -> None:
         if ((report < 0) | (report > plan.precision)).any():
             raise TamperedMessage(f"an encoded value must lie in [0, {plan.precision}]")
 
-    def report(self, plan: SumMechanism, encoded: Integers, source: Source) -> Integers:
+    def report(self, plan: PlannedSum, encoded: Integers, source: Source) -> Integers:
         """The encoded value itself: its shares tell either server nothing."""
         return encoded
 
-    def collect(self, plan: SumMechanism, reports: Integers) -> Integers:
+    def collect(self, plan: PlannedSum, reports: Integers) -> Integers:
         return np.asarray(reports.sum(axis=-1 - plan.coordinates))
 
-    def decode(self, plan: SumMechanism, view: Integers) -> Integers:
+    def decode(self, plan: PlannedSum, view: Integers) -> Integers:
         return view
 
-    def messages_per_user(self, plan: SumMechanism) -> float:
+    def messages_per_user(self, plan: PlannedSum) -> float:
         return 2.0
 
-    def bits_per_message(self, plan: SumMechanism) -> int:
+    def bits_per_message(self, plan: PlannedSum) -> int:
         """On average: one share is a seed, the other a number for each coordinate."""
-        return share_bits(plan.dimension) // 2
+        return self.ring.share_bits(plan.dimension) // 2
 
-    def message_bytes(self, plan: SumMechanism) -> int:
-        return WORD * plan.dimension
+    def message_bytes(self, plan: PlannedSum) -> int:
+        return self.ring.size * plan.dimension
 
-    def pack(self, plan: SumMechanism, report: Integers) -> tuple[bytes, ...]:
+    def pack(self, plan: PlannedSum, report: Integers) -> tuple[bytes, ...]:
         return (self.ring.encode([int(number) for number in np.atleast_1d(report)]),)
 
-    def unpack(self, plan: SumMechanism, messages: Sequence[bytes]) -> Integers:
+    def unpack(self, plan: PlannedSum, messages: Sequence[bytes]) -> Integers:
         """The total that both servers' sums make."""
         if len(messages) != 1:
             raise TamperedMessage(f"{len(messages)} totals came out of two servers where one was due")
@@ -87,8 +92,8 @@ class Shared(Carrier):
             raise TamperedMessage(str(error)) from None
         return self.summed(plan, total)
 
-    def summed(self, plan: SumMechanism, total: Sequence[int]) -> Integers:
+    def summed(self, plan: PlannedSum, total: Sequence[int]) -> Integers:
         return super().summed(plan, self.ring.signed(total))
 
-    def shape(self, plan: SumMechanism) -> Shape:
+    def shape(self, plan: PlannedSum) -> Shape:
         return Shape(1, self.message_bytes(plan), 0)

@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from prio3_cases import PAIRS
 
+from cases.prio3 import PAIRS
 from croupier.checks import InvalidParameter
 from croupier.validity import Sizes, prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec
 

@@ -3,14 +3,15 @@
 import random
 
 import numpy as np
-import plain_prio3
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prio3_cases import CONTEXT, KEY, PAIRS, refusals, whole_way
 
+from cases import plain_prio3
+from cases.prio3 import CONTEXT, KEY, PAIRS, refusals, whole_way
 from croupier.checks import InvalidParameter
 from croupier.validity import (
+    Prepared,
     Prio3,
     Refusal,
     Verifier,
@@ -324,6 +325,33 @@ def test_contexts_may_differ_from_report_to_report_and_sums_be_taken_by_part(nam
     first = [finished.aggregate([arm == b"arm 1" for arm in arms]) for finished in (one, two)]
     once = prio3.unshard([finished.aggregate([False, True, False]) for finished in (one, two)])
     assert np.array_equal(prio3.unshard(first), 2 * np.asarray(once))
+
+
+@every_type
+def test_what_a_server_has_prepared_may_be_kept_as_bytes_and_resumed_with_others(name):
+    prio3, _, measurements = PAIRS[name]
+    nonces, publics, leaders, helpers = made(prio3, [measurements[-1]] * 4)
+    leaders[2] = leaders[2][:-1]
+    contexts = [CONTEXT] * 4
+    one, two = (
+        Verifier(prio3, server, KEY).prepare(nonces, publics, shares, contexts)
+        for server, shares in enumerate((leaders, helpers))
+    )
+    assert {len(kept) for kept in two.kept} == {prio3.kept_size}
+    assert [len(kept) for kept in one.kept] == [prio3.kept_size] * 2 + [0, prio3.kept_size]
+    order = [3, 0, 2]
+    again = Prepared.resume(prio3, 1, [two.kept[place] for place in order], [CONTEXT] * 3)
+    assert again.verifier_shares == [two.verifier_shares[place] for place in order]
+    assert again.output_shares == [two.output_shares[place] for place in order]
+    messages = again.combine([one.verifier_shares[place] for place in order])
+    finished = again.finish(messages)
+    assert finished.refusals == (None, None, Refusal.LENGTH)
+    whole = two.finish(two.combine(one.verifier_shares))
+    assert finished.aggregate() == whole.aggregate([True, False, False, True])
+    damaged = [two.kept[0][:-1], b"\xff" * prio3.kept_size, two.kept[3]]
+    found = Prepared.resume(prio3, 1, damaged, [CONTEXT] * 3)
+    lost = found.finish(found.combine([one.verifier_shares[place] for place in (0, 1, 3)]))
+    assert lost.refusals == (Refusal.LENGTH, Refusal.FIELD, None)
 
 
 @every_type

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-import plain_prio3
 import pytest
 
+from cases import plain_prio3
 from croupier.validity import Refusal, Verifier, prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec, shard_group
 from croupier.validity.fields import FIELD128
 from croupier.validity.xof import derive_seed, expand

@@ -6,10 +6,11 @@ for.
 
 from typing import TYPE_CHECKING, Any
 
-from croupier.validity.prio3 import Prio3, Sizes, prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec
+from croupier.validity.prio3 import Prio3, Sizes, prio3_count, prio3_histogram, prio3_number, prio3_sum, prio3_sum_vec
 
 if TYPE_CHECKING:
-    from croupier.validity.groups import Prepared, Refusal, Verified, Verifier, shard_group
+    from croupier.validity.groups import Prepared, Verified, Verifier, shard_group
+    from croupier.validity.verdicts import Refusal
 
 __all__ = [
     "Prepared",
@@ -20,6 +21,7 @@ __all__ = [
     "Verifier",
     "prio3_count",
     "prio3_histogram",
+    "prio3_number",
     "prio3_sum",
     "prio3_sum_vec",
     "shard_group",

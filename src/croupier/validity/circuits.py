@@ -88,6 +88,10 @@ class Circuit(ABC):
     def encode(self, measurement: Any) -> list[int]:
         """The numbers of a measurement; one out of range is refused here, for a proof hides nothing about it."""
 
+    def measurement(self, added: Sequence[int]) -> Any:
+        """The measurement that adds these numbers to a sum."""
+        return added[0]
+
     @abstractmethod
     def wires(self, ops: Arithmetic[V], numbers: V, joint: V, shares: int) -> V:
         """What enters the gadget. A constant is divided by the number of shares, for every share adds it once."""
@@ -251,6 +255,9 @@ class SumVec(Bits):
             raise InvalidParameter("measurement", measurement, f"{self.outputs} numbers")
         return [bit for i, one in enumerate(measurement) for bit in self.range.encode(f"measurement[{i}]", one)]
 
+    def measurement(self, added: Sequence[int]) -> Sequence[int]:
+        return added
+
     def truncate(self, ops: Arithmetic[V], numbers: V) -> V:
         return self.range.decode(ops, numbers)
 
@@ -268,6 +275,11 @@ class Histogram(Bits):
     def encode(self, measurement: Any) -> list[int]:
         bucket = integer("measurement", measurement, 0, self.outputs - 1)
         return [int(place == bucket) for place in range(self.outputs)]
+
+    def measurement(self, added: Sequence[int]) -> int:
+        if sorted(added) != [0] * (self.outputs - 1) + [1]:
+            raise InvalidParameter("measurement", added, f"one at one of {self.outputs} places, zero at the others")
+        return added.index(1)
 
     def check(self, ops: Arithmetic[V], numbers: V, products: V, shares: int) -> V:
         part_of_one = ops.constant([self.field.inverse(shares)])

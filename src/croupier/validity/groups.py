@@ -1,15 +1,15 @@
 """Groups of reports: one server verifies a whole group at once, and refuses by name whatever is not valid.
 
 A server prepares its shares of a group, and shows the other its verifier shares. Whoever has both combines them into
-one message a report. With the messages each server finishes the group: what is accepted can be added up.
+one message a report. With the messages each server finishes the group: what is accepted can be added up. What a server
+has prepared it may keep as bytes, and resume later, in another process and with other reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,22 +18,8 @@ from croupier.validity import steps
 from croupier.validity.arrays import Mask, Words, arrays
 from croupier.validity.prio3 import NONCE, Prio3, checked, checked_context
 from croupier.validity.proofs import decide, reveals
+from croupier.validity.verdicts import Refusal, Rows, Verdicts, fitted
 from croupier.validity.xof import SEED, Usage, numbers, stream, tag
-
-
-class Refusal(StrEnum):
-    """Why a report does not count."""
-
-    LENGTH = "wrong-length"
-    """A nonce or a share, a verifier share or a message is truncated or padded."""
-    FIELD = "not-in-field"
-    """A word of a share is no number of the field."""
-    POINT = "revealing-point"
-    """The random point would show the measurement: once in 2^50 reports or more."""
-    PROOF = "wrong-proof"
-    """The shares are of no valid measurement, or do not belong together, or to this nonce, context or key."""
-    JOINT = "wrong-joint-randomness"
-    """The message is not of the public share that the proof was checked with."""
 
 
 class Group:
@@ -107,45 +93,6 @@ def each_context(contexts: bytes | Sequence[bytes], reports: int) -> bytes | Seq
     return contexts
 
 
-class Rows(NamedTuple):
-    """One byte string of each report, cut to a common length; what had another length is blank and marked."""
-
-    rows: list[bytes]
-    fit: Mask
-
-    def cut(self, start: int, stop: int) -> list[bytes]:
-        return [row[start:stop] for row in self.rows]
-
-
-def fitted(given: Sequence[object], size: int) -> Rows:
-    """These byte strings, if each has `size` bytes; others are replaced by zeros."""
-    rows = [one if isinstance(one, bytes) and len(one) == size else None for one in given]
-    return Rows(
-        [bytes(size) if row is None else row for row in rows], np.array([row is not None for row in rows], bool)
-    )
-
-
-class Verdicts:
-    """The first reason against each report, if there is one."""
-
-    def __init__(self, refusals: Iterable[Refusal | None]) -> None:
-        self.refusals = list(refusals)
-
-    def refuse(self, why: Refusal, which: Mask) -> None:
-        """Whoever has no reason against it yet, and is in `which`, has this one."""
-        for report in np.flatnonzero(which):
-            self.refusals[report] = self.refusals[report] or why
-
-    def follow(self, answers: Sequence[bytes | Refusal]) -> None:
-        """Refuse what the other server refused, for its reason."""
-        for report, answer in enumerate(answers):
-            if isinstance(answer, Refusal):
-                self.refusals[report] = self.refusals[report] or answer
-
-    def or_bytes(self, given: Sequence[bytes]) -> list[bytes | Refusal]:
-        return [why or one for why, one in zip(self.refusals, given, strict=True)]
-
-
 class Verifier:
     """One server, with the key that both share and clients must not know; server 0 has the leader's shares.
 
@@ -211,7 +158,7 @@ class Verifier:
         for index in range(prio3.proofs):
             points = steps.piece(query.randomness, index, prio3.circuit.query_length)
             verdicts.refuse(Refusal.POINT, reveals(group.ops, prio3.circuit, points))
-        return Prepared(self, group, query, verdicts)
+        return Prepared(prio3, self.server, group, query, verdicts)
 
     def _leader_share(self, group: Group, share: Rows, verdicts: Verdicts) -> tuple[Words, Words]:
         """The leader's numbers, from its bytes."""
@@ -226,21 +173,61 @@ class Prepared:
     """A group between the servers: `verifier_shares` is for the other one, the rest is not."""
 
     def __init__(
-        self, verifier: Verifier, group: Group, query: steps.Query[Words, list[bytes]], verdicts: Verdicts
+        self, prio3: Prio3, server: int, group: Group, query: steps.Query[Words, list[bytes]], verdicts: Verdicts
     ) -> None:
-        self._verifier, self._group, self._query, self._verdicts = verifier, group, query, verdicts
+        self._prio3, self._server = prio3, server
+        self._group, self._query, self._verdicts = group, query, verdicts
         parts = [query.part] if query.part is not None else []
-        self.verifier_shares = verdicts.or_bytes(group.glue([group.pack(query.verifier), *parts]))
+        self.shown = group.glue([group.pack(query.verifier), *parts])
+        """For each report its verifier share, which must not be shown of one that is refused."""
+        self.refusals = tuple(verdicts.refusals)
+        """For each report why this server refuses it, by its own share alone; None where it does not."""
+        self.verifier_shares = verdicts.or_bytes(self.shown)
         """For each report its verifier share, or why it is refused."""
+
+    @classmethod
+    def resume(cls, prio3: Prio3, server: int, kept: Sequence[bytes], contexts: bytes | Sequence[bytes]) -> Prepared:
+        """A group from what a server has `kept` of each of its reports; what is no such thing is refused."""
+        reports = len(kept)
+        group = Group(prio3, each_context(contexts, reports), reports)
+        circuit, rows, verdicts = prio3.circuit, fitted(kept, prio3.kept_size), Verdicts([None] * reports)
+        verdicts.refuse(Refusal.LENGTH, ~rows.fit)
+
+        def numbers(start: int, length: int) -> Words:
+            found, inside = group.ops.decode(rows.cut(start, start + length * circuit.field.size), length)
+            verdicts.refuse(Refusal.FIELD, ~inside)
+            return found
+
+        length, shown = circuit.verifier_length * prio3.proofs, prio3.sizes.verifier
+        verifier, outputs = numbers(0, length), numbers(shown, circuit.outputs)
+        part = rows.cut(length * circuit.field.size, shown) if prio3.joint else None
+        seed = rows.cut(shown + prio3.sizes.aggregate, prio3.kept_size) if prio3.joint else None
+        query = steps.Query(outputs, group.ops.constant([]), verifier, part, seed)
+        return cls(prio3, server, group, query, verdicts)
+
+    @property
+    def output_shares(self) -> list[bytes]:
+        """For each report this server's share of what is added up, which counts only if the report is accepted."""
+        return self._group.pack(self._query.outputs)
+
+    @property
+    def kept(self) -> list[bytes]:
+        """For each report what this server must keep until it is finished, and tell nobody; empty where it is refused.
+
+        It is the verifier share, the output share, and the seed of the joint randomness where there is any.
+        """
+        seeds = [self._query.seed] if self._query.seed is not None else []
+        whole = self._group.glue([self.shown, self.output_shares, *seeds])
+        return [b"" if why else one for why, one in zip(self.refusals, whole, strict=True)]
 
     def combine(self, *others: Sequence[bytes | Refusal]) -> list[bytes | Refusal]:
         """For each report the message with which both servers finish it, or why it is refused.
 
         `others` are the verifier shares of the other servers, in their order.
         """
-        prio3, group, ops = self._verifier.prio3, self._group, self._group.ops
+        prio3, server, group, ops = self._prio3, self._server, self._group, self._group.ops
         circuit, reports, verdicts = prio3.circuit, group.reports, Verdicts([None] * group.reports)
-        every = [*others[: self._verifier.server], self.verifier_shares, *others[self._verifier.server :]]
+        every = [*others[:server], self.verifier_shares, *others[server:]]
         if len(every) != prio3.shares or any(len(shares) != reports for shares in every):
             given = [len(shares) for shares in others]
             raise InvalidParameter("others", given, f"{reports} verifier shares of each of {prio3.shares - 1} servers")
@@ -267,7 +254,7 @@ class Prepared:
             raise InvalidParameter("messages", f"{len(messages)} messages", f"{self._group.reports}, one a report")
         verdicts = Verdicts(self._verdicts.refusals)
         verdicts.follow(messages)
-        rows = fitted(messages, self._verifier.prio3.sizes.message)
+        rows = fitted(messages, self._prio3.sizes.message)
         verdicts.refuse(Refusal.LENGTH, ~rows.fit)
         if (seeds := self._query.seed) is not None:
             differ = [ours != theirs for ours, theirs in zip(seeds, rows.rows, strict=True)]

@@ -83,6 +83,15 @@ class Prio3:
             aggregate=circuit.outputs * size,
         )
 
+    @property
+    def kept_size(self) -> int:
+        """Bytes that a server keeps of a report between preparing and finishing it.
+
+        >>> prio3_count().kept_size, prio3_sum(127).kept_size
+        (40, 32)
+        """
+        return self.sizes.verifier + self.sizes.aggregate + self.sizes.message
+
     def shard(self, measurement: Any, nonce: bytes, context: bytes, rand: bytes | None = None) -> tuple[bytes, ...]:
         """The public share, the leader's and the helper's, of one measurement; nothing but pure Python is needed.
 
@@ -143,6 +152,15 @@ def prio3_sum(max_measurement: int, shares: int = 2) -> Prio3:
     [40, 88, 184, 320, 320]
     """
     return Prio3(Sum(max_measurement), shares=shares)
+
+
+def prio3_number(most: int) -> Prio3:
+    """A sum of whole numbers from 0 to `most`, by the shorter proof: that of a count where `most` is one.
+
+    >>> prio3_number(1), prio3_number(2)
+    (Prio3(Count(), proofs=1, shares=2), Prio3(Sum(max_measurement=2), proofs=1, shares=2))
+    """
+    return prio3_count() if most == 1 else prio3_sum(most)
 
 
 def prio3_sum_vec(

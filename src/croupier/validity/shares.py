@@ -10,24 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from croupier.checks import InvalidParameter, integer
-from croupier.validity.fields import FIELD64
+from croupier.validity.fields import FIELD64, FIELD128
 from croupier.validity.xof import SEED, stream, tag
 
 ALGORITHM = 0xFFFFCC01
 """Among the numbers that the draft of Prio3 leaves to private use: shares without a proof."""
 USAGE = 1
-WORD = 8
-"""Bytes of a number."""
-
-
-def share_bits(length: int) -> int:
-    """How much both shares of so many numbers take: a seed, and the numbers."""
-    return 8 * (SEED + WORD * length)
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Whole numbers modulo `modulus`, which fits eight bytes.
+    """Whole numbers modulo `modulus`, each in eight bytes, or in sixteen where it does not fit.
 
     >>> ring = Ring(FIELD64.modulus)
     >>> seed, context = bytes(range(32)), b"experiment, arm, report"
@@ -39,17 +32,26 @@ class Ring:
     modulus: int
 
     def __post_init__(self) -> None:
-        integer("modulus", self.modulus, 2, 2**64)
+        integer("modulus", self.modulus, 2, 2**128)
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number."""
+        return 8 if self.modulus <= 2**64 else 16
+
+    def share_bits(self, length: int) -> int:
+        """How much both shares of so many numbers take: a seed, and the numbers."""
+        return 8 * (SEED + self.size * length)
 
     def encode(self, numbers: Sequence[int]) -> bytes:
         """Each number, least byte first."""
-        return b"".join(number.to_bytes(WORD, "little") for number in numbers)
+        return b"".join(number.to_bytes(self.size, "little") for number in numbers)
 
     def decode(self, encoded: bytes, length: int) -> list[int]:
         """The `length` numbers in these bytes; other lengths and numbers beyond the modulus are refused."""
-        if len(encoded) != length * WORD:
-            raise InvalidParameter("share", f"{len(encoded)} bytes", f"{length * WORD} bytes")
-        numbers = _words(encoded)
+        if len(encoded) != length * self.size:
+            raise InvalidParameter("share", f"{len(encoded)} bytes", f"{length * self.size} bytes")
+        numbers = self._words(encoded)
         if any(number >= self.modulus for number in numbers):
             raise InvalidParameter("share", max(numbers), f"numbers below {self.modulus}")
         return numbers
@@ -61,10 +63,11 @@ class Ring:
         """
         if len(seed) != SEED:
             raise InvalidParameter("seed", f"{len(seed)} bytes", f"{SEED} bytes")
-        output, whole = stream(seed, tag(ALGORITHM, USAGE, context), b""), 2**64 // self.modulus * self.modulus
+        output = stream(seed, tag(ALGORITHM, USAGE, context), b"")
+        whole = 2 ** (8 * self.size) // self.modulus * self.modulus
         found: list[int] = []
         while len(found) < length:
-            words = _words(output.read((length - len(found)) * WORD))
+            words = self._words(output.read((length - len(found)) * self.size))
             found += [word % self.modulus for word in words if word < whole]
         return found
 
@@ -85,10 +88,9 @@ class Ring:
         """The numbers of least size that these stand for: those beyond the half are negative."""
         return [number - self.modulus if number > self.modulus // 2 else number for number in numbers]
 
+    def _words(self, encoded: bytes) -> list[int]:
+        return [int.from_bytes(encoded[i : i + self.size], "little") for i in range(0, len(encoded), self.size)]
 
-FIELDS = {FIELD64.name: Ring(FIELD64.modulus)}
+
+FIELDS = {field.name: Ring(field.modulus) for field in (FIELD64, FIELD128)}
 """Fields so large that no honest sum wraps around, by name."""
-
-
-def _words(encoded: bytes) -> list[int]:
-    return [int.from_bytes(encoded[i : i + WORD], "little") for i in range(0, len(encoded), WORD)]

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from croupier.bandits.chernoff import TILTS, evidence, lower_bound, tails, upper_bound
+from croupier.bandits.chernoff import evidence, lower_bound, upper_bound
+from croupier.comparisons.tails import TILTS, tails
 from croupier.noise import DiscreteLaplace, Noise, Skellam, SparseBits, seeded
 
 

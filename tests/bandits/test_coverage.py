@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from cases.policies import OVER_ANY, PUBLISHED, SHARED, SUMS
+from cases.policies import OVER_ANY, PUBLISHED, SHARED, SUMS, undecided
 from croupier.simulation import Bernoulli, simulate, simulated_policy
 
 FAILURE = 0.05
@@ -33,7 +33,7 @@ class Watch:
 
 def check(name, *, users, runs, **options):
     """Two arms play; one pauses while a third is new; then all play. Stages end at these numbers of users."""
-    policy = simulated_policy(name, arms=2, horizon=None, runs=runs, binary=True, **options)
+    policy = undecided(simulated_policy(name, arms=2, horizon=None, runs=runs, binary=True, **options))
     watch = Watch(MEANS, runs)
     simulate(policy, Bernoulli(MEANS[:2]), seed=11, users=users[0], checkpoints=1, watch=watch)
     policy.pause(1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cases.policies import NAMES
+from cases.policies import NAMES, undecided
 from croupier.checks import InvalidParameter
 from croupier.simulation import Bernoulli, simulate, simulated_policy
 
@@ -10,7 +10,7 @@ from croupier.simulation import Bernoulli, simulate, simulated_policy
 def made(name, epsilon):
     """A policy, or the error."""
     try:
-        return simulated_policy(name, arms=3, horizon=5_000, epsilon=epsilon, runs=4, binary=True)
+        return undecided(simulated_policy(name, arms=3, horizon=5_000, epsilon=epsilon, runs=4, binary=True))
     except InvalidParameter as error:
         return error
 

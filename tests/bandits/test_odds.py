@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cases.policies import NAMES
+from cases.policies import NAMES, undecided
 from croupier.bandits import IMED, KLUCB, Elimination, IndexPolicy, Ladder, Policy, Thompson, policy
 from croupier.bandits.thompson import uniforms
 from croupier.programs import program
@@ -17,7 +17,7 @@ KINDS = [Elimination, IndexPolicy, KLUCB, IMED, Thompson, DPSE]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_odds_are_odds_on_playable_arms_and_asking_changes_nothing(name):
-    chosen = simulated_policy(name, arms=4, horizon=20_000, epsilon=0.8, runs=6, binary=True)
+    chosen = undecided(simulated_policy(name, arms=4, horizon=20_000, epsilon=0.8, runs=6, binary=True))
     chosen.pause(2)
 
     def watch(now):

@@ -5,8 +5,16 @@
 
 from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.catalogue import POLICIES, Entry, policy
+from croupier.bandits.concurrent import Concurrent, Split, Terms
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
-from croupier.bandits.index import IMED, KLUCB, IndexPolicy
+from croupier.bandits.in_blocks import (
+    ConcurrentElimination,
+    ConcurrentIMED,
+    ConcurrentIndex,
+    ConcurrentKLUCB,
+    TopTwo,
+)
+from croupier.bandits.index import IMED, KLUCB, UCB1, IndexPolicy
 from croupier.bandits.policy import Policy
 from croupier.bandits.regret_bounds import (
     sdp_ae_batch,
@@ -16,20 +24,30 @@ from croupier.bandits.regret_bounds import (
     vb_sdp_ae_minimax,
     vb_sdp_ae_regret,
 )
-from croupier.bandits.thompson import Thompson
+from croupier.bandits.thompson import Thompson, Uniform
 
 __all__ = [
     "IMED",
     "KLUCB",
     "POLICIES",
+    "UCB1",
+    "Concurrent",
+    "ConcurrentElimination",
+    "ConcurrentIMED",
+    "ConcurrentIndex",
+    "ConcurrentKLUCB",
     "Elimination",
     "Entry",
     "IndexPolicy",
     "Ladder",
     "Policy",
+    "Split",
     "SubExponentialRadius",
     "SubGaussianRadius",
+    "Terms",
     "Thompson",
+    "TopTwo",
+    "Uniform",
     "policy",
     "sdp_ae_batch",
     "sdp_ae_minimax",

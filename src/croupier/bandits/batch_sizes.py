@@ -5,16 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from croupier.bandits.chernoff import TILTS, Numbers, Tails, tails
+from croupier.bandits.chernoff import Numbers
 from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.comparisons.tails import NO_NOISE, NO_TAILS, Cumulants, Tails, cumulants, tails
 from croupier.privacy import any_of
 from croupier.protocols import Protocol, SumMechanism
 
 SMALLEST = 32
 """No batch of a tight policy is smaller: privacy in a crowd of a few is not worth having."""
+
+QUIET = 0.25
+"""A batch is quiet when its noise varies by no more than this share of what its users do."""
 
 LARGEST = 2**50
 """No batch is larger: sums of so many users are still exact in doubles."""
@@ -73,6 +78,16 @@ class Ladder:
         """How a batch of this size is made private; None without privacy."""
         return None if self.protocol is None else self.protocol.plan(size)
 
+    @cached_property
+    def any_size(self) -> bool:
+        """Whether a batch may have any number of users, and its noise is the same with each."""
+        mechanism = self.mechanism(self.first)
+        return mechanism is None or mechanism.fits_any_batch
+
+    def noise_sizes(self, sizes: Numbers) -> Numbers:
+        """Sizes whose noise is that of these: the first of all, where noise does not depend on the size."""
+        return np.full_like(sizes, self.first) if self.any_size else sizes
+
     def check_promise(self, horizon: int | None) -> None:
         """Refuse batches of which a returning user's, whatever their sizes, do not keep the promise together.
 
@@ -95,5 +110,42 @@ class Ladder:
         """The tails of the noise in a batch of this size, in units of a reward."""
         mechanism = self.mechanism(size)
         if mechanism is None:
-            return Tails(np.zeros_like(TILTS), np.zeros_like(TILTS))
+            return NO_TAILS
         return tails(mechanism.noise, mechanism.unit / mechanism.values.span, mechanism.wrap_probability)
+
+    def cumulants(self, size: int) -> Cumulants:
+        """The cumulants of that noise, for bets on differences."""
+        mechanism = self.mechanism(int(self.noise_sizes(np.asarray(size))))
+        if mechanism is None:
+            return NO_NOISE
+        return cumulants(mechanism.noise, mechanism.unit / mechanism.values.span, mechanism.wrap_probability)
+
+
+def quiet_size(protocol: Protocol, rate: float = 0.5, effect: float | None = None) -> int:
+    """The smallest batch whose noise is small beside its users, when their mean outcome is `rate`.
+
+    Small beside the `effect` that is looked for does as well: then its sum is twice as large as the noise's deviation.
+    Where every user adds noise enough alone, no batch is quieter than another: then it is the smallest that there is.
+
+    >>> from croupier.protocols import laplace
+    >>> served = laplace(epsilon=1.0, binary=True, trust="two-servers")
+    >>> quiet_size(served), quiet_size(served, 0.02), quiet_size(laplace(epsilon=0.1), effect=0.3)
+    (59, 752, 95)
+    """
+    size = max(SMALLEST, protocol.smallest)
+    users = rate * (1.0 - rate)
+    if noise_variance(protocol, 1024 * size) > 512 * noise_variance(protocol, size):
+        return size
+    # Else noise hardly depends on the size of a batch, and this ends after a few steps.
+    while (noise := noise_variance(protocol, size)) > QUIET * size * users:
+        enough = math.inf if effect is None else 2.0 * math.sqrt(noise) / effect
+        if size >= enough:
+            break
+        size = max(size + 1, math.ceil(min(noise / (QUIET * users), enough)))
+    return size
+
+
+def noise_variance(protocol: Protocol, users: int) -> float:
+    """How much the noise of a batch varies, in units of a reward."""
+    mechanism = protocol.plan(users)
+    return mechanism.noise.variance * (mechanism.unit / mechanism.values.span) ** 2

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Unpack
 
-from croupier.bandits.batch_sizes import SMALLEST, Ladder
+from croupier.bandits.batch_sizes import SMALLEST, Ladder, quiet_size
+from croupier.bandits.concurrent import Concurrent, Split, Terms
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
-from croupier.bandits.index import IMED, KLUCB
+from croupier.bandits.in_blocks import ConcurrentElimination, ConcurrentIMED, ConcurrentKLUCB, TopTwo
+from croupier.bandits.index import IMED, KLUCB, UCB1
 from croupier.bandits.policy import Policy
 from croupier.bandits.regret_bounds import sdp_ae_batch, shuffled_bits_sigma
-from croupier.bandits.thompson import Thompson
+from croupier.bandits.thompson import Thompson, Uniform
 from croupier.checks import InvalidParameter, one_of
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
@@ -23,6 +25,12 @@ from croupier.registry import Registry, instances
 
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
+
+BLOCK_GROWTH = 1.05
+"""The ratio of the batch sizes of policies in blocks: in the end a block is a twentieth of all that came before it."""
+
+FEWEST_BLOCKS = 20
+"""Batches are not made quiet at the price of fewer blocks until the horizon."""
 
 LEAST_EPSILON = 1e-4
 """Below it noise drowns every batch, and its calibration takes longer than anybody waits."""
@@ -41,6 +49,7 @@ class Entry:
     paper : its citation key, or "yardstick".
     build : makes the policy of a `Request`.
     tight_only : whether there are no published constants: nobody has published the policy over these sums.
+    in_blocks : whether its arms run side by side in blocks, so that their differences may be claimed.
 
     Examples
     --------
@@ -56,6 +65,8 @@ class Entry:
     build: Callable[[Request], Policy] = field(repr=False)
     tight_only: bool = False
     """Whether there are no published constants: nobody has published the policy over these sums."""
+    in_blocks: bool = False
+    """Whether its arms run side by side in blocks, so that their differences may be claimed."""
 
     @property
     def trusts(self) -> tuple[str, ...]:
@@ -86,6 +97,7 @@ class Request:
     failure: float | None
     exploration: float | None
     seed: int = 0
+    terms: Terms = field(default_factory=Terms)
 
     def ladder(self, growth: float, published_first: int = 2) -> Ladder:
         """Batch sizes: the papers' from two users on, tight ones from the smallest batch."""
@@ -114,6 +126,7 @@ def policy(
     failure: float | None = None,
     exploration: float | None = None,
     seed: int = 0,
+    decision: Terms | Mapping[str, Any] | None = None,
     **options: Unpack[Returning],
 ) -> Policy:
     """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
@@ -133,6 +146,7 @@ def policy(
     failure : the chance of losing the best arm (elimination).
     exploration : scales the index policies' level.
     seed : all the chance that a policy has (Thompson sampling).
+    decision : what may be claimed, and what then: `Terms`, or their names and values (policies in blocks).
     options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
         `front_noise`, `participations` (users may return so often), `trust`, as `croupier.protocols.protocol` has them.
 
@@ -164,11 +178,22 @@ def policy(
         if carried.published and horizon is not None:
             # The papers let the modular sum wrap around with their own p.
             carried = carried.having(wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
-    chosen = (constants, runs, smallest, growth, failure, exploration, seed)
+    chosen = (constants, runs, smallest, growth, failure, exploration, seed, _terms(decision))
     built = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
     _check_first_batch(built.ladder)
     built.ladder.check_promise(horizon)
     return built
+
+
+def _terms(given: Terms | Mapping[str, Any] | None) -> Terms:
+    """As they are, or of plain values, as a configuration has them."""
+    if given is not None and not isinstance(given, Mapping):
+        return given
+    known = {entry.name for entry in fields(Terms)}
+    for key, value in (given or {}).items():
+        if key not in known:
+            raise InvalidParameter(f"decision.{key}", value, f"one of {', '.join(sorted(known))}")
+    return Terms(**given or {})
 
 
 def _check_epsilon(name: str, kind: str, epsilon: float, constants: str) -> None:
@@ -300,10 +325,41 @@ def _thompson(request: Request) -> Policy:
     )
 
 
+def _in_blocks(kind: type[Concurrent]) -> Callable[[Request], Policy]:
+    def build(request: Request) -> Policy:
+        assert request.protocol is not None
+        rate = 0.5 if request.terms.rate is None else request.terms.rate
+        first = request.smallest or quiet_size(request.protocol, rate, request.terms.smallest_effect)
+        if request.smallest is None and request.horizon is not None:
+            first = min(first, max(SMALLEST, request.horizon // (FEWEST_BLOCKS * request.arms)))
+        ladder = Ladder(request.protocol, first, request.growth or BLOCK_GROWTH)
+        own: dict[str, Any] = {"exploration": request.exploration or 0.6} if "exploration" in kind.reads else {}
+        return kind(request.arms, request.horizon, ladder, request.terms, **request.common(), **own)
+
+    return build
+
+
+OFTEN = 1.01
+"""The yardsticks reconsider an arm after every hundredth of its pulls, so from one user on."""
+
+
 def _kl_ucb(request: Request) -> Policy:
-    """KL-UCB at level log T; an arm is reconsidered after every hundredth of its pulls, so from one user on."""
-    ladder = Ladder(None, request.smallest or 1, request.growth or 1.01)
+    """KL-UCB at level log T."""
+    ladder = Ladder(None, request.smallest or 1, request.growth or OFTEN)
     return KLUCB(request.arms, request.horizon, ladder, exploration=request.exploration or 1.0, **request.common())
+
+
+def _ucb1(request: Request) -> Policy:
+    return UCB1(request.arms, request.horizon, request.ladder(OFTEN), **request.common())
+
+
+def _plain_thompson(request: Request) -> Policy:
+    ladder = request.ladder(OFTEN)
+    return Thompson(request.arms, request.horizon, ladder, seed=request.seed, **request.common())
+
+
+def _uniform(request: Request) -> Policy:
+    return Uniform(request.arms, request.horizon, request.ladder(BLOCK_GROWTH), **request.common())
 
 
 _OWN: dict[str, Entry] = {
@@ -312,6 +368,16 @@ _OWN: dict[str, Entry] = {
         Entry("dp-klucb", "DP-KLUCB, distributed", "devices", "laplace", "[AWHOIB25]", _index(KLUCB), True),
         Entry("dp-imed", "DP-IMED, distributed", "devices", "laplace", "[AWHOIB25]", _index(IMED), True),
         Entry("dp-thompson", "Thompson sampling", "devices", "laplace", "yardstick", _thompson, True),
+        *(
+            Entry(name, title, "devices", "laplace", paper, _in_blocks(kind), True, True)
+            for name, title, paper, kind in (
+                ("split", "A/B/n test in blocks", "croupier", Split),
+                ("concurrent-elimination", "elimination in blocks", "croupier", ConcurrentElimination),
+                ("dp-top-two", "DP-TT in blocks", "[JA25]", TopTwo),
+                ("concurrent-klucb", "DP-KLUCB in blocks", "[AWHOIB25]", ConcurrentKLUCB),
+                ("concurrent-imed", "DP-IMED in blocks", "[AWHOIB25]", ConcurrentIMED),
+            )
+        ),
         Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 1", _sdp_ae),
         Entry("vb-sdp-ae", "VB-SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 2", _vb_sdp_ae),
         Entry("dist-dp-se", "Dist-DP-SE", "devices", "laplace", "[CZ23] Thm 1", _batched(_laplace)),
@@ -329,6 +395,9 @@ _OWN: dict[str, Entry] = {
         Entry("local-dp-se", "LDP-SE", "nobody", "local-laplace", "[CZ23] Thm 6", _batched(_local)),
         Entry("elimination", "successive elimination", "none", None, "yardstick", _plain_elimination),
         Entry("kl-ucb", "KL-UCB", "none", None, "yardstick", _kl_ucb),
+        Entry("ucb1", "UCB1", "none", None, "yardstick", _ucb1),
+        Entry("thompson", "Thompson sampling", "none", None, "yardstick", _plain_thompson),
+        Entry("uniform", "uniform play", "none", None, "yardstick", _uniform),
     )
 }
 

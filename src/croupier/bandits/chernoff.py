@@ -12,34 +12,14 @@ the noise: reward deviation and noise deviation are traded off, not added.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.noise import Noise
+from croupier.comparisons.tails import TILTS, Floats, Tails
 
-Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[Any]
-
-TILTS: Floats = np.concatenate((np.geomspace(3e-4, 20.0, 72), np.geomspace(24.0, 40.0, 3)))
-"""The grid of l. Its steps of 17 % cost the bound less than 1 %."""
-
-
-class Tails(NamedTuple):
-    """What the method needs to know of a noise, or of many in rows: K(-l) and K(l), with the grid on the last axis."""
-
-    low_side: Floats
-    high_side: Floats
-    wrap: Any = 0.0
-    """How likely the noise is to carry a modular sum around to its other end, which no cumulant knows."""
-
-
-@lru_cache(maxsize=4096)
-def tails(noise: Noise, unit: float, wrap: float = 0.0) -> Tails:
-    """Of noise worth `unit` a step; cumulants are infinite where the expectation is."""
-    return Tails(noise.cumulant(-TILTS * unit), noise.cumulant(TILTS * unit), wrap)
 
 
 def bounds(totals: Floats, users: Numbers, noise: Numbers, rows: Tails, level: Floats) -> tuple[Floats, Floats]:

@@ -14,9 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.chernoff import Floats, bounds
+from croupier.bandits.chernoff import bounds
 from croupier.bandits.policy import Bools, Integers, Policy
 from croupier.checks import between
+from croupier.comparisons.tails import Floats
 from croupier.protocols import Protocol
 
 EVERYONE = 2**50

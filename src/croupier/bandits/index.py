@@ -14,13 +14,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.chernoff import Floats, evidence, upper_bound
+from croupier.bandits.chernoff import evidence, upper_bound
 from croupier.bandits.policy import Bools, Policy
 from croupier.checks import positive
+from croupier.comparisons.tails import Floats
 
 
 class IndexPolicy(Policy):
-    """Plays one batch at a time, of the arm that an index points to; every arm first gets one batch."""
+    """Plays one batch at a time, of the arm that an index points to; every arm first gets one batch.
+
+    Arms are played at different times, so no comparison is claimed; the forms in blocks do (docs/decisions.md).
+    """
 
     reads: ClassVar[tuple[str, ...]] = ("exploration",)
 
@@ -81,6 +85,14 @@ class KLUCB(IndexPolicy):
             self._index[runs, arms] = upper_bound(
                 self.totals[runs, arms], self.counts[runs, arms], low_side, self.level[runs]
             )
+
+
+class UCB1(IndexPolicy):
+    """The mean and √(2 log t/n), as [ACF02] has it: a yardstick that knows nothing of noise."""
+
+    def index(self) -> Floats:
+        t = np.maximum(self.users, 2)[:, None]
+        return np.asarray(self.means + np.sqrt(2.0 * np.log(t) / np.maximum(self.counts, 1)))
 
 
 class IMED(IndexPolicy):

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from croupier.bandits.chernoff import TILTS, Numbers, Tails
+from croupier.bandits.chernoff import Numbers
+from croupier.comparisons.tails import TILTS, Tails
 
 
 class NoiseSums:

@@ -15,15 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.chernoff import Floats, Tails, bounds
+from croupier.bandits.chernoff import bounds
 from croupier.bandits.noise_sums import NoiseSums
 from croupier.checks import CroupierError, InvalidParameter, between, integer
+from croupier.comparisons.tails import Floats, Tails
 from croupier.protocols import Protocol
 
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 FIRST_HORIZON = 1024
+MOST_USERS = 10**18
+"""More do not fit the numbers that users are counted with."""
 
 
 class Policy(ABC):
@@ -33,10 +36,12 @@ class Policy(ABC):
     """Whether an arm's estimate uses all of its batches or only the last."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Options of some policies only that this one reads: failure, exploration, seed."""
+    in_blocks: ClassVar[bool] = False
+    """Whether the batches of a phase close together, so that differences between arms may be claimed."""
 
     def __init__(self, arms: int, horizon: int | None, ladder: Ladder, *, runs: int = 1, name: str = "") -> None:
         self.arms = integer("arms", arms, 2)
-        self.horizon = None if horizon is None else integer("horizon", horizon, 1)
+        self.horizon = None if horizon is None else integer("horizon", horizon, 1, MOST_USERS)
         self.ladder, self.runs, self.name = ladder, integer("runs", runs, 1), name or type(self).__name__
         self.users: Integers = np.zeros(runs, dtype=np.int64)
         self.batches: Integers = np.zeros((runs, arms), dtype=np.int64)
@@ -59,6 +64,25 @@ class Policy(ABC):
     @property
     def settled(self) -> Bools:
         """Which runs have nothing left to learn: their users get the one arm in play and need not report."""
+        return np.zeros(self.runs, dtype=bool)
+
+    @property
+    def decided(self) -> Bools:
+        """In which runs a decision stands: in none, where differences are not claimed."""
+        return np.zeros(self.runs, dtype=bool)
+
+    @property
+    def verdicts(self) -> list[str]:
+        """What stands in every run: "leading" where nothing is decided."""
+        return ["leading"] * self.runs
+
+    @property
+    def alarmed(self) -> Bools:
+        """In which runs arms do not report alike, so that nothing is decided."""
+        return np.zeros(self.runs, dtype=bool)
+
+    def wrong(self, gaps: Floats) -> Bools:
+        """Which runs decided what the true distances of all arms to the best one contradict."""
         return np.zeros(self.runs, dtype=bool)
 
     @property
@@ -126,7 +150,7 @@ class Policy(ABC):
                 table[told] = 0
         self.totals[told] += sums[told]
         self.counts[told] += assigned[told]
-        self.noise[told] = self.noises.added(self.noise[told], assigned[told])
+        self.noise[told] = self.noises.added(self.noise[told], self.ladder.noise_sizes(assigned[told]))
         self.batches = self.batches + released
         self.learn(released)
 

@@ -1,16 +1,16 @@
-"""Thompson sampling on noisy sums: users are dealt to the arms as often as each is best in draws of all means."""
+"""Chance in who gets an arm: by draws of all means on noisy sums (Thompson sampling), or for all arms alike."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtri
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.chernoff import TILTS, Floats, Numbers
+from croupier.bandits.chernoff import Numbers
 from croupier.bandits.policy import Bools, Policy
 from croupier.checks import integer
+from croupier.comparisons.tails import TILTS, Floats
 
 DRAWS = 4
 """Draws a step, so odds are quarters and at most four arms are open together."""
@@ -33,6 +33,8 @@ class Thompson(Policy):
         self.step = 0
 
     def odds(self) -> Floats:
+        from scipy.special import ndtri  # its import takes a while, which every other policy is spared
+
         playable, every_run = self.playable, np.arange(self.runs)
         means, spread, odds = self.means, self.spread, np.zeros((self.runs, self.arms))
         for draw in range(DRAWS):
@@ -52,6 +54,14 @@ class Thompson(Policy):
         # K(l) is half the variance times l² for small l, and no less than that for these noises.
         variance = (noise.low_side[:, 0] + noise.high_side[:, 0])[self.noise] / TILTS[0] ** 2
         return np.where(self.counts > 0, np.sqrt(self.counts / 4.0 + variance) / np.maximum(self.counts, 1), 1.0)
+
+
+class Uniform(Policy):
+    """Every arm as often as any other, whatever happens: the yardstick of all who learn."""
+
+    def odds(self) -> Floats:
+        """The same for every arm in play."""
+        return np.asarray(self.playable / np.maximum(self.playable.sum(axis=1), 1)[:, None])
 
 
 def uniforms(*keys: Numbers | int) -> Floats:

@@ -1,0 +1,333 @@
+"""Policies for decisions: arms side by side in blocks, so that time of day and arm are never confounded.
+
+A block has one batch for each arm in it. Its batches open together and close at the same instant, and users are dealt
+to its arms by odds that stay the same within it. So two batches of a block meet the same times, and their difference
+is one of the arms alone. Odds depend on earlier blocks' totals only.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from croupier.bandits.batch_sizes import SMALLEST, Ladder
+from croupier.bandits.elimination import EVERYONE
+from croupier.bandits.policy import Bools, Integers, Policy
+from croupier.checks import InvalidParameter, between, integer, one_of, positive
+from croupier.comparisons.bets import stakes
+from croupier.comparisons.claims import Claims, Levels, claim
+from croupier.comparisons.comparison import Comparison
+from croupier.comparisons.decision import KINDS, Decision
+from croupier.comparisons.lift import ratio
+from croupier.comparisons.silence import Silence, tipping_point
+from croupier.comparisons.tails import Floats
+
+THEN = ("stop", "exploit")
+TYPICAL = 8
+"""After so many blocks a batch has a typical size: bets are chosen for it."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What may be claimed, and what follows.
+
+    Parameters
+    ----------
+    control : the arm that the others are compared with.
+    confidence : how sure every claim is, all looks and all pairs of arms together.
+    smallest_effect : the least difference worth finding, in units of a reward (0.05 is five points). It is planned
+        for, and it is the margin of "no difference larger than". None: no margin, and nothing is planned.
+    rate : what the control's mean is expected to be; None: anything.
+    most_arms : how many arms there will ever be, if some are to come later: claims are for so many from the start.
+    shares : how users are split, one number an arm; None: evenly. Only `split` reads it.
+    then : "stop", or "exploit": once it is decided, everybody gets the winner.
+    control_share : of those who come when the winner is exploited, so many stay with the control.
+
+    Examples
+    --------
+    >>> Terms(smallest_effect=0.05, then="exploit", control_share=0.1).confidence
+    0.95
+    """
+
+    control: int = 0
+    confidence: float = 0.95
+    smallest_effect: float | None = None
+    rate: float | None = None
+    most_arms: int = 2
+    shares: tuple[float, ...] | None = None
+    then: str = "stop"
+    control_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        integer("control", self.control, 0)
+        between("confidence", self.confidence, 0, 1)
+        if self.smallest_effect is not None:
+            between("smallest_effect", self.smallest_effect, 0, 1)
+        if self.rate is not None:
+            between("rate", self.rate, 0, 1)
+        integer("most_arms", self.most_arms, 2)
+        if self.shares is not None:
+            object.__setattr__(self, "shares", tuple(float(positive("shares", share)) for share in self.shares))
+        one_of("then", self.then, THEN)
+        between("control_share", self.control_share, 0, 1, "[)")
+
+
+class Concurrent(Policy):
+    """K arms in blocks, compared pair by pair. A subclass says how the arms share the users: `allocation`."""
+
+    in_blocks: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("decision",)
+    shares: Floats | None = None
+    """How users are split, where that changes only when it is told to."""
+
+    def __init__(
+        self, arms: int, horizon: int | None, ladder: Ladder, terms: Terms, *, runs: int = 1, name: str = ""
+    ) -> None:
+        super().__init__(arms, horizon, ladder, runs=runs, name=name)
+        self.terms, self.control = terms, integer("control", terms.control, 0, arms - 1)
+        self.least = SMALLEST if ladder.protocol is None else ladder.first
+        """Reports that each batch needs when a deadline closes its block."""
+        typical = ladder.size(TYPICAL)
+        bets = stakes(ladder.cumulants(typical), typical, terms.smallest_effect, terms.rate)
+        self.comparison = Comparison(arms, runs, bets, ladder.cumulants, terms.rate)
+        self.silence = Silence(arms, runs)
+        self.blocks: Integers = np.zeros(runs, dtype=np.int64)
+        self.turns: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self._silent: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self.may_decide = True
+        """Whether a decision may be taken yet: not before a minimum run is over."""
+        self.verdict: Integers = np.full(runs, KINDS.index("leading"))
+        """What was decided, as a place in `KINDS`."""
+        self.winner: Integers = np.full(runs, -1, dtype=np.int64)
+        """The arm that a decision is for; -1 while there is none."""
+        self.rival: Integers = np.full(runs, -1, dtype=np.int64)
+        """The arm that the winner was compared with when it was decided."""
+        self.alike: Bools = np.zeros((runs, arms), dtype=bool)
+        """The arms that were found to be alike."""
+
+    def split_anew(self, shares: Floats) -> None:
+        """Split users by these shares from the next block on."""
+        raise InvalidParameter("shares", shares.tolist(), f"left out: {self.name} chooses its odds by itself")
+
+    @abstractmethod
+    def allocation(self) -> Floats:
+        """How the arms that are in play share the users, in every run: any numbers >= 0, zero for arms set aside."""
+
+    def odds(self) -> Floats:
+        """As the allocation says, on the arms in play; once a winner is exploited, the winner's and the control's."""
+        shares = np.where(self.exploiting[:, None], self._after(), self.allocation())
+        shares = np.where(self.playable, shares, 0.0)
+        # An operator may have paused all arms that the allocation is about.
+        shares = np.where(shares.any(axis=1, keepdims=True), shares, self.playable)
+        return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny))
+
+    def _after(self) -> Floats:
+        """Everybody gets the winner, but for the control's share."""
+        control = self.terms.control_share * (np.arange(self.arms) == self.control)
+        return np.where(self._is(self.winner), 1.0 - self.terms.control_share, control)
+
+    @property
+    def levels(self) -> Levels:
+        """How much evidence a claim takes."""
+        return Levels(max(self.arms, self.terms.most_arms), self.terms.confidence)
+
+    @cached_property
+    def claims(self) -> Claims:
+        """What the evidence so far lets one claim."""
+        return claim(self.comparison, self.levels, self.control, self.active, self.terms.smallest_effect)
+
+    @property
+    def decided(self) -> Bools:
+        """In which runs a decision stands."""
+        return self.winner >= 0
+
+    @property
+    def verdicts(self) -> list[str]:
+        return [KINDS[verdict] for verdict in self.verdict]
+
+    @property
+    def alarmed(self) -> Bools:
+        return self.silence.alarm
+
+    def wrong(self, gaps: Floats) -> Bools:
+        """Those for an arm that is no better, or for no difference where there is a larger one."""
+        runs, best = np.arange(self.runs), gaps <= 1e-12
+        # What it is better than: where another arm ties with it, it is better than the rest at most.
+        better = best[runs, self.winner] & (best.sum(axis=1) < self.arms)
+        control = np.where(self.winner == self.control, -1, self.control)
+        better &= (control < 0) | ~best[runs, control]
+        near = np.where(self.alike, gaps, 0.0).max(axis=1) <= (self.terms.smallest_effect or 0.0) + 1e-12
+        right = np.where(self.verdict == KINDS.index("better"), better, near)
+        return np.asarray(self.decided & ~right)
+
+    @property
+    def exploiting(self) -> Bools:
+        """In which runs everybody gets the winner."""
+        return self.decided & (self.terms.then == "exploit")
+
+    @property
+    def finished(self) -> Bools:
+        return super().finished | (self.decided & (self.terms.then == "stop"))
+
+    @property
+    def settled(self) -> Bools:
+        """Nothing is left to learn where a single arm is open."""
+        alone = (self.active & self.open_to_users).sum(axis=1) == 1
+        return np.asarray(alone | (self.exploiting & ((self._after() > 0).sum(axis=1) == 1)))
+
+    @property
+    def best_arm(self) -> Integers:
+        """The winner, or else the arm that leads."""
+        return np.where(self.decided, self.winner, self.claims.leader)
+
+    def block_users(self) -> Integers:
+        """How many reports the next block wants in all: enough for the smallest of its batches."""
+        odds = self.odds()
+        smallest = np.where(odds > 0, odds, 1.0).min(axis=1)
+        wanted = self.ladder.sizes(self.blocks) * (odds > 0).sum(axis=1)
+        wanted = np.where(self.settled, EVERYONE, np.maximum(wanted, np.ceil(self.least / smallest).astype(np.int64)))
+        if self.horizon is not None and self.ladder.any_size:
+            wanted = np.minimum(wanted, np.maximum(self.horizon - self.users, 0))
+        return np.asarray(np.where(odds.any(axis=1), wanted, 0), dtype=np.int64)
+
+    def sizes(self, runs: Integers, arms: Integers) -> Integers:
+        """The batches of a block by its odds, where each must be full; they add up to the block."""
+        upto = np.rint(np.cumsum(self.odds(), axis=1) * self.block_users()[:, None]).astype(np.int64)
+        return np.asarray(np.maximum(np.diff(upto, axis=1, prepend=0)[runs, arms], 1))
+
+    def assign(self, wanted: Integers, limit: int | None = None) -> tuple[Integers, Bools]:
+        """A block is released whole or not at all."""
+        assigned, released = super().assign(wanted, limit)
+        # A block wants enough for its smallest batch, which rounding may make smaller by one.
+        whole = (released & (assigned >= self.least - 1)) == (wanted > 0)
+        return assigned, released & whole.all(axis=1, keepdims=True)
+
+    def observe(self, sums: Floats, assigned: Integers, released: Bools, odds: Floats | None = None) -> None:
+        """Be told a block: the sums of its batches, how many reports each has, and the odds it was dealt by.
+
+        Without `odds` they are those of now. A block of late reports was dealt by earlier ones.
+        """
+        dealt = self.odds() if odds is None else odds
+        self.comparison.tell(sums, assigned, released)
+        if self.ladder.any_size:
+            self.silence.hear_reports(np.where(released, assigned, 0), np.where(released, dealt, 0.0))
+        else:
+            self.silence.hear_silent(np.where(released, self._newly_silent(assigned), 0), released * assigned)
+        self.blocks = self.blocks + released.any(axis=1)
+        self._forget()
+        super().observe(sums, assigned, released)
+
+    def hear_given_up(self, reports: Integers, odds: Floats) -> None:
+        """Be told how many reports a block had that was given up for want of more: they tell who is silent, too.
+
+        Only with them are the counts what chance made them: a block with few reports of one arm would else be missing.
+        """
+        self.silence.hear_reports(reports, odds)
+
+    def observe_turns(self, turns: Integers) -> None:
+        """Be told how many turns of each arm have been dealt so far, before the block that they led to."""
+        self.turns = np.asarray(turns, dtype=np.int64)
+
+    def _newly_silent(self, assigned: Integers) -> Integers:
+        """Turns without a report since the last block: where batches must be full, only they tell arms apart."""
+        silent = np.maximum(self.turns - self.pulls - assigned, self._silent)
+        more, self._silent = silent - self._silent, silent
+        return np.asarray(more)
+
+    def learn(self, released: Bools) -> None:
+        """Decide, where the claims suffice and all arms report alike."""
+        claims = self.claims
+        left = claims.left[np.arange(self.runs), self.control]
+        kept = np.where(left, self.control, claims.leader)
+        for kind, held, arm in (("better", claims.won, claims.leader), ("no difference", claims.alike, kept)):
+            now = self.may_decide & held & released.any(axis=1) & ~self.decided & ~self.silence.alarm
+            self.winner = np.where(now, arm, self.winner)
+            self.rival = np.where(now, claims.reference, self.rival)
+            self.alike = np.where(now[:, None], claims.left, self.alike)
+            self.verdict = np.where(now, KINDS.index(kind), self.verdict)
+
+    def decision(self, run: int = 0) -> Decision:
+        """What may be said of a run now."""
+        kind = KINDS[self.verdict[run]]
+        if kind == "better":
+            pair = int(self.winner[run]), int(self.rival[run])
+        else:
+            pair = int(self.claims.leader[run]), int(self.claims.reference[run])
+        if self.comparison.weight[run][pair] == 0:
+            return Decision("no decision", confidence=self.terms.confidence)
+        lower, upper = (float(each[run][pair]) for each in self.comparison.intervals(self.levels.pair))
+        if self.comparison.wrapped[run] > self.levels.reserve:
+            # Sums may have wrapped around: no interval is known any more.
+            lower, upper = -1.0, 1.0
+        lift = ratio(self.comparison, run, *pair, self.levels.pair)
+        reported = self.pulls[run, list(pair)].sum() / max(int(self.turns[run, list(pair)].sum()), 1)
+        alike = tuple(np.flatnonzero(self.alike[run]).tolist()) if kind == "no difference" else ()
+        alarm = bool(self.silence.alarm[run])
+        return Decision(
+            "no decision" if alarm else kind,
+            *pair,
+            float(self.comparison.differences[run][pair]),
+            lower,
+            upper,
+            None if lift is None else tuple(each - 1.0 for each in lift),
+            margin=self.terms.smallest_effect,
+            alike=alike,
+            confidence=self.terms.confidence,
+            silent=alarm,
+            tipping=tipping_point(lower, float(reported)),
+        )
+
+    def intervals(self, failure: float = 0.05) -> tuple[Floats, Floats]:
+        """Bounds on every arm's mean outcome so far, at all looks together; arms are compared by `comparison` alone."""
+        level = np.log(2.0 * self.arms / float(between("failure", failure, 0, 1)))
+        return self.comparison.mean_intervals(float(level))
+
+    def add_arm(self) -> int:
+        for name in ("turns", "_silent"):
+            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, 1))))
+        self.alike = np.pad(self.alike, ((0, 0), (0, 1)))
+        self.comparison.add_arm()
+        self.silence.add_arm()
+        self._forget()
+        return super().add_arm()
+
+    def retire(self, arm: int) -> None:
+        super().retire(arm)
+        self._forget()
+
+    def _is(self, arm: Integers) -> Bools:
+        """Where each run's arm is, arms on the last axis."""
+        return np.asarray(np.arange(self.arms) == arm[:, None])
+
+    def _forget(self) -> None:
+        self.__dict__.pop("claims", None)
+
+
+class Split(Concurrent):
+    """An A/B/n test: odds that change only when they are told to. An arm that comes late gets the mean share."""
+
+    shares: Floats
+
+    def __init__(
+        self, arms: int, horizon: int | None, ladder: Ladder, terms: Terms, *, runs: int = 1, name: str = ""
+    ) -> None:
+        super().__init__(arms, horizon, ladder, terms, runs=runs, name=name)
+        self.shares = np.ones(arms) if terms.shares is None else np.asarray(terms.shares)
+        if len(self.shares) != arms:
+            raise InvalidParameter("shares", terms.shares, f"{arms} numbers, one an arm")
+
+    def allocation(self) -> Floats:
+        return np.broadcast_to(self.shares, (self.runs, self.arms))
+
+    def split_anew(self, shares: Floats) -> None:
+        if shares.shape != (self.arms,) or not (shares > 0).all():
+            raise InvalidParameter("shares", shares.tolist(), f"{self.arms} positive numbers, one an arm")
+        self.shares = shares
+
+    def add_arm(self) -> int:
+        self.shares = np.append(self.shares, self.shares.mean())
+        return super().add_arm()

@@ -1,0 +1,98 @@
+"""A decision in words: what may be said of an experiment now, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+KINDS = ("better", "no difference", "leading", "no decision")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What may be said now. Differences are in units of a reward: 0.041 is 4.1 points.
+
+    Parameters
+    ----------
+    kind : "better", "no difference" (larger than the margin), "leading" (not certain), or "no decision".
+    leader, reference : the two arms that are compared: the reference is the control, unless that leads. What was
+        decided stays of the same two arms.
+    difference, lower, upper : the leader's average difference to the reference until now, and its interval. After a
+        decision they go on with every block: where rates change, a difference that was shown may be gone.
+    lift : the same three as shares of the reference's mean; None where that cannot be told.
+    margin : the least difference worth finding.
+    alike : the arms between which no difference is larger than that.
+    confidence : of the interval, and of the decision.
+    silent : whether the arms' reporting rates differ: then nothing is decided.
+    tipping : how much worse, with the leader, the silent would have to be than with the reference for the sign of the
+        lower bound to turn; None where it is not known who is silent.
+
+    Examples
+    --------
+    >>> decision = Decision("better", 1, 0, 0.041, 0.012, 0.07)
+    >>> decision.sentence(["A", "B"], "finishes")
+    'B finishes more than A by 4.1 points (1.2 to 7.0; 95 % interval, valid at every look), among those who reported'
+    """
+
+    kind: str
+    leader: int | None = None
+    reference: int | None = None
+    difference: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    lift: tuple[float, ...] | None = None
+    margin: float | None = None
+    alike: tuple[int, ...] = ()
+    confidence: float = 0.95
+    silent: bool = False
+    tipping: float | None = None
+
+    def sentence(self, names: Sequence[str], metric: str = "scores", unit: str = "points", scale: float = 100.0) -> str:
+        """What to show. `metric` is a verb, as in "B finishes more than A"; `scale` turns rewards into `unit`."""
+        if self.silent:
+            return "no decision: the arms do not report alike, so those who reported cannot be compared"
+        if self.kind == "no decision" or self.leader is None or self.reference is None:
+            return "no decision"
+        if self.kind == "no difference":
+            among = f" between {_listed([names[arm] for arm in self.alike])}" if self.alike else ""
+            assert self.margin is not None
+            return f"no difference larger than {_short(scale * self.margin)} {unit}{among}, among those who reported"
+        leader, reference = names[self.leader], names[self.reference]
+        assert self.difference is not None
+        assert self.lower is not None
+        assert self.upper is not None
+        ends = f"{scale * self.lower:.1f} to {scale * self.upper:.1f}"
+        interval = f"({ends}; {100 * self.confidence:.4g} % interval, valid at every look)"
+        by = f"{scale * self.difference:.1f} {unit} {interval}, among those who reported"
+        if self.kind == "leading":
+            return f"leading, not certain: {leader} before {reference} by {by}"
+        if self.lower <= 0:
+            return f"{leader} was chosen over {reference}, and until now the difference is {by}"
+        return f"{leader} {metric} more than {reference} by {by}"
+
+    def tipping_sentence(self, names: Sequence[str], unit: str = "points", scale: float = 100.0) -> str:
+        """How different the silent would have to be; empty where nothing is decided or nobody is silent."""
+        if self.tipping is None or self.kind != "better" or self.silent:
+            return ""
+        assert self.leader is not None
+        assert self.reference is not None
+        if self.tipping >= 1.0:
+            return "whatever the silent did, the sign stays: no difference between them could be large enough"
+        leader, reference = names[self.leader], names[self.reference]
+        return (
+            f"tipping point: it turns if those who were silent did worse with {leader} than with {reference} "
+            f"by {scale * self.tipping:.1f} {unit} or more"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for pages and tables."""
+        return asdict(self) | {"alike": list(self.alike), "lift": self.lift and list(self.lift)}
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(([", ".join(names[:-1])] if len(names) > 1 else []) + [names[-1]])

@@ -1,0 +1,86 @@
+"""Decisions in words, from a policy that was told blocks."""
+
+import json
+
+import numpy as np
+import pytest
+
+from croupier.bandits import policy
+from croupier.comparisons import Decision
+
+
+def played(means, blocks=30, users=400, **terms):
+    terms = {"smallest_effect": 0.05, "rate": 0.5} | terms
+    options = {"epsilon": 1.0, "binary": True, "trust": "two-servers"}
+    chosen = policy("split", arms=len(means), horizon=None, decision=terms, **options)
+    counts = np.full((1, len(means)), users)
+    for _ in range(blocks):
+        chosen.observe_turns(chosen.turns + 2 * counts)
+        chosen.observe(counts * np.asarray(means), counts, counts > 0)
+    return chosen
+
+
+def test_the_better_arm_is_named_with_its_interval_and_the_tipping_point():
+    found = played([0.5, 0.56]).decision()
+    said = found.sentence(["A", "B"], "finishes")
+    assert said.startswith("B finishes more than A by 6.0 points (")
+    assert said.endswith("; 95 % interval, valid at every look), among those who reported")
+    assert 0 < found.lower < 0.06 < found.upper
+    assert found.lift[1] < 0.12 < found.lift[2]
+    assert found.tipping == pytest.approx(found.lower), "half were silent"
+    assert "those who were silent did worse with B than with A" in found.tipping_sentence(["A", "B"])
+    assert json.loads(json.dumps(found.to_dict()))["kind"] == "better"
+
+
+def test_no_difference_is_said_with_the_margin_and_the_arms():
+    said = played([0.5, 0.501, 0.502]).decision().sentence(["A", "B", "C"])
+    assert said == "no difference larger than 5 points between A, B and C, among those who reported"
+
+
+def test_what_is_not_certain_is_said_to_lead():
+    found = played([0.5, 0.52], blocks=4).decision()
+    said = found.sentence(["A", "B"], "finishes")
+    assert said.startswith("leading, not certain: B before A by 2.0 points (-")
+    assert found.tipping_sentence(["A", "B"]) == ""
+
+
+def test_before_the_first_block_there_is_no_decision():
+    assert played([0.5, 0.5], blocks=0).decision().sentence(["A", "B"]) == "no decision"
+
+
+def test_where_arms_do_not_report_alike_nothing_is_decided():
+    chosen = policy("split", arms=2, horizon=None, epsilon=1.0, trust="two-servers")
+    counts = np.asarray([[800, 600]])
+    for _ in range(5):
+        chosen.observe(counts * np.asarray([0.5, 0.7]), counts, counts > 0)
+    assert not chosen.decided[0]
+    found = chosen.decision()
+    assert (found.kind, found.silent) == ("no decision", True)
+    assert found.sentence(["A", "B"]).startswith("no decision: the arms do not report alike")
+
+
+def test_a_minimum_run_is_waited_for():
+    chosen = policy("split", arms=2, horizon=None, epsilon=1.0, trust="two-servers")
+    chosen.may_decide, counts = False, np.asarray([[500, 500]])
+    for _ in range(5):
+        chosen.observe(counts * np.asarray([0.4, 0.6]), counts, counts > 0)
+    assert not chosen.finished[0]
+    assert chosen.decision().kind == "leading"
+    chosen.may_decide = True
+    chosen.observe(counts * np.asarray([0.4, 0.6]), counts, counts > 0)
+    assert chosen.finished[0]
+
+
+def test_the_winner_is_exploited_with_a_share_for_the_control():
+    chosen = played([0.4, 0.6], then="exploit", control_share=0.1)
+    assert not chosen.finished[0]
+    assert chosen.odds()[0] == pytest.approx([0.1, 0.9])
+    assert not chosen.settled[0]
+    alone = played([0.4, 0.6], then="exploit")
+    assert alone.odds()[0].tolist() == [0.0, 1.0]
+    assert alone.settled[0]
+
+
+def test_a_large_tipping_point_is_said_to_be_beyond_reach():
+    found = Decision("better", 1, 0, 0.2, 0.15, 0.25, tipping=1.4)
+    assert "whatever the silent did" in found.tipping_sentence(["A", "B"])

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from croupier.checks import InvalidParameter
 from croupier.continual import Tree, gaussian_deviation
-from croupier.linear import SCALE, Confidence, NoiseBounds, Rule, confidence, statistics_dimension
+from croupier.linear import SCALE, Confidence, confidence, statistics_dimension
+from croupier.linear.ellipsoid import NoiseBounds
 
 FEW = settings(derandomize=True, deadline=None, max_examples=80)
 FAILURE, SIGMA = 0.1, 0.5
@@ -294,12 +295,3 @@ def test_a_senseless_confidence_is_refused_by_name(name, change):
 def test_a_wrong_failure_is_named_as_it_was_given():
     with pytest.raises(InvalidParameter, match=r"^failure = -1 "):
         confidence(GaussianSums(), 2, failure=-1)
-
-
-def test_a_rule_holds_what_its_ellipsoid_holds():
-    rule = Rule((1.0, 0.0), ((0.5, 0.0), (0.0, 0.1)), 1.0)
-    # V = diag(4, 100): half-axes ½ and 1/10.
-    assert rule.holds([1.499, 0.0])
-    assert rule.holds([1.0, 0.0999])
-    assert not rule.holds([1.501, 0.0])
-    assert not rule.holds([1.0, 0.1001])

@@ -14,10 +14,11 @@ from scipy.optimize import minimize
 from scipy.stats import binom
 
 from croupier.continual import Tree, gaussian_deviation
-from croupier.linear import SCALE, NoiseBounds, confidence, linear_bandit, moments, statistics_dimension
+from croupier.linear import SCALE, confidence, linear_bandit, moments, statistics_dimension
+from croupier.linear.ellipsoid import NoiseBounds
 from croupier.noise import Skellam, seeded
 from croupier.simulation.counting import TreeSum
-from croupier.simulation.linear_runner import LocalSums, TrustedTree
+from croupier.simulation.linear_sums import LocalSums, TrustedTree
 
 FAILURE = 0.1
 
@@ -226,8 +227,7 @@ def spectral(noise):
 
 
 def shuffled_noise(shufflers):
-    counter = plan(shufflers).counter
-    return lambda seed: TreeSum(counter, seeded(seed)).run(np.zeros((512, 5)))[31::32]
+    return lambda seed: TreeSum(plan(shufflers).counter, seeded(seed)).run(np.zeros((512, 5)))[31::32]
 
 
 def reference_noise(kind):

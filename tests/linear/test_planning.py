@@ -7,8 +7,7 @@ import pytest
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.continual import shuffler_tree
-from croupier.linear import DIAMETER, LinearServer, linear_bandit, sequential_linear_bandit, statistics
-from croupier.linear.bandit import balanced_batch
+from croupier.linear import DIAMETER, LinearServer, balanced_batch, linear_bandit, sequential_linear_bandit, statistics
 from croupier.noise import seeded
 
 

@@ -132,7 +132,7 @@ def play(server, source, blocks, look=lambda: None):
                 reports.append(mechanism.randomize(sent, source))
             server.arrive()
             look()
-        for batch in server.counter.shufflers.full:
+        for batch in server.due:
             mechanism, reports = waiting.pop(batch.number)
             decoded = mechanism.analyze(mechanism.collect(reports)).decoded
             told.append((batch.shuffler, decoded))
@@ -173,7 +173,7 @@ def test_the_simulation_is_this_server_with_its_users_drawn_in_law():
         for level, mechanism in enumerate(setting.counter.mechanisms):
             sums[level] += encode(mechanism.values.unit(sent), mechanism.precision, source).sum(axis=0)
         server.arrive(LOW)
-        for batch in server.counter.shufflers.full:
+        for batch in server.due:
             decoded = batch.mechanism.noisy(sums[batch.shuffler], source)
             sums[batch.shuffler] = 0
             server.release(batch.number, tuple(decoded.tolist()))
@@ -184,7 +184,7 @@ def test_the_simulation_is_this_server_with_its_users_drawn_in_law():
 def test_everyone_of_a_block_chooses_by_the_same_rule():
     server = LinearServer(plan())
     seen = []
-    told = play(server, seeded(1), 1, look=lambda: seen.append(None if server.counter.room == 0 else server.rule))
+    told = play(server, seeded(1), 1, look=lambda: seen.append(None if server.room == 0 else server.rule))
     assert len(seen) == LOW
     assert len({id(rule) for rule in seen[:-1]}) == 1
     assert server.rule != seen[0]
@@ -217,7 +217,7 @@ def test_a_user_pays_no_more_than_promised(shufflers):
     assert all(mechanism.values.diameter == DIAMETER for mechanism in found.counter.mechanisms)
     server = LinearServer(found)
     server.arrive(LOW)
-    assert server.counter.shufflers.loss().delta(EPSILON) <= DELTA
+    assert server.sums.counter.shufflers.loss().delta(EPSILON) <= DELTA
 
 
 def honest_loss(mechanisms):
@@ -273,7 +273,7 @@ def test_two_counters_at_full_budget_are_refused():
     twice = plan(1).counter.mechanisms[0].loss + plan(1).counter.mechanisms[0].loss
     assert twice.delta(EPSILON) > 10.0 * DELTA
     server = LinearServer(plan(1))
-    server.counter.shufflers.count = 2
-    server.counter.shufflers.activate(1, plan(1).counter.mechanisms[0])
+    server.sums.counter.shufflers.count = 2
+    server.sums.counter.shufflers.activate(1, plan(1).counter.mechanisms[0])
     with pytest.raises(BudgetExceeded):
         server.arrive()

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from croupier.checks import InvalidParameter
 from croupier.linear import DIAMETER, SCALE, moments, statistics, statistics_dimension
-from croupier.linear.statistics import check_features
+from croupier.personal import check_features
 from croupier.protocols.sums.values import Ball
 
 FEW = settings(derandomize=True, deadline=None, max_examples=60)

@@ -1,24 +1,38 @@
-"""Private linear contextual bandits over continual sums ([TKMS23] Alg. 4)."""
+"""Private linear contextual bandits: batches that grow, and [TKMS23]'s trees of continual sums (Alg. 4)."""
 
-from croupier.linear.bandit import LinearPlan, LinearServer, linear_bandit, sequential_linear_bandit
-from croupier.linear.ellipsoid import Confidence, NoiseBounds, Rule, confidence
-from croupier.linear.features import blocks, with_constant
+from croupier.linear.ellipsoid import Confidence, confidence
+from croupier.linear.ellipsoid import NoiseBounds as TreeNoiseBounds
+from croupier.linear.findings import Findings, Gain
+from croupier.linear.growing import TUNED, GrowingPlan, NoiseSum, first_batch, growing_bandit
+from croupier.linear.noise_norms import largest_matrix, longest_vector
+from croupier.linear.plan import LinearPlan, balanced_batch, linear_bandit, sequential_linear_bandit
+from croupier.linear.server import LinearServer
+from croupier.linear.sets import NoiseBounds, Sets
 from croupier.linear.statistics import DIAMETER, SCALE, moments, statistics, statistics_dimension
 
 __all__ = [
     "DIAMETER",
     "SCALE",
+    "TUNED",
     "Confidence",
+    "Findings",
+    "Gain",
+    "GrowingPlan",
     "LinearPlan",
     "LinearServer",
     "NoiseBounds",
-    "Rule",
-    "blocks",
+    "NoiseSum",
+    "Sets",
+    "TreeNoiseBounds",
+    "balanced_batch",
     "confidence",
+    "first_batch",
+    "growing_bandit",
+    "largest_matrix",
     "linear_bandit",
+    "longest_vector",
     "moments",
     "sequential_linear_bandit",
     "statistics",
     "statistics_dimension",
-    "with_constant",
 ]

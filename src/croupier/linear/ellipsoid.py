@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from croupier.checks import InvalidParameter, between, integer, positive
-from croupier.linear.statistics import SCALE, check_features, moments, statistics_dimension
+from croupier.checks import between, integer, positive
+from croupier.linear.statistics import SCALE, moments, statistics_dimension
+from croupier.personal import Belief, Rule
+from croupier.personal.belief import as_rows
 
 Floats = NDArray[np.float64]
 
@@ -144,7 +145,8 @@ class Confidence:
         # Only noise beyond its bound could leave an eigenvalue below ρ_min; V stays positive definite whatever comes.
         values = np.maximum(eigenvalues + ridge, self.least if ridge == self.ridge else 0.0)
         theta = axes @ ((axes.T @ vector) / values)
-        return Rule(tuple(theta.tolist()), _rows(axes / np.sqrt(values)), radius, self.exploration)
+        belief = Belief(tuple(theta.tolist()), as_rows(axes), tuple(values.tolist()), radius)
+        return Rule(((belief,),), self.exploration)
 
     def _best_ridge(self, eigenvalues: Floats, radius: float) -> tuple[float, float]:
         """The ridge with the narrowest intervals, β√tr(V⁻¹): the fixed one, or one that the sums allow."""
@@ -159,41 +161,6 @@ class Confidence:
             if widths[narrowest] < width:
                 best = (float(ridges[narrowest]), float(radii[narrowest]))
         return best
-
-
-@dataclass(frozen=True)
-class Rule:
-    """All that a user needs to choose: θ̂, a root of V⁻¹ (its columns give ‖x‖_{V⁻¹} as a length), and β."""
-
-    theta: tuple[float, ...]
-    root: tuple[tuple[float, ...], ...]
-    radius: float
-    exploration: float = 1.0
-
-    @cached_property
-    def _arrays(self) -> tuple[Floats, Floats]:
-        return np.asarray(self.theta), np.asarray(self.root)
-
-    def scores(self, features: ArrayLike) -> Floats:
-        """⟨x, θ̂⟩ + β‖x‖_{V⁻¹} of every offered feature vector (the last axis)."""
-        x = check_features(features, len(self.theta))
-        theta, root = self._arrays
-        reach = x @ root
-        return np.asarray(
-            x @ theta + self.exploration * self.radius * np.sqrt(np.einsum("...i,...i->...", reach, reach))
-        )
-
-    def choose(self, features: ArrayLike) -> NDArray[np.int64]:
-        """The number of the best action (second to last axis), for one user or many, on their own devices."""
-        x = np.asarray(features, dtype=np.float64)
-        if x.ndim < 2 or not x.shape[-2]:
-            raise InvalidParameter("features", f"shape {x.shape}", "a list of at least one action's feature vector")
-        return np.asarray(np.argmax(self.scores(x), axis=-1), dtype=np.int64)
-
-    def holds(self, theta: ArrayLike) -> bool:
-        """Whether a parameter lies in the confidence set."""
-        estimate, root = self._arrays
-        return bool(np.linalg.norm(np.linalg.solve(root, np.asarray(theta) - estimate)) <= self.radius)
 
 
 def confidence(
@@ -222,7 +189,3 @@ def confidence(
         cost = np.sqrt(margins + 2.0 * noise.matrix) + noise.vector / np.sqrt(margins)
         ridge = noise.matrix + max(float(margins[np.argmin(cost)]), 1.0)
     return Confidence(dimension, ridge, noise, failure, reward_noise, published, exploration)
-
-
-def _rows(matrix: Floats) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in matrix.tolist())

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, integer
+from croupier.personal import check_features
 
 Floats = NDArray[np.float64]
 
@@ -57,16 +58,3 @@ def moments(sums: Floats, dimension: int) -> tuple[Floats, Floats]:
     rows, columns = np.triu_indices(dimension)
     matrix[rows, columns] = matrix[columns, rows] = whole[dimension:]
     return whole[:dimension], matrix
-
-
-def check_features(features: ArrayLike, dimension: int | None = None) -> Floats:
-    """Feature vectors of norm at most one, or a clear refusal."""
-    x = np.asarray(features, dtype=np.float64)
-    if x.ndim == 0 or (dimension is not None and x.shape[-1] != dimension):
-        raise InvalidParameter("features", f"shape {x.shape}", f"vectors of {dimension or 'd'} numbers")
-    squares = np.einsum("...i,...i->...", x, x)
-    if not np.all(squares <= 1.0 + 1e-9):
-        worst = float(np.sqrt(squares[~(squares <= 1.0 + 1e-9)].flat[0]))
-        raise InvalidParameter("features", f"a vector of norm {worst:.6g}", "vectors of norm at most 1")
-    # Rounding may leave a norm a hair above one: what is sent must lie in the ball.
-    return np.asarray(x / np.maximum(np.sqrt(squares), 1.0)[..., None])

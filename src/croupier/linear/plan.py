@@ -1,7 +1,6 @@
 """A linear contextual bandit in the concurrent shuffle model ([TKMS23] Alg. 4): a vector counter and a confidence set.
 
-The server never sees a feature or a reward. It opens batches, is told the noisy sums that full ones decode to, and
-publishes a `Rule`. The user's side is `Rule.choose`, `statistics`, and `mechanism.randomize` for every open batch.
+The user's side is `Rule.choose`, `statistics`, and `mechanism.randomize` for every open batch.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from typing import Any
 from croupier.checks import InvalidParameter, integer
 from croupier.continual import (
     SMALLEST,
-    Batch,
-    Counter,
     CounterPlan,
     Tree,
     Weights,
@@ -22,7 +19,7 @@ from croupier.continual import (
     gaussian_deviation,
     shuffler_tree,
 )
-from croupier.linear.ellipsoid import Confidence, Rule, confidence
+from croupier.linear.ellipsoid import Confidence, confidence
 from croupier.linear.statistics import DIAMETER, SCALE, statistics_dimension
 from croupier.privacy import gaussian_scale
 
@@ -141,48 +138,3 @@ def sequential_linear_bandit(users: int, dimension: int, **options: Any) -> Line
     """One shuffler with batches of n^{3/5} users [CZ22], otherwise as `linear_bandit`."""
     batch = round(float(integer("users", users, SEQUENTIAL_LEAST)) ** SEQUENTIAL_POWER)
     return linear_bandit(users, dimension, 1, smallest=batch, **options)
-
-
-class LinearServer:
-    """The server of one linear bandit: a counter's, plus the rule that users choose by.
-
-    Parameters
-    ----------
-    plan : what `linear_bandit` planned.
-
-    Examples
-    --------
-    >>> server = LinearServer(linear_bandit(500, 2, 1, epsilon=1.0))
-    >>> server.rule.choose([[0.6, 0.0], [0.0, 0.8]])
-    array(1)
-    """
-
-    def __init__(self, plan: LinearPlan) -> None:
-        self.plan = plan
-        self.counter = Counter(plan.counter)
-        self._rule: tuple[int, Rule] | None = None
-
-    @property
-    def open(self) -> list[Batch]:
-        """The batches that the next user takes part in."""
-        return self.counter.open
-
-    @property
-    def summed(self) -> int:
-        """Users whose statistics are in the sums by now."""
-        return self.counter.summed
-
-    @property
-    def rule(self) -> Rule:
-        """What the next user chooses by; it changes only when a batch is released."""
-        if self._rule is None or self._rule[0] != self.summed:
-            self._rule = (self.summed, self.plan.confidence.rule(self.counter.estimate, self.summed))
-        return self._rule[1]
-
-    def arrive(self, users: int = 1) -> None:
-        """Users chose, played and reported to all open batches."""
-        self.counter.arrive(users)
-
-    def release(self, batch: int, decoded: tuple[int, ...]) -> None:
-        """A full batch's view decodes to this."""
-        self.counter.release(batch, decoded)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from croupier.checks import InvalidParameter
-from croupier.linear import blocks, with_constant
+from croupier.personal import blocks, with_constant
 
 
 def test_a_constant_is_added_and_the_norm_stays_one() -> None:

@@ -1,0 +1,8 @@
+"""What a device does by itself in a personalised experiment: describe its user, and choose by the published rule."""
+
+from croupier.personal.belief import Belief
+from croupier.personal.context import Context, Feature
+from croupier.personal.features import blocks, check_features, with_constant
+from croupier.personal.rule import Played, Rule
+
+__all__ = ["Belief", "Context", "Feature", "Played", "Rule", "blocks", "check_features", "with_constant"]

@@ -1,0 +1,159 @@
+"""What a linear experiment has learnt: coefficients and gains whose intervals hold, and who chooses what.
+
+Statistical tests are seeded; each says what chance allows.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from croupier.checks import InvalidParameter
+from croupier.linear import LinearServer, growing_bandit
+from croupier.linear.findings import telling
+from croupier.noise import seeded
+from croupier.personal import Belief, Context, Feature
+from croupier.simulation.linear_players import Growing, Needs
+from croupier.simulation.linear_worlds import Table
+
+CONTEXT = Context((Feature("age", 20, 60),))
+
+
+def linear_table(slopes, levels, rows=400):
+    """Users of any age; action a earns level + slope·(age - 40)/20."""
+    ages = np.linspace(20, 60, rows)
+    means = np.asarray(levels) + np.outer((ages - 40) / 20, slopes)
+    return Table(CONTEXT, ages[:, None], means, [f"action {place}" for place in range(len(slopes))])
+
+
+WORLD = linear_table((0.3, -0.3, 0.0), (0.5, 0.5, 0.55))
+
+
+def server_after(world, users, seed, control=0.1, **options):
+    """A server that has seen all its users, through the simulation."""
+    needs = Needs(world, users, 2.0, 1e-6, "tight", 0.05, 0.3, None, 32, "devices", control, options)
+    source = seeded(seed)
+    player = Growing(needs, needs.growing_plan("devices"), source)
+    late = [0.0, 0, 0.0, 0]
+    while player.room:
+        count = min(player.room, 8192)
+        offers, rule = world.offer(count, source.generator), player.rule
+        actions, chosen = rule.play(offers.features, source)
+        means = offers.means[np.arange(count), actions]
+        if 2 * player.server.summed >= users:
+            late = [
+                late[0] + means[chosen].sum(),
+                late[1] + chosen.sum(),
+                late[2] + means[~chosen].sum(),
+                late[3] + (~chosen).sum(),
+            ]
+        rewards = (source.generator.random(count) < means).astype(float)
+        player.take(offers.features, rewards, actions, chosen)
+    return player.server, late
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    return server_after(WORLD, 80_000, 1)[0].findings
+
+
+def test_coefficients_are_in_the_features_own_units_with_bounds_that_hold(learnt):
+    rows = learnt.coefficients(0.05, CONTEXT)
+    assert [(row["action"], row["coefficient"]) for row in rows] == [(a, c) for a in range(3) for c in ("age", "level")]
+    truth = [0.3 / 20, 0.5, -0.3 / 20, 0.5, 0.0, 0.55]
+    for row, value in zip(rows, truth, strict=True):
+        assert row["lower"] <= value <= row["upper"]
+        assert row["lower"] <= row["value"] <= row["upper"]
+    # The two actions that are played know their slopes by then; a failure of 5 % is for all numbers at all times.
+    assert rows[0]["lower"] > 0.0 > rows[2]["upper"]
+    wider = learnt.coefficients(1e-9, CONTEXT)
+    assert all(w["upper"] - w["lower"] > row["upper"] - row["lower"] for w, row in zip(wider, rows, strict=True))
+    raw = learnt.coefficients(0.05)
+    assert math.isclose(raw[0]["value"] / math.sqrt(2.0) / 20.0, rows[0]["value"], rel_tol=1e-9)
+
+
+def test_who_chooses_what_is_told_in_shares_and_mean_features(learnt):
+    rows = learnt.choices(CONTEXT)
+    assert math.isclose(sum(row["share"] for row in rows), 1.0, abs_tol=0.02)
+    assert rows[0]["mean_age"] > 45 > 35 > rows[1]["mean_age"], "the old like the first action, the young the second"
+    for row in rows:
+        assert row["lower"] <= row["share"] <= row["upper"]
+
+
+def test_a_control_share_measures_the_gain_and_its_action_is_the_best_single_one(learnt):
+    gain = learnt.gain()
+    assert gain.measured
+    assert gain.action == 2
+    # The best rule earns ½ + E max(0.3|t|, 0.05) = 0.6542 of a uniform t, and the single action 0.55.
+    assert gain.lower < 0.1042 < gain.upper
+    assert abs(gain.single - 0.55) < 0.05
+    assert gain.lower > 0.0
+    assert 2 * gain.users >= 80_000
+    assert "measured" in str(gain)
+
+
+def test_without_a_control_share_the_gain_is_the_model_s_word():
+    findings = server_after(WORLD, 30_000, 2, control=0.0)[0].findings
+    gain = findings.gain()
+    assert not gain.measured
+    assert "as the model says" in str(gain)
+    assert gain.lower < 0.1 < gain.upper
+
+
+@pytest.mark.slow
+def test_intervals_of_the_gain_hold_as_often_as_they_say():
+    runs, missed = 150, 0
+    for seed in range(runs):
+        server, (earned, count, rest, others) = server_after(WORLD, 6_000, 100 + seed)
+        gain = server.findings.gain(failure=0.1)
+        missed += not gain.lower <= rest / others - earned / count <= gain.upper
+    # More than a binomial of (150, 0.1) does with probability 1e-9 is a broken interval; none at all a needless one.
+    assert missed <= binom.isf(1e-9, runs, 0.1)
+    assert missed >= 1
+
+
+def test_an_interval_that_forgets_the_noise_would_be_noticed(monkeypatch):
+    from croupier.linear import NoiseSum
+
+    monkeypatch.setattr(NoiseSum, "variance", property(lambda self: 1e-6))
+    runs, missed = 40, 0
+    for seed in range(runs):
+        server, (earned, count, rest, others) = server_after(WORLD, 2_000, 300 + seed)
+        gain = server.findings.gain(failure=0.1)
+        missed += not gain.lower <= rest / others - earned / count <= gain.upper
+    assert missed > binom.isf(1e-6, runs, 0.1)
+
+
+def test_where_one_action_is_best_for_everybody_no_gain_is_shown():
+    flat = linear_table((0.0, 0.0), (0.7, 0.4))
+    gains = [server_after(flat, 10_000, seed)[0].findings.gain() for seed in range(5)]
+    # Each interval of 95 % misses zero to one side with 2.5 % at most: three of five with 1.5e-4.
+    assert sum(gain.lower > 0.0 for gain in gains) <= 2
+    assert all(gain.action == 0 for gain in gains)
+
+
+def test_one_batch_tells_no_gain():
+    server = LinearServer(growing_bandit(3_000, 2, epsilon=2.0, places=3, control=0.1, trust="devices"))
+    with pytest.raises(InvalidParameter, match="^batches = 0 "):
+        server.findings.gain()
+
+
+def test_without_a_constant_nobody_is_counted():
+    plan = growing_bandit(3_000, 2, epsilon=2.0, centred=False, trust="devices", first=300)
+    server = LinearServer(plan)
+    server.arrive(300)
+    mechanism = server.due[0].mechanism
+    server.release(0, mechanism.simulate(plan.moments.of(np.zeros((300, 2)), np.ones(300)), seeded(1)).decoded)
+    with pytest.raises(InvalidParameter, match="^centred = False "):
+        server.findings.choices()
+
+
+def test_earlier_sets_are_published_only_where_they_say_much_more():
+    axes = ((1.0, 0.0), (0.0, 1.0))
+    early = Belief((0.0, 0.0), axes, (50.0, 50.0), 1.0, 10.0)
+    late = Belief((0.0, 0.0), axes, (50.0, 5_000.0), 1.0, 40.0)
+    same = Belief((0.0, 0.0), axes, (60.0, 4_000.0), 1.0, 12.0)
+    assert telling([early, late]) == (late, early), "where nobody plays, noise adds up"
+    assert telling([late, same]) == (same,)
+    assert telling([late]) == (late,)

@@ -2,117 +2,61 @@
 
 Batches that grow by a ratio are cheap: everyone is in one batch, and there are few noises. But the last one holds a
 share 1 - 1/ratio of all users, and all of them choose by what was known before it. Contexts that point elsewhere from
-then on cost that whole share. Theorem 5.1 allows arbitrary contexts; the tree of sums keeps its word.
-
-The growing batches here are a sketch, as the references are: continuous noise, drawn in the simulation.
+then on cost that whole share, so growing batches lose linearly. Theorem 5.1 allows arbitrary contexts; the tree of sums
+keeps its word. With a cap on their size growing batches hear of the new directions soon, and carry more noises.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.continual import Tree, gaussian_deviation
-from croupier.linear import Confidence, with_constant
-from croupier.noise import SeededSource
-from croupier.simulation.linear_runner import BlockSums, LinearRun, Model, simulate_linear
-from croupier.simulation.linear_runner import Setting as Needs
-from croupier.simulation.linear_worlds import LinearWorld, Offers
+from croupier.linear import growing_bandit
+from croupier.simulation.linear_runner import LinearRun, simulate_linear
+from croupier.simulation.linear_worlds import LateDirections
 from croupier_papers.experiment import Body, Figure, Task, plain
 from croupier_papers.shuffle_bandits import power_law
 from croupier_papers.style import GREY, STYLES, curve, explain, power_of_ten, sheet
 
 Floats = NDArray[np.float64]
 
-LEAST_BATCH = 32
-
 POINTS = 80
 """Numbers of users at which a curve is kept."""
 
-
-class LateDirections(LinearWorld):
-    """A sphere whose actions lie in the first half of the directions, and from user `appears` on in the other half.
-
-    As in `Sphere` the feature of an action a is (a, 1)/√2, and its mean reward (1 + ⟨θ, a⟩)/2. Both halves of θ are
-    equally long; `turned` has the late one point the other way. The world counts its users, so it is good for one run.
-    """
-
-    def __init__(self, dimension: int, actions: int, appears: int, seed: int, *, turned: bool = False) -> None:
-        self.dimension, self.actions, self.appears = dimension, actions, appears
-        self._half, self._seen = (dimension - 1) // 2, 0
-        hidden = np.random.default_rng(seed).normal(size=dimension - 1)
-        for part in (hidden[: self._half], hidden[self._half :]):
-            part /= np.linalg.norm(part) * math.sqrt(2.0)
-        hidden[self._half :] *= -1.0 if turned else 1.0
-        self.theta = np.append(hidden, 1.0) / math.sqrt(2.0)
-
-    def offer(self, users: int, generator: np.random.Generator) -> Offers:
-        drawn = generator.standard_normal((users, self.actions, self.dimension - 1))
-        late = np.arange(self._seen, self._seen + users) >= self.appears
-        self._seen += users
-        drawn[late, :, : self._half] = 0.0
-        drawn[~late, :, self._half :] = 0.0
-        features = with_constant(drawn / np.linalg.norm(drawn, axis=-1, keepdims=True))
-        assert self.theta is not None
-        return Offers(features, np.clip(features @ self.theta, 0.0, 1.0))
+CAPPED = 64
+"""No batch of the capped server has more than this part of all users."""
 
 
-class GrowingSums:
-    """Batches whose ends grow by a ratio up to the last user; each has Gaussian noise once, and sums accumulate."""
+@dataclass(frozen=True)
+class Model:
+    """One curve: a model of `simulate_linear`, its options for so many users, and how its batches grow, if they do."""
 
-    def __init__(self, users: int, ratio: float, dimension: int, std: float, source: SeededSource) -> None:
-        ends = growing_ends(users, ratio)
-        self._sizes = np.diff([0, *ends]).tolist()
-        self._batches, self._std, self._generator = len(ends), std, source.generator
-        self._total, self.block = np.zeros(dimension), self._sizes.pop(0)
+    name: str
+    options: Callable[[int], dict[str, Any]] = field(default=lambda users: {})
+    ratio: float | None = None
 
-    def deviation(self, failure: float, *, directions: float = 1.0, strength: float = 1.0) -> float:
-        """As many equal noises as batches, each a prefix further."""
-        tree = Tree(self._batches, 1, 2, 1)
-        return gaussian_deviation(tree, (self._std**2,), failure, directions=directions, strength=strength)
-
-    def extend(self, block: Floats) -> Floats:
-        self._total = self._total + block.sum(axis=0) + self._generator.normal(0.0, self._std, self._total.shape)
-        if self._sizes:
-            self.block = self._sizes.pop(0)
-        return self._total
+    def turn(self, users: int, setting: Setting) -> int:
+        """The first user whose actions lie elsewhere: where the last of growing batches begins, or half-way."""
+        if self.ratio is None:
+            return users // 2
+        budget: dict[str, Any] = {"epsilon": setting.epsilon, "delta": setting.delta, "trust": "shuffler"}
+        return list(growing_bandit(users, setting.dimension, ratio=self.ratio, **budget).ends())[-2]
 
 
-def growing_ends(users: int, ratio: float) -> list[int]:
-    """Where batches end: at n, n/ratio, n/ratio², …, while a batch has at least 32 users.
-
-    >>> growing_ends(1000, 2.0)
-    [62, 125, 250, 500, 1000]
-    """
-    ends = [users]
-    while ends[0] - int(ends[0] / ratio) >= LEAST_BATCH and int(ends[0] / ratio) >= LEAST_BATCH:
-        ends.insert(0, int(ends[0] / ratio))
-    return ends
-
-
-def growing(ratio: float) -> Model:
-    """A model for `simulate_linear`."""
-
-    def build(needs: Needs, source: SeededSource) -> tuple[BlockSums, Confidence]:
-        sums = GrowingSums(needs.users, ratio, needs.statistics, needs.gaussian(), source)
-        return sums, needs.level(sums)
-
-    return build
-
-
-MODELS: dict[str, tuple[str | Model, int | None, float]] = {
-    "LinUCB, no privacy": ("linucb", None, 2.0),
-    "concurrent, binary tree": ("concurrent", None, 2.0),
-    "concurrent, k = 2": ("concurrent", 2, 2.0),
-    "sequential": ("sequential", None, 2.0),
-    "growing by 2": (growing(2.0), None, 2.0),
-    "growing by 1.3": (growing(1.3), None, 1.3),
+MODELS = {
+    "LinUCB, no privacy": Model("linucb"),
+    "concurrent, binary tree": Model("concurrent"),
+    "concurrent, k = 2": Model("concurrent", lambda users: {"shufflers": 2}),
+    "sequential": Model("sequential"),
+    "growing by 2": Model("growing", lambda users: {"ratio": 2.0}, 2.0),
+    "growing by 1.3": Model("growing", lambda users: {"ratio": 1.3}, 1.3),
+    "growing, capped": Model("growing", lambda users: {"ratio": 1.3, "largest": users // CAPPED}),
 }
-"""Each curve's model and shufflers, and which part of the users has come when its contexts turn: that one over this."""
 
 
 @dataclass(frozen=True)
@@ -131,24 +75,19 @@ class Setting:
 
         Runs are pairs with the same chance and opposite late directions: who chooses blindly is lucky in one of them.
         """
-        model, shufflers, _ = MODELS[label]
-        pair, turned = divmod(run, 2)
+        model, (pair, turned) = MODELS[label], divmod(run, 2)
         return simulate_linear(
-            model,
-            LateDirections(self.dimension, self.actions, turn(label, users), task.seed_of(pair), turned=bool(turned)),
+            model.name,
+            LateDirections(
+                self.dimension, self.actions, model.turn(users, self), task.seed_of(pair), turned=bool(turned)
+            ),
             users,
             seed=task.seed_of(1000 * (1 + list(MODELS).index(label)) + pair),
             epsilon=self.epsilon,
             delta=self.delta,
-            shufflers=shufflers,
-            block=max(32, users // 16_384),
             progress=task.share(part),
+            **model.options(users),
         )
-
-
-def turn(label: str, users: int) -> int:
-    """The first user whose actions lie in the other directions."""
-    return int(users / MODELS[label][2])
 
 
 def compute(setting: Setting, task: Task) -> Body:
@@ -161,8 +100,9 @@ def compute(setting: Setting, task: Task) -> Body:
         rows, curves = [], np.empty(0)
         for users in setting.horizons:
             played = [setting.play(label, users, run, task, users / total) for run in range(setting.runs)]
-            regrets = np.asarray([run.at(np.asarray([turn(label, users), users])) for run in played])
-            late = (regrets[:, 1] - regrets[:, 0]) / (users - turn(label, users))
+            turn = MODELS[label].turn(users, setting)
+            regrets = np.asarray([run.at(np.asarray([turn, users])) for run in played])
+            late = (regrets[:, 1] - regrets[:, 0]) / (users - turn)
             rows.append(
                 {
                     "regret": float(regrets[:, 1].mean()),
@@ -181,19 +121,21 @@ def compute(setting: Setting, task: Task) -> Body:
             },
         }
     configuration = {
-        "models": {label: label if callable(model) else model for label, (model, _, _) in MODELS.items()},
+        "models": {
+            label: {"model": model.name} | model.options(setting.horizons[-1]) for label, model in MODELS.items()
+        },
         "constants": "tight",
         "epsilon": setting.epsilon,
         "delta": setting.delta,
         "world": {
             "kind": "actions on a sphere in half of the directions; then in the other half",
-            "turn": {label: f"after n/{part:g} users" for label, (_, _, part) in MODELS.items()},
+            "turn": {label: [model.turn(n, setting) for n in setting.horizons] for label, model in MODELS.items()},
             "dimension": setting.dimension,
             "actions": setting.actions,
         },
         "horizons": list(setting.horizons),
         "runs": setting.runs,
-        "growing": "ends n/ratio^j, one noise a batch at the full budget, sums accumulate; a sketch, Gaussian noise",
+        "growing": "every user in one batch, sums accumulate, proven sets; capped: no batch above n/64",
         "late_regret_a_user": "of those who came after the turn",
         "band": "mean ± 1.96 standard errors over pairs of runs with the same chance and opposite late directions",
     }
@@ -222,8 +164,8 @@ def draw(body: Body) -> Any:
         look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "markerfacecolor": "white"}
         bars = 1.96 * np.asarray(model["standard_error"])
         axes[1].errorbar(horizons, model["regret"], bars, linestyle=line, linewidth=1.4, **look)
-    for part in sorted({part for _, _, part in MODELS.values()}):
-        axes[0].axvline(horizons[-1] / part / 1e3, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
+    for turn in sorted({turns[-1] for turns in setup["world"]["turn"].values()}):
+        axes[0].axvline(turn / 1e3, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     axes[0].set_title(f"over users, planned for {horizons[-1]:,}", fontsize=9)
     axes[0].set_xlabel("users (thousands); dotted: contexts turn", fontsize=9)
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
@@ -241,10 +183,10 @@ def _caption(setup: Body, models: Body) -> str:
     words = "; ".join(f"{label}: {late[label]:.3f}".replace(" ", "\u00a0") for label in late)
     return (
         f"d = {setup['world']['dimension']}, {setup['world']['actions']} actions, δ\u00a0=\u00a0"
-        f"{power_of_ten(setup['delta'])}, {setup['runs'] // 2} pairs of runs. After half of the users (n/1.3 for "
-        "the last curve) all actions lie in directions that nobody has tried. A server whose batches grow by "
-        "that ratio opens its last batch just then, and reads nothing of it before the end: a share "
-        f"1\u00a0−\u00a01/ratio of all users. Regret of each late user at the largest n: {words}."
+        f"{power_of_ten(setup['delta'])}, {setup['runs'] // 2} pairs of runs. From a dotted line on all actions lie in "
+        "directions that nobody has tried. A server whose batches grow opens its last one just then, and reads nothing "
+        "of it before the end: a share 1\u00a0−\u00a01/ratio of all users. With batches of n/64 at most it hears of "
+        f"the turn soon. Regret of each late user at the largest n: {words}."
     )
 
 
@@ -265,7 +207,7 @@ FIGURES = (
     Figure(
         "tkms23-linucb-adversary",
         "[TKMS23] Thm 5.1",
-        "linear bandits when contexts turn late: concurrent and sequential sums, and batches that grow by a ratio",
+        "linear bandits when contexts turn late: concurrent and sequential sums, growing batches, and capped ones",
         12,
         FULL,
         replace(FULL, horizons=(4_000, 8_000, 16_000, 32_000), runs=4),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from croupier.continual import Tree, Weights, binary_tree, gaussian_deviation, shuffler_tree
 from croupier.linear import DIAMETER, confidence, statistics_dimension
-from croupier.linear.bandit import SEQUENTIAL_POWER, balanced_batch
+from croupier.linear.plan import SEQUENTIAL_POWER, balanced_batch
 from croupier.privacy import gaussian_scale
 
 

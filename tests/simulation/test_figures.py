@@ -51,6 +51,7 @@ ELSEWHERE = [
     "gkm21-histogram-error",
     "gkm21-learner-users",
     "gkm21-users-epsilon",
+    "linear-growing",
 ]
 """Figures that have test files of their own."""
 

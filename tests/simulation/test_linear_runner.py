@@ -12,60 +12,59 @@ import pytest
 from scipy.stats import binom
 
 from croupier.checks import InvalidParameter
-from croupier.linear import confidence, linear_bandit, sequential_linear_bandit
+from croupier.continual import binary_tree
+from croupier.linear import growing_bandit, linear_bandit, sequential_linear_bandit
+from croupier.linear.sets import NoiseBounds
 from croupier.noise import seeded
+from croupier.personal import Belief
 from croupier.privacy import gaussian_scale
-from croupier.simulation import linear_runner
-from croupier.simulation.linear_runner import (
-    MODELS,
-    LinearRun,
-    LocalSums,
-    Setting,
-    TrueSums,
-    TrustedTree,
-    exponent,
-    simulate_linear,
-)
-from croupier.simulation.linear_worlds import LinearWorld, Offers, Sphere, Table
+from croupier.protocols import Moments
+from croupier.simulation import linear_players
+from croupier.simulation.linear_players import Needs, summed
+from croupier.simulation.linear_runner import LinearRun, exponent, says_nothing, simulate_linear
+from croupier.simulation.linear_sums import LocalSums, TrustedTree
+from croupier.simulation.linear_worlds import LinearWorld, Offers, Sphere, class_table
 
 ALPHA, RUNS = 0.1, 40
 WORLD = Sphere(3, 5, seed=1)
 CASES = {
-    "linucb": ("linucb", None),
-    "central": ("central", None),
-    "one shuffler": ("concurrent", 1),
-    "two shufflers": ("concurrent", 2),
-    "binary tree": ("concurrent", None),
-    "sequential": ("sequential", None),
-    "local": ("local", None),
+    "linucb": {"model": "linucb"},
+    "central": {"model": "central"},
+    "central tree": {"model": "central-tree"},
+    "growing": {"model": "growing"},
+    "growing, two servers": {"model": "growing", "trust": "two-servers"},
+    "one shuffler": {"model": "concurrent", "shufflers": 1},
+    "two shufflers": {"model": "concurrent", "shufflers": 2},
+    "binary tree": {"model": "concurrent"},
+    "sequential": {"model": "sequential"},
+    "local": {"model": "local"},
 }
 EVERY = pytest.mark.parametrize("case", CASES)
 
 
 LEVELS = {}
-PLANNED, SEQUENTIAL = cache(linear_bandit), cache(sequential_linear_bandit)
+PLANNED = {plan: cache(plan) for plan in (linear_bandit, sequential_linear_bandit, growing_bandit)}
 
 
 @pytest.fixture(autouse=True)
 def planned_once(monkeypatch):
     """Many runs of one plan: plans, sets and budgets are worked out by the real code, once."""
-    real = Setting.level
+    real = Needs.level
 
-    def level(setting, sums):
-        key = (setting, type(sums))
+    def level(needs, sums):
+        key = (needs.world.wide, needs.users, needs.epsilon, needs.failure, needs.exploration, type(sums))
         if key not in LEVELS:
-            LEVELS[key] = real(setting, sums)
+            LEVELS[key] = real(needs, sums)
         return LEVELS[key]
 
-    monkeypatch.setattr(linear_runner, "linear_bandit", PLANNED)
-    monkeypatch.setattr(linear_runner, "sequential_linear_bandit", SEQUENTIAL)
-    monkeypatch.setattr(Setting, "level", level)
+    for plan, cached in PLANNED.items():
+        monkeypatch.setattr(linear_players, plan.__name__, cached)
+    monkeypatch.setattr(Needs, "level", level)
 
 
 def runs_of(case, runs, users=1280, **options):
-    model, shufflers = CASES[case]
-    options = {"epsilon": 4.0, "failure": ALPHA} | options
-    return [simulate_linear(model, WORLD, users, seed=seed, shufflers=shufflers, **options) for seed in range(runs)]
+    options = CASES[case] | {"epsilon": 4.0, "failure": ALPHA} | options
+    return [simulate_linear(world=WORLD, users=users, seed=seed, **options) for seed in range(runs)]
 
 
 def most_misses(runs):
@@ -80,33 +79,41 @@ def test_the_set_holds_the_parameter_at_all_times_as_often_as_it_says(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["central", "two shufflers", "local"])
+@pytest.mark.parametrize("case", ["central tree", "two shufflers", "local"])
 def test_a_set_that_forgets_the_noise_misses_most_of_the_time(case, monkeypatch):
-    model = CASES[case][0]
-    real = MODELS[model]
-
-    def careless(setting, source):
-        sums, _ = real(setting, source)
-        return sums, confidence(None, setting.dimension, failure=setting.failure)
-
-    monkeypatch.setitem(MODELS, model, careless)
+    real = Needs.level
+    monkeypatch.setattr(Needs, "level", lambda needs, sums: real(needs, None))
+    monkeypatch.setattr(linear_players, "_shuffled", _careless)
     assert sum(not run.held for run in runs_of(case, RUNS)) > most_misses(RUNS)
+
+
+def _careless(needs, plan, source):
+    sums = linear_players.ShuffledSums(plan.counter, source)
+    return linear_players.StatisticsPlayer(needs, sums, needs.level(None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["central", "growing"])
+def test_a_growing_set_that_forgets_the_noise_misses_most_of_the_time(case, monkeypatch):
+    plan = type(growing_bandit(1280, 3, epsilon=4.0))
+    monkeypatch.setattr(plan, "noise_bounds", lambda self, sums, sets=None: NoiseBounds(1e-3, 0.0))
+    assert sum(not run.held for run in runs_of(case, RUNS, epsilon=1.0)) > most_misses(RUNS)
 
 
 @pytest.mark.slow
 def test_a_set_a_quarter_as_wide_misses_too_often_without_noise(monkeypatch):
-    real = linear_runner.Rule.holds
+    real = Belief.holds
 
-    def narrow(rule, theta):
-        return real(linear_runner.Rule(rule.theta, rule.root, rule.radius / 4.0), theta)
+    def narrow(belief, theta):
+        return real(Belief(belief.theta, belief.axes, belief.values, belief.radius / 4.0, 0.0, belief.lift), theta)
 
-    monkeypatch.setattr(linear_runner.Rule, "holds", narrow)
+    monkeypatch.setattr(Belief, "holds", narrow)
     assert sum(not run.held for run in runs_of("linucb", RUNS)) > most_misses(RUNS)
 
 
 def per_user(case, users, epsilon=1.0, world=WORLD):
-    model, shufflers = CASES[case]
-    return float(simulate_linear(model, world, users, seed=1, shufflers=shufflers, epsilon=epsilon).regret[-1]) / users
+    run = simulate_linear(world=world, users=users, seed=1, epsilon=epsilon, **CASES[case])
+    return float(run.regret[-1]) / users
 
 
 @pytest.mark.slow
@@ -145,10 +152,8 @@ def test_published_constants_explore_for_ever_on_a_tiny_case():
 @pytest.mark.slow
 @EVERY
 def test_choosing_one_by_one_is_choosing_at_once(case):
-    model, shufflers = CASES[case]
     first, second = (
-        simulate_linear(model, WORLD, 320, seed=3, shufflers=shufflers, epsilon=4.0, each=each)
-        for each in (False, True)
+        simulate_linear(world=WORLD, users=320, seed=3, epsilon=4.0, each=each, **CASES[case]) for each in (False, True)
     )
     assert np.array_equal(first.regret, second.regret)
     assert first.rule == second.rule
@@ -156,9 +161,8 @@ def test_choosing_one_by_one_is_choosing_at_once(case):
 
 @EVERY
 def test_a_run_accounts_for_every_user(case):
-    model, shufflers = CASES[case]
     users, told = 330, []
-    run = simulate_linear(model, WORLD, users, seed=1, shufflers=shufflers, epsilon=4.0, progress=told.append)
+    run = simulate_linear(world=WORLD, users=users, seed=1, epsilon=4.0, progress=told.append, **CASES[case])
     assert run.users[-1] == users
     assert (np.diff(np.append(0, run.users)) > 0).all()
     assert (np.diff(np.append(0.0, run.regret)) >= 0.0).all()
@@ -177,18 +181,20 @@ def test_the_same_seed_is_the_same_run_and_another_is_not():
 class OneAction(LinearWorld):
     """Everyone is offered the same single action, whose mean is known: nothing can go wrong."""
 
-    dimension, actions, theta = 2, 1, np.asarray([0.5, 0.0])
+    dimension, actions = 2, 1
+    theta = np.asarray([0.2, math.sqrt(0.5)])
 
     def offer(self, users, generator):
-        return Offers(np.broadcast_to(np.asarray([1.0, 0.0]), (users, 1, 2)), np.full((users, 1), 0.5))
+        one = np.asarray([0.0, math.sqrt(0.5)])
+        return Offers(np.broadcast_to(one, (users, 1, 2)), np.full((users, 1), 0.5))
 
 
 def test_regret_is_measured_against_the_best_action_offered():
     run = simulate_linear("linucb", OneAction(), 640, seed=1)
     assert run.regret[-1] == 0.0
-    # The one direction played is known by then, as √n says; the other not at all.
-    assert abs(run.rule.theta[0] - 0.5) < 0.15
-    assert run.rule.theta[1] == 0.0
+    # The one direction played is known by then, as √n says, and centred means it is zero; the other not at all.
+    assert abs(run.rule.theta[1]) < 0.15
+    assert run.rule.theta[0] == 0.0
     worst = Sphere(3, 5, seed=1)
     offers = worst.offer(5_000, np.random.default_rng(1))
     blind = float((offers.means.max(axis=1) - offers.means[:, 0]).mean())
@@ -196,15 +202,16 @@ def test_regret_is_measured_against_the_best_action_offered():
 
 
 def test_a_run_is_vacuous_while_not_even_the_best_known_direction_is_known():
-    run = simulate_linear("linucb", OneAction(), 640, seed=1)
-    widths = run.rule.radius * np.linalg.norm(np.asarray(run.rule.root), axis=0)
-    assert widths.min() < 1.0 < widths.max()
-    assert 0.0 < run.vacuous < 0.2
+    run = simulate_linear("linucb", OneAction(), 1_280, seed=1)
+    first, second = run.rule.beliefs[0][0].half_widths
+    assert (first + second).min() < 1.0 < (first + second).max()
+    assert 0.0 < run.vacuous < 0.3
+    assert not says_nothing(run.rule)
     assert simulate_linear("local", OneAction(), 640, seed=1).vacuous == 1.0
 
 
 def test_a_world_without_a_parameter_has_no_set_to_miss():
-    run = simulate_linear("linucb", Table("iris"), 320, seed=1)
+    run = simulate_linear("linucb", class_table("iris"), 320, seed=1)
     assert run.held is None
     # Better than guessing one of three classes, where regret is 2/3.
     late = np.diff(run.at(np.asarray([160, 320])))[0] / 160
@@ -227,22 +234,22 @@ def test_an_exponent_is_that_of_a_power_law():
 
 
 @pytest.mark.slow
-def test_a_trusted_tree_adds_fresh_noise_to_each_node_and_as_many_as_bits():
-    # Without users what comes out is noise alone; equal noise means the same nodes.
+def test_a_trusted_tree_carries_the_noise_of_the_concurrent_counter_s_combination():
+    # Without users what comes out is noise alone.
     runs, blocks, std = 4_000, 8, 2.0
     found = np.asarray(
         [[tree.extend(np.zeros((1, 1)))[0] for _ in range(blocks)] for tree in (_tree(seed) for seed in range(runs))]
     )
-    levels = 3
-    bits = [1, 1, 2, 1, 2, 2, 3, 2]
-    # Eight blocks and three levels: block 4 is one node of the top level, block 8 two.
-    variances = np.asarray(bits) * levels * std**2
+    tree = binary_tree(8, 1)
+    variances = _tree(0).variances
+    expected = [np.dot(tree.siblings(count), variances) for count in range(1, blocks + 1)]
+    assert math.isclose(variances[0], tree.levels * std**2)
+    assert variances[1] < 2.0 * variances[0] / 2.9, "combined with its children: below one of the two"
     # A sample variance of normals has relative deviation √(2/R) = 2.2 %; 18 % is eight of them.
-    np.testing.assert_allclose(found.var(axis=0), variances, rtol=0.18)
-    # Blocks 4 and 6 share the node of the first four, so their covariance is one node's variance; 3 and 4 share none.
+    np.testing.assert_allclose(found.var(axis=0), expected, rtol=0.18)
+    # Blocks 3 and 2 share the node of the first two; 3 and 4 share it in part, as 4 weighs it with its own.
     covariance = np.cov(found.T)
-    assert abs(covariance[3, 5] - levels * std**2) < 0.25 * levels * std**2
-    assert abs(covariance[2, 3]) < 0.25 * levels * std**2
+    assert abs(covariance[1, 2] - variances[1]) < 0.25 * variances[1]
 
 
 def _tree(seed):
@@ -262,18 +269,12 @@ def _local(seed):
     return LocalSums(12, 4, 1, 3.0, seeded(seed))
 
 
-def test_true_sums_have_no_noise():
-    sums = TrueSums(2, 3)
-    sums.extend(np.ones((2, 3)))
-    assert sums.extend(np.full((2, 3), 0.5)).tolist() == [3.0, 3.0, 3.0]
-
-
 def test_reference_noise_is_the_least_gaussian_for_the_budget():
     from scipy.special import ndtr
 
-    setting = Setting(1000, 3, 1.5, 1e-5, "tight", 0.1, 1.0, None, 32)
+    needs = Needs(WORLD, 1000, 1.5, 1e-5, "tight", 0.1, 1.0, None, 32, "devices")
     # Two users differ by 1.5 at most; δ of a Gaussian by its closed form.
-    scale = setting.gaussian() / 1.5
+    scale = needs.gaussian() / 1.5
     delta = ndtr(0.5 / scale - 1.5 * scale) - math.exp(1.5) * ndtr(-0.5 / scale - 1.5 * scale)
     assert math.isclose(delta, 1e-5, rel_tol=1e-6)
     assert math.isclose(scale, gaussian_scale(1.5, 1e-5), rel_tol=1e-12)
@@ -303,3 +304,62 @@ def test_bad_runs_are_refused_by_name(case):
 def test_regret_that_starts_at_zero_has_an_exponent_too():
     found = exponent(np.asarray([1, 2, 4, 8]), np.asarray([0.0, 1.0, 2.0, 4.0]))
     assert math.isclose(found, 1.0)
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_simulated_sums_of_moments_have_the_law_of_real_reports(places):
+    """Mean and variance of every rounded number, over many crowds of the same users; what is rounded is known."""
+    moments = Moments(3, places, weight=1.2, control=0.5)
+    generator, runs, users, levels = np.random.default_rng(1), 3_000, 12, 8.0
+    x = generator.normal(size=(users, 2))
+    x = np.column_stack((0.6 * x / np.linalg.norm(x, axis=1, keepdims=True), np.full(users, math.sqrt(0.5))))
+    rewards, actions = generator.integers(0, 2, users).astype(float), generator.integers(0, places, users)
+    control = generator.random(users) < 0.5
+    exact = moments.of(x, rewards, actions if places > 1 else 0, control) * levels
+    found = np.asarray([summed(moments, x, rewards, actions, control, levels, generator) for _ in range(runs)])
+    fractions = exact - np.floor(exact)
+    variance = (fractions * (1.0 - fractions)).sum(axis=0)
+    # Means within seven standard errors: 2·30 numbers, false alarms below 1e-9; single precision adds 1e-4.
+    assert (np.abs(found.mean(axis=0) - exact.sum(axis=0)) <= 7.0 * np.sqrt(variance / runs) + 1e-4).all()
+    np.testing.assert_allclose(found.var(axis=0), variance, rtol=0.25, atol=2e-2)
+    assert np.array_equal(found, np.floor(found))
+    plain = summed(moments, x, rewards, actions, control, None, generator)
+    np.testing.assert_allclose(plain, exact.sum(axis=0) / levels, atol=1e-5)
+
+
+def test_a_growing_run_is_its_server_s():
+    run = simulate_linear("growing", WORLD, 4_000, seed=5, epsilon=2.0, trust="two-servers", ratio=2.0, first=300)
+    ends = list(growing_bandit(4_000, 3, epsilon=2.0, ratio=2.0, first=300).ends())
+    assert run.users.tolist() == ends
+    assert run.held
+    assert not run.rule.blank
+
+
+def test_no_reference_loses_to_the_private_one_for_want_of_care():
+    """A trusted server may run what runs without trust, with less noise; eight runs of each, on the same worlds."""
+    found = {
+        model: np.mean(
+            [
+                simulate_linear(model, Sphere(4, 8, seed), 12_000, seed=seed, epsilon=1.0, **options).regret[-1]
+                for seed in range(8)
+            ]
+        )
+        for model, options in (
+            ("linucb", {}),
+            ("central", {}),
+            ("growing", {"trust": "devices"}),
+            ("central-tree", {}),
+            ("concurrent", {}),
+        )
+    }
+    assert found["linucb"] < found["central"] < 1.05 * found["growing"]
+    assert found["central-tree"] < 1.05 * found["concurrent"]
+    assert found["growing"] < 0.6 * found["concurrent"]
+
+
+def test_growing_batches_on_a_table_use_a_parameter_for_each_class():
+    run = simulate_linear("growing", class_table("iris"), 8_000, seed=1, control=0.1, exploration=0.2, trust="devices")
+    assert len(run.rule.beliefs) == 3
+    assert run.gain is not None
+    assert run.gain.lower > 0.0
+    assert run.reward > 0.5

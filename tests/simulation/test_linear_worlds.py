@@ -7,8 +7,8 @@ import pytest
 from sklearn import datasets
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.linear.statistics import check_features
-from croupier.simulation.linear_worlds import TABLES, Sphere, Table, linear_world
+from croupier.personal import check_features
+from croupier.simulation.linear_worlds import TABLES, LateDirections, Sphere, class_table, linear_world, widened
 
 SPHERES = {(2, 2): Sphere(2, 2, 1), (3, 5): Sphere(3, 5, 2), (12, 4): Sphere(12, 4, 3)}
 LABELS = {"breast-cancer": 2, "iris": 3, "wine": 3}
@@ -25,10 +25,12 @@ def test_a_sphere_has_features_of_norm_one_a_unit_parameter_and_true_means(shape
     assert (world.dimension, world.actions) == shape
     assert offers.features.shape == (2_000, actions, dimension)
     assert math.isclose(np.linalg.norm(world.theta), 1.0)
-    np.testing.assert_allclose(np.linalg.norm(offers.features, axis=-1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(offers.features, axis=-1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(offers.features[..., -1], math.sqrt(0.5), rtol=1e-6)
     assert ((offers.means >= 0.0) & (offers.means <= 1.0)).all()
     hidden, own = math.sqrt(2.0) * world.theta[:-1], math.sqrt(2.0) * offers.features[..., :-1]
-    np.testing.assert_allclose(offers.means, (1.0 + own @ hidden) / 2.0, atol=1e-12)
+    np.testing.assert_allclose(offers.means, (1.0 + own @ hidden) / 2.0, atol=1e-6)
+    np.testing.assert_allclose(offers.features @ world.centred[0], offers.means - 0.5, atol=1e-6)
     check_features(offers.features, dimension)
 
 
@@ -57,53 +59,63 @@ def test_a_sphere_is_its_seed_s_and_its_offers_are_the_generator_s():
 @pytest.mark.slow
 @pytest.mark.parametrize("components", [1, 4])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_gives_every_class_its_own_block_and_one_right_answer(name, components):
-    world = Table(name, components)
-    width = components + 1
-    assert world.actions == LABELS[name]
-    assert world.dimension == LABELS[name] * width
+def test_a_table_has_one_right_answer_and_a_parameter_for_every_class(name, components):
+    world = class_table(name, components)
+    assert world.actions == world.places == LABELS[name]
+    assert world.dimension == components + 1
+    assert world.wide == LABELS[name] * world.dimension
     assert world.theta is None
     offers = drawn(world, 500)
-    assert offers.features.shape == (500, world.actions, world.dimension)
+    assert offers.features.shape == (500, world.dimension)
     check_features(offers.features, world.dimension)
-    np.testing.assert_allclose(np.linalg.norm(offers.features, axis=-1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(offers.features[:, -1], math.sqrt(0.5))
     assert set(np.unique(offers.means).tolist()) == {0.0, 1.0}
     assert (offers.means.sum(axis=1) == 1.0).all()
-    for action in range(world.actions):
-        outside = np.delete(offers.features[:, action], np.s_[action * width : (action + 1) * width], axis=1)
-        assert not outside.any()
-        block = offers.features[:, action, action * width : (action + 1) * width]
-        assert np.array_equal(block, offers.features[:, 0, :width])
+    wide = widened(world, offers.features)
+    assert wide.shape == (500, world.actions, world.wide)
+    np.testing.assert_allclose(wide.sum(axis=1).reshape(500, world.actions, -1)[:, 0], offers.features)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_s_users_are_its_rows(name):
-    world = Table(name)
+    world = class_table(name)
     rows, labels = getattr(datasets, f"load_{name.replace('-', '_')}")(return_X_y=True)
-    assert np.array_equal(world.labels, labels)
+    assert np.array_equal(world.means.argmax(axis=1), labels)
     assert len(world.rows) == len(rows)
     offers = drawn(world, 5_000)
     # Drawn evenly: a share's deviation is at most ½/√5000, and eight of those are a false alarm of about 1e-15.
     shares = np.bincount(labels) / len(labels)
     assert np.abs(offers.means.mean(axis=0) - shares).max() < 4.0 / math.sqrt(5_000)
-    # Without the common scale, the description is linear in the principal components of standardised columns.
+    # The description is linear in the principal components of standardised columns, each to the end of its range.
     centred = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    described = world.rows[:, :-1] / world.rows[:, -1:]
     values, axes = np.linalg.eigh(centred.T @ centred)
     for component in range(4):
         scores = centred @ axes[:, -1 - component]
-        assert math.isclose(abs(np.corrcoef(scores, described[:, component])[0, 1]), 1.0, rel_tol=1e-6)
-        assert math.isclose(np.abs(described[:, component]).max(), 1.0)
+        assert math.isclose(abs(np.corrcoef(scores, world.rows[:, component])[0, 1]), 1.0, rel_tol=1e-6)
+        assert math.isclose(np.abs(world.rows[:, component]).max(), 1.0 / math.sqrt(8.0))
     assert (np.diff(values) > 0).all()
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_linear_parameter_chooses_well_on_a_table(name):
-    world = Table(name)
-    # Least squares on the one-hot answers: what a linear bandit could learn at best, or nearly.
-    fitted = np.linalg.lstsq(world.rows, np.eye(world.actions)[world.labels], rcond=None)[0]
-    right = float(((world.rows @ fitted).argmax(axis=1) == world.labels).mean())
-    assert 0.75 < right < 1.0
+def test_a_linear_rule_earns_more_than_any_single_class(name):
+    world = class_table(name)
+    shares = world.means.mean(axis=0)
+    assert world.single == int(shares.argmax())
+    assert world.single_mean == shares.max()
+    assert world.single_mean + 0.2 < world.linear_mean < 1.0
+
+
+def test_late_directions_appear_when_they_should():
+    world = LateDirections(5, 3, appears=600, seed=1)
+    early, late = (world.offer(500, np.random.default_rng(seed)).features for seed in range(2))
+    assert not early[..., 2:4].any()
+    assert early[..., :2].any()
+    assert not late[:100, :, 2:4].any()
+    assert not late[100:, :, :2].any()
+    other = LateDirections(5, 3, appears=600, seed=1, turned=True)
+    assert np.array_equal(other.theta[:2], world.theta[:2])
+    assert np.array_equal(other.theta[2:4], -world.theta[2:4])
+    assert math.isclose(np.linalg.norm(world.theta), 1.0)
 
 
 def test_a_word_names_a_world():
@@ -111,16 +123,17 @@ def test_a_word_names_a_world():
     assert isinstance(sphere, Sphere)
     assert np.array_equal(sphere.theta, Sphere(4, 3, 5).theta)
     for name in TABLES:
-        assert linear_world(name, dimension=4, actions=3, seed=5).name == name
+        assert linear_world(f"table:{name}", dimension=4, actions=3, seed=5).name == name
 
 
 BAD = {
     "unknown world": ("world", lambda: linear_world("torus", dimension=3, actions=2, seed=1)),
-    "unknown table": ("table", lambda: Table("digits")),
+    "a table without its word": ("world", lambda: linear_world("iris", dimension=3, actions=2, seed=1)),
+    "unknown table": ("table", lambda: class_table("digits")),
     "one dimension": ("dimension", lambda: Sphere(1, 2, 1)),
     "one action": ("actions", lambda: Sphere(3, 1, 1)),
-    "no components": ("components", lambda: Table("iris", 0)),
-    "more components than columns": ("components", lambda: Table("iris", 5)),
+    "no components": ("components", lambda: class_table("iris", 0)),
+    "more components than columns": ("components", lambda: class_table("iris", 5)),
 }
 
 
@@ -136,4 +149,4 @@ def test_tables_without_scikit_learn_say_what_to_install(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(CroupierError, match=r"croupier\[learning\]"):
-        Table("iris")
+        class_table("iris")

@@ -297,3 +297,13 @@ def test_a_list_of_means_is_no_world_and_a_number_no_policy() -> None:
         simulate(asked, [0.3, 0.5], seed=1)
     with pytest.raises(InvalidParameter, match="^policy = 'dp-klucb' .* a policy, as croupier.bandits.policy makes"):
         simulate("dp-klucb", Bernoulli([0.3, 0.5]), seed=1)
+
+
+def test_more_users_than_can_be_counted_are_refused_by_name() -> None:
+    huge, world = 10**400, Bernoulli([0.3, 0.5])
+    for name, door in (
+        ("horizon", lambda: policy("dp-klucb", arms=2, horizon=huge, epsilon=1.0)),
+        ("users", lambda: simulate(policy("dp-klucb", arms=2, horizon=10, epsilon=1.0), world, seed=1, users=huge)),
+    ):
+        with pytest.raises(InvalidParameter, match=f"^{name} = 10+ is not allowed"):
+            door()

@@ -2,10 +2,11 @@
 
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.data import ratings, ratings_from_letor, ratings_from_open_bandit
+from croupier.simulation.drift import Novelty, Silent, Swinging, Trending
 from croupier.simulation.prices import price, prices
 from croupier.simulation.runner import Run, simulate
+from croupier.simulation.world_names import WORLDS, world
 from croupier.simulation.worlds import (
-    WORLDS,
     Bernoulli,
     Beta,
     Changing,
@@ -14,7 +15,6 @@ from croupier.simulation.worlds import (
     Ratings,
     World,
     uniform_means,
-    world,
 )
 
 __all__ = [
@@ -25,8 +25,12 @@ __all__ = [
     "Changing",
     "ClippedGaussian",
     "Drifting",
+    "Novelty",
     "Ratings",
     "Run",
+    "Silent",
+    "Swinging",
+    "Trending",
     "World",
     "price",
     "prices",

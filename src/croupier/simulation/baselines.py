@@ -14,10 +14,10 @@ import numpy as np
 
 from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
 from croupier.bandits.catalogue import Request
-from croupier.bandits.chernoff import TILTS, Floats, Tails
 from croupier.bandits.elimination import EVERYONE, Radius
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import CroupierError, InvalidParameter, between, one_of, positive
+from croupier.comparisons.tails import TILTS, Floats, Tails
 from croupier.protocols import ROWS, Protocol
 from croupier.protocols.mechanism import TRUSTS
 from croupier.registry import Registry

@@ -1,4 +1,4 @@
-"""Small figures for the command line: regret over time, and users needed over ε."""
+"""Small figures for the command line: regret over time, users needed over ε, and experiments that conclude."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from croupier.checks import CroupierError
+from croupier.simulation.forecasts import Wait
 from croupier.simulation.runner import Run
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
@@ -58,6 +59,23 @@ def plot_regret(runs: Sequence[Run], path: str | Path, title: str = "") -> Path:
     return save(figure, path)
 
 
+def plot_curves(curves: dict[str, tuple[Any, Any]], path: str | Path, title: str = "") -> Path:
+    """Mean cumulative regret over users of several models, with 95 % bands over runs."""
+    figure, axes = new_figure()
+    for index, (label, (users, regrets)) in enumerate(curves.items()):
+        mean, error = regrets.mean(axis=0), 1.96 * regrets.std(axis=0) / np.sqrt(len(regrets))
+        colour = COLOURS[index % len(COLOURS)]
+        axes.plot(users, mean, color=colour, linestyle=LINES[index % len(LINES)], label=label)
+        axes.fill_between(users, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("users")
+    axes.set_ylabel("cumulative regret (rewards)")
+    axes.set_title(title, fontsize=10)
+    axes.legend(frameon=False, fontsize=8)
+    return save(figure, path)
+
+
 def plot_needs(epsilons: Sequence[float], curves: dict[str, list[float]], path: str | Path, title: str = "") -> Path:
     """Users needed over ε, one line a model."""
     figure, axes = new_figure()
@@ -68,6 +86,25 @@ def plot_needs(epsilons: Sequence[float], curves: dict[str, list[float]], path: 
     axes.set_yscale("log")
     axes.set_xlabel("privacy parameter ε")
     axes.set_ylabel("users until the better arm is found")
+    axes.set_title(title, fontsize=10)
+    axes.legend(frameon=False, fontsize=9)
+    return save(figure, path)
+
+
+def plot_waits(waits: dict[str, Wait], path: str | Path, title: str = "") -> Path:
+    """Which share of experiments has concluded, over users: one line a trust."""
+    figure, axes = new_figure()
+    for index, (label, wait) in enumerate(waits.items()):
+        ended = wait.users[np.isfinite(wait.users)]
+        if not ended.size:
+            continue
+        users = np.geomspace(ended.min(), ended.max(), 200)
+        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+        axes.plot(users, 100.0 * wait.share(users), label=label, **style)
+    axes.set_xscale("log")
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("users")
+    axes.set_ylabel("experiments that have concluded (%)")
     axes.set_title(title, fontsize=10)
     axes.legend(frameon=False, fontsize=9)
     return save(figure, path)

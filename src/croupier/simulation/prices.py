@@ -11,7 +11,6 @@ from croupier.frames import Rows
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, SumMechanism, protocol
 from croupier.protocols.mechanism import TRUSTS
-from croupier.protocols.sums.carriers.modular import Modular
 from croupier.protocols.sums.protocol import DEFAULT_DELTA, UNREAD_IN_SHARES
 
 DIMENSION = 10
@@ -103,10 +102,8 @@ LARGEST_EXPONENT = 700.0
 
 
 def _folded(mechanism: SumMechanism) -> float:
-    """How likely the noise lies outside one period of a modular sum around its centre."""
-    if not isinstance(mechanism.carrier, Modular) or mechanism.noise_from == "analyzer":
-        return 0.0
-    return min(1.0, 2.0 * float(mechanism.guard.tail(max(mechanism.carrier.modulus // 2 - mechanism.precision - 1, 0))))
+    """How likely the noise that hides a user is taken for some nearer one on its way to the analyzer."""
+    return 0.0 if mechanism.noise_from == "analyzer" else mechanism.carrier.folded(mechanism.guard, mechanism.precision)
 
 
 def prices(
@@ -123,7 +120,7 @@ def prices(
     What a protocol cannot do is a row that says why it is `refused`. `trust` leaves out all but one.
 
     >>> found = prices(100, epsilon=0.5, constants=["tight"], trust="devices")
-    >>> [(row["protocol"], round(row["standard_deviation"], 2)) for row in found]
+    >>> [(row["protocol"], round(row["standard_deviation"], 2)) for row in found][:3]
     [('laplace', 2.83), ('skellam', 2.0), ('discrete-gaussian', 2.0)]
     """
     priced, refused = Rows(), Rows()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.bandits.policy import Bools, Integers, Policy
+from croupier.bandits.concurrent import Concurrent
+from croupier.bandits.policy import MOST_USERS, Bools, Integers, Policy
 from croupier.checks import InvalidParameter, integer, one_of
 from croupier.frames import Rows, Tabular
 from croupier.noise import SeededSource, seeded
 from croupier.protocols import SumMechanism
+from croupier.simulation.blocks import play, play_each
 from croupier.simulation.worlds import World
 
 Floats = NDArray[np.floating[Any]]
@@ -31,6 +33,13 @@ class Run(Tabular):
     checkpoints: Integers
     curve: Floats
     regret: Floats
+    decided: Floats | None = None
+    """After how many users each run was decided: infinite where it was not, None where the policy claims nothing."""
+
+    @property
+    def false_decisions(self) -> Bools:
+        """Which runs decided for an arm that is no better, or for no difference where there is a larger one."""
+        return self.policy.wrong(self._last_gaps)
 
     @property
     def best_arm_rate(self) -> float:
@@ -97,7 +106,26 @@ class Run(Tabular):
             "regret_median": float(np.median(self.regret)),
             "regret_max": float(self.regret.max()),
             "best_arm_rate": self.best_arm_rate,
-        }
+        } | self.decisions()
+
+    def decisions(self) -> dict[str, Any]:
+        """How many runs decided, after how many users, and how many were wrong; empty where nothing is claimed."""
+        if self.decided is None:
+            return {}
+        return decision_summary(self.decided, self.false_decisions.tolist(), self.policy.alarmed.tolist())
+
+
+def decision_summary(users: Floats, wrong: Sequence[bool], alarms: Sequence[bool]) -> dict[str, float]:
+    """How many runs decided, after how many users half, 80 % and 95 % of all had, and how many were wrong."""
+    return {
+        "decided_rate": float(np.isfinite(users).mean()),
+        **{
+            f"users_{name}": float(np.quantile(users, share, method="higher"))
+            for name, share in (("median", 0.5), ("80", 0.8), ("95", 0.95))
+        },
+        "wrong_rate": float(np.mean(wrong)),
+        "alarm_rate": float(np.mean(alarms)),
+    }
 
 
 def simulate(
@@ -143,9 +171,13 @@ def simulate(
         raise InvalidParameter("arms", policy.arms, f"{world.arms}, as many as the world has")
     if world.means.ndim == 2 and world.means.shape[0] != policy.runs:
         raise InvalidParameter("runs", policy.runs, f"{world.means.shape[0]}, one for each row of the world's means")
+    if users is not None:
+        integer("users", users, 1, MOST_USERS)
     limit = policy.horizon if policy.horizon is not None else users
     if limit is None:
         raise InvalidParameter("users", users, "given when the policy knows no horizon")
+    if _side_by_side(policy):
+        return _in_blocks(policy, world, seed, limit, checkpoints, mode, progress, watch)
     source = seeded(seed)
     trace = _Trace(world, policy.runs, limit, integer("checkpoints", checkpoints, 1))
     told = 0.0
@@ -162,6 +194,41 @@ def simulate(
             progress(done - told)
             told = done
     return Run(policy, world, seed, trace.checkpoints, trace.curve, trace.regret)
+
+
+def _side_by_side(policy: Policy) -> TypeGuard[Concurrent]:
+    return policy.in_blocks
+
+
+def _in_blocks(
+    policy: Concurrent,
+    world: World,
+    seed: int,
+    limit: int,
+    checkpoints: int,
+    mode: str,
+    progress: Callable[[float], None] | None,
+    watch: Callable[[Policy], None] | None,
+) -> Run:
+    """The arms of a block side by side in time; a clock counts turns, for drift and silence."""
+    source, playing = seeded(seed), play if mode == "law" else play_each
+    trace = _Trace(world, policy.runs, limit, integer("checkpoints", checkpoints, 1))
+    decided, told = np.where(policy.decided, policy.users, np.inf), 0.0
+    while not (policy.finished | (policy.users >= limit)).all():
+        block = playing(policy, world, policy.turns.sum(axis=1), limit, source)
+        means = np.broadcast_to(block.world.means, block.turns.shape)
+        cost = (block.turns * (means.max(axis=1, keepdims=True) - means)).sum(axis=1)
+        trace.share(policy.users, block.reports.sum(axis=1), cost)
+        policy.observe_turns(policy.turns + block.turns)
+        policy.observe(block.sums, block.reports, block.released)
+        decided = np.where(policy.decided & np.isinf(decided), policy.users, decided)
+        if watch is not None:
+            watch(policy)
+        if progress is not None:
+            done = float(np.where(policy.finished, limit, policy.users).mean()) / limit
+            progress(done - told)
+            told = done
+    return Run(policy, world, seed, trace.checkpoints, trace.finished(policy.users), trace.regret, decided)
 
 
 def _sums(policy: Policy, world: World, assigned: Integers, released: Bools, source: SeededSource, mode: str) -> Floats:
@@ -223,3 +290,15 @@ class _Trace:
                 self.curve[:, first:last] = np.where(inside, value, self.curve[:, first:last])
             self.regret = self.regret + self.world.regret(arm, now, end[:, None])[:, 0]
             now = end
+
+    def share(self, start: Integers, users: Integers, cost: Floats) -> None:
+        """A block whose users, of all arms in turn, cost so much in all."""
+        points, end = self.checkpoints[None, :], (start + users)[:, None]
+        inside = (points > start[:, None]) & (points <= end)
+        part = (points - start[:, None]) / np.maximum(users, 1)[:, None]
+        self.curve = np.where(inside, self.regret[:, None] + part * cost[:, None], self.curve)
+        self.regret = self.regret + cost
+
+    def finished(self, users: Integers) -> Floats:
+        """The curves of runs that may have stopped: their regret stays what it was."""
+        return np.where(self.checkpoints[None, :] > users[:, None], self.regret[:, None], self.curve)

@@ -30,13 +30,18 @@ from croupier.protocols.sums.protocol import CONSTANTS, MOST_PARTICIPATIONS
 from croupier.registry import Registry
 from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, check_read, read_options, simulated_policy
 from croupier.simulation.data import file_hash, ratings
+from croupier.simulation.drift import Silent
 from croupier.simulation.engines import ENGINES, Store
-from croupier.simulation.runner import simulate
-from croupier.simulation.worlds import WORLDS, World, checked_means, uniform_means, world
+from croupier.simulation.runner import Run, decision_summary, simulate
+from croupier.simulation.world_names import WORLDS, world
+from croupier.simulation.worlds import World, checked_means, uniform_means
 
 Row = dict[str, Any]
 
-LATER = ("protocol", "data", "data_hash", *OPTIONS)
+DECIDED = ("decision", "users_decided", "decision_wrong", "alarm")
+"""Columns of policies that claim comparisons."""
+
+LATER = ("protocol", "data", "data_hash", *OPTIONS, "smallest_effect", "reporting")
 """Fields of a cell that are None unless they are used."""
 
 
@@ -66,12 +71,15 @@ class Cell:
     scaling: float | None = None
     participations: int | None = None
     trust: str | None = None
+    smallest_effect: float | None = None
+    reporting: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Cell:
         """The cell that a row came from."""
         values = {field.name: row[field.name] for field in fields(cls) if field.name in row}
-        return cls(**values | {"means": None if row["means"] is None else tuple(row["means"])})
+        lists = {key: None if values.get(key) is None else tuple(values[key]) for key in ("means", "reporting")}
+        return cls(**values | lists)
 
     @property
     def total(self) -> int:
@@ -99,6 +107,10 @@ class Cell:
 
     def make_world(self) -> World:
         """The worlds that every policy of a sweep meets alike, one for each run."""
+        found = self._outcomes()
+        return found if self.reporting is None else Silent(found, self.reporting)
+
+    def _outcomes(self) -> World:
         if self.data is not None:
             return _read_data(self.data, self.data_hash, self.arms, self.seed)
         assert self.world is not None
@@ -127,6 +139,7 @@ class Cell:
             binary=self.make_world().binary,
             **({} if self.protocol is None else {"protocol_name": self.protocol}),
             **{key: value for key in OPTIONS if (value := getattr(self, key)) is not None},
+            **({} if self.smallest_effect is None else {"decision": {"smallest_effect": self.smallest_effect}}),
         )
 
     def __str__(self) -> str:
@@ -155,7 +168,9 @@ def run_cell(cell: Cell) -> list[Row]:
         raise CroupierError(f"{cell}: {error}") from None
     everyone = np.arange(cell.total)
     best = run.world.gaps(cell.total, cell.horizon - 1)[everyone, run.policy.best_arm] <= 1e-12
-    common = asdict(cell) | {"notion": cell.notion, "means": cell.means and list(cell.means)}
+    lists = {key: value and list(value) for key, value in (("means", cell.means), ("reporting", cell.reporting))}
+    common = asdict(cell) | {"notion": cell.notion} | lists
+    decided = decision_rows(run)
     return [
         common
         | {
@@ -164,7 +179,27 @@ def run_cell(cell: Cell) -> list[Row]:
             "regret": float(run.regret[index]),
             "best_arm_found": bool(best[index]),
         }
+        | decided[index]
         for index in everyone.tolist()
+    ]
+
+
+def decision_rows(run: Run) -> list[Row]:
+    """What every run decided, after how many users, and whether it was wrong; None where the policy claims nothing."""
+    policy = run.policy
+    if run.decided is None:
+        return [dict.fromkeys(DECIDED)] * policy.runs
+    wrong, alarms = run.false_decisions.tolist(), policy.alarmed.tolist()
+    return [
+        {
+            "decision": "no decision" if alarm and not decided else kind,
+            "users_decided": int(users) if decided else None,
+            "decision_wrong": false,
+            "alarm": alarm,
+        }
+        for kind, decided, users, false, alarm in zip(
+            policy.verdicts, policy.decided.tolist(), run.decided.tolist(), wrong, alarms, strict=True
+        )
     ]
 
 
@@ -214,6 +249,11 @@ def _means(name: str, value: Any) -> tuple[float, ...]:
     return tuple(checked_means(list(value)).tolist())
 
 
+def _rates(name: str, value: Any) -> tuple[float, ...]:
+    rates = value if isinstance(value, list | tuple) else [value]
+    return tuple(float(between(name, rate, 0, 1, "(]")) for rate in rates)
+
+
 def _known(registry: Registry[Any], name: str, value: Any) -> str:
     registry.find(value, name)
     return str(value)
@@ -235,6 +275,8 @@ KEYS: dict[str, Callable[[str, Any], Any]] = {
     "scaling": lambda name, value: float(between(name, value, 1, 10**6, "[]")),
     "participations": lambda name, value: integer(name, value, 1, MOST_PARTICIPATIONS),
     "trust": lambda name, value: one_of(name, value, TRUSTS),
+    "smallest_effect": lambda name, value: float(between(name, value, 0, 1)),
+    "reporting": lambda name, value: _rates(name, value),
     "world": lambda name, value: _known(WORLDS, name, value),
     "data": lambda name, value: _text(name, value, "the name of a file"),
     "data_hash": lambda name, value: _text(name, value, "a SHA-256"),
@@ -285,6 +327,8 @@ class Sweep:
     scaling: float | None = None
     participations: int | None = None
     trust: str | None = None
+    smallest_effect: float | None = None
+    reporting: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
@@ -329,7 +373,9 @@ class Sweep:
             delta = protocol(carried, epsilon=epsilon, delta=own).delta
         place = (self.world, self.arms, self.low, self.high, self.means)
         often = (self.instances, self.runs, self.seed)
-        read = read_options(policy, over, self.options)
+        read = read_options(policy, over, self.options) | {"reporting": self.reporting}
+        if entry.in_blocks:
+            read |= {"smallest_effect": self.smallest_effect}
         return Cell(policy, epsilon, delta, constants, horizon, *place, *often, over, self.data, self.data_hash, **read)
 
     def unfinished(self, store: Store) -> list[Cell]:
@@ -378,7 +424,9 @@ def columns(arrow: Any) -> Any:
     kinds |= {"world": text, "arms": whole, "low": real, "high": real, "means": arrow.list_(real)}
     kinds |= dict.fromkeys(("instances", "runs", "seed", "instance", "run"), whole)
     kinds |= dict.fromkeys(LATER, text) | {"scaling": real, "participations": whole}
-    return arrow.schema(list((kinds | {"regret": real, "best_arm_found": flag}).items()))
+    kinds |= {"smallest_effect": real, "reporting": arrow.list_(real), "regret": real, "best_arm_found": flag}
+    kinds |= {"decision": text, "users_decided": whole, "decision_wrong": flag, "alarm": flag}
+    return arrow.schema(list(kinds.items()))
 
 
 def run_sweep(
@@ -418,8 +466,10 @@ def summaries(sweep: Sweep, table: Any) -> Rows:
     shape = (len(sweep.cells), sweep.instances, sweep.runs)
     regrets = table["regret"].to_numpy().reshape(shape)
     hits = table["best_arm_found"].to_numpy().reshape(shape)
-    rows = Rows()
-    for cell, regret, best in zip(sweep.cells, regrets, hits, strict=True):
+    # Files of earlier versions say nothing of decisions.
+    decided = table.select(DECIDED).to_pylist() if set(DECIDED) <= set(table.column_names) else []
+    rows, each = Rows(), sweep.instances * sweep.runs
+    for place, (cell, regret, best) in enumerate(zip(sweep.cells, regrets, hits, strict=True)):
         units = regret.mean(axis=1) if sweep.instances > 1 else regret[0]
         rows.append(
             {key: getattr(cell, key) for key in ("policy", "epsilon", "constants", "horizon")}
@@ -432,5 +482,14 @@ def summaries(sweep: Sweep, table: Any) -> Rows:
                 "regret_max": float(regret.max()),
                 "best_arm_rate": float(best.mean()),
             }
+            | _decisions(decided[place * each : (place + 1) * each])
         )
     return rows
+
+
+def _decisions(rows: list[Row]) -> Row:
+    """Of how many runs something was decided, after how many users, and how often that was wrong."""
+    if not rows or rows[0]["decision"] is None:
+        return {}
+    users = np.asarray([np.inf if row["users_decided"] is None else row["users_decided"] for row in rows])
+    return decision_summary(users, [row["decision_wrong"] for row in rows], [row["alarm"] for row in rows])

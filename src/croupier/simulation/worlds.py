@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, integer, positive
-from croupier.registry import Registry
+from croupier.checks import InvalidParameter, integer, positive
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 Numbers = NDArray[Any]
 
+
+QUADRATURE = 32
+"""In how many parts a block's time is divided, where the means have no integral in closed form."""
 
 CHUNK = 10**6
 """Rewards drawn at once, so that a batch of any size fits in memory."""
@@ -53,6 +55,34 @@ class World(ABC):
         """The world as a phase meets it: after so many users in each run, who are assigned to the arms in order."""
         return self
 
+    def during(self, start: Numbers, end: Numbers) -> World:
+        """The world as a block meets it, from one time to another: `start` a number a run, `end` one an arm or for all.
+
+        Every user of a block comes at some time of it, whatever the arm, so an arm's outcomes have its average law.
+        """
+        return self
+
+    @property
+    def rates(self) -> Floats:
+        """Which share of those who have a turn report, arm by arm; for each run where runs differ."""
+        return np.ones(self.arms)
+
+    @property
+    def reporters(self) -> World:
+        """The world of those who report."""
+        return self
+
+    def reporting_chances(self, arms: Integers, outcomes: Floats) -> Floats:
+        """How likely users with these arms and outcomes are to report."""
+        return np.ones(len(arms))
+
+    def outcomes(self, run: int, arms: Integers, times: Integers, generator: np.random.Generator) -> Floats:
+        """The outcomes of users who come at these times, one after another, each with an arm of its own."""
+        found = np.empty(len(arms))
+        for arm in np.unique(arms).tolist():
+            found[arms == arm] = self.rewards(run, arm, int((arms == arm).sum()), generator)
+        return found
+
     def gaps(self, runs: int, users: int = 0) -> Floats:
         """How much worse than the best each arm is after so many users, in every run."""
         means = np.broadcast_to(self.means, (runs, self.arms))
@@ -75,7 +105,7 @@ class World(ABC):
 
     @abstractmethod
     def encoded_sums(
-        self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
+        self, runs: Integers, arms: Integers, users: int | Integers, precision: int, generator: np.random.Generator
     ) -> Integers:
         """Sums of `users` encoded rewards, one for each pair of run and arm, drawn in law."""
 
@@ -131,7 +161,7 @@ class Bernoulli(World):
         return (generator.random(users) < probability).astype(float)
 
     def encoded_sums(
-        self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
+        self, runs: Integers, arms: Integers, users: int | Integers, precision: int, generator: np.random.Generator
     ) -> Integers:
         return precision * generator.binomial(users, self._probability(runs, arms))
 
@@ -155,6 +185,21 @@ class Changing(World):
     def binary(self) -> bool:
         return True
 
+    def during(self, start: Numbers, end: Numbers) -> World:
+        ends = np.broadcast_to(end, (len(start), self.arms))
+        # The middle of each of so many parts of the time stands for the part.
+        parts = (np.arange(QUADRATURE) + 0.5) / QUADRATURE
+        average = np.empty(ends.shape)
+        for run, first in enumerate(np.asarray(start, dtype=float).tolist()):
+            for arm, last in enumerate(ends[run].tolist()):
+                times = np.asarray(first + parts * max(last - first, 1.0), dtype=np.int64)
+                average[run, arm] = self.means_at(run, times)[:, arm].mean()
+        return Bernoulli(average)
+
+    def outcomes(self, run: int, arms: Integers, times: Integers, generator: np.random.Generator) -> Floats:
+        chances = self.means_at(run, times)[np.arange(len(arms)), arms]
+        return (generator.random(len(arms)) < chances).astype(float)
+
     def at(self, users: Integers, assigned: Integers) -> World:
         return _Moment(self, users[:, None] + np.cumsum(assigned, axis=1) - assigned)
 
@@ -175,7 +220,7 @@ class Changing(World):
         return self._beginning(run).rewards(run, arm, users, generator)
 
     def encoded_sums(
-        self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
+        self, runs: Integers, arms: Integers, users: int | Integers, precision: int, generator: np.random.Generator
     ) -> Integers:
         return self._beginning(int(runs.max(initial=0))).encoded_sums(runs, arms, users, precision, generator)
 
@@ -193,9 +238,9 @@ class _Moment(World):
         return self._tosses(run, arm, users, generator)
 
     def encoded_sums(
-        self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
+        self, runs: Integers, arms: Integers, users: int | Integers, precision: int, generator: np.random.Generator
     ) -> Integers:
-        sums = self.sums(runs, arms, np.full(len(runs), users), generator)
+        sums = self.sums(runs, arms, np.broadcast_to(users, runs.shape), generator)
         return precision * sums.astype(np.int64)
 
     def sums(self, runs: Integers, arms: Integers, users: Integers, generator: np.random.Generator) -> Floats:
@@ -249,7 +294,7 @@ class Levelled(World):
         """P(encoded reward = 0), ..., P(encoded reward = precision)."""
 
     def encoded_sums(
-        self, runs: Integers, arms: Integers, users: int, precision: int, generator: np.random.Generator
+        self, runs: Integers, arms: Integers, users: int | Integers, precision: int, generator: np.random.Generator
     ) -> Integers:
         levels = np.arange(precision + 1)
         sums = np.empty(len(runs), dtype=np.int64)
@@ -259,7 +304,8 @@ class Levelled(World):
         for index, (run, arm) in enumerate(distinct.tolist()):
             same = np.flatnonzero(place == index)
             law = self.level_law(run, arm, precision)
-            sums[same] = generator.multinomial(users, law, size=len(same)) @ levels
+            drawn = users if np.ndim(users) == 0 else np.asarray(users)[same]
+            sums[same] = generator.multinomial(drawn, law, size=len(same)) @ levels
         return sums
 
 
@@ -396,41 +442,6 @@ class Ratings(Levelled):
         up = (scaled - below) * counts
         law = np.bincount(below, counts - up, precision + 1) + np.bincount(below + 1, up, precision + 1)
         return normalised(law.astype(float))
-
-
-_OWN: dict[str, Callable[[Any], World]] = {
-    "bernoulli": Bernoulli,
-    "gaussian": ClippedGaussian,
-    "beta": Beta,
-    "drifting": Drifting,
-}
-
-WORLDS: Registry[Callable[[Any], World]] = Registry(
-    "world",
-    "croupier.worlds",
-    _OWN,
-    lambda thing: None if callable(thing) else "a World, or a function that makes one of means",
-)
-"""Worlds made from means (for clipped Gaussians: from centres)."""
-
-
-def world(name: str, means: ArrayLike) -> World:
-    """Make a world by its name in `WORLDS`, as the command line does.
-
-    Parameters
-    ----------
-    name : as in `--world`: one of croupier's own, or an installed one.
-    means : every arm's mean, or one row of them for each run.
-
-    Examples
-    --------
-    >>> world("bernoulli", [0.3, 0.5])
-    Bernoulli([0.3 0.5])
-    """
-    built = WORLDS.find(name)(means)
-    if not isinstance(built, World):
-        raise CroupierError(f"world {name!r} makes {type(built).__name__}, not a World")
-    return built
 
 
 def uniform_means(arms: int, instances: int, low: float, high: float, generator: np.random.Generator) -> Floats:

@@ -1,0 +1,50 @@
+"""Every world by name, made from its arms' means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from croupier.checks import CroupierError
+from croupier.registry import Registry
+from croupier.simulation.drift import Novelty, Swinging, Trending
+from croupier.simulation.worlds import Bernoulli, Beta, ClippedGaussian, Drifting, World
+
+_OWN: dict[str, Callable[[Any], World]] = {
+    "bernoulli": Bernoulli,
+    "gaussian": ClippedGaussian,
+    "beta": Beta,
+    "drifting": Drifting,
+    "swinging": Swinging,
+    "trending": Trending,
+    "novelty": Novelty,
+}
+
+WORLDS: Registry[Callable[[Any], World]] = Registry(
+    "world",
+    "croupier.worlds",
+    _OWN,
+    lambda thing: None if callable(thing) else "a World, or a function that makes one of means",
+)
+"""Worlds made from means (for clipped Gaussians: from centres)."""
+
+
+def world(name: str, means: ArrayLike) -> World:
+    """Make a world by its name in `WORLDS`, as the command line does.
+
+    Parameters
+    ----------
+    name : as in `--world`: one of croupier's own, or an installed one.
+    means : every arm's mean, or one row of them for each run.
+
+    Examples
+    --------
+    >>> world("bernoulli", [0.3, 0.5])
+    Bernoulli([0.3 0.5])
+    """
+    built = WORLDS.find(name)(means)
+    if not isinstance(built, World):
+        raise CroupierError(f"world {name!r} makes {type(built).__name__}, not a World")
+    return built

@@ -1,0 +1,54 @@
+"""Worlds that drift and users who are silent: what a block meets is the average of its time."""
+
+import numpy as np
+import pytest
+
+from croupier.bandits import policy
+from croupier.checks import InvalidParameter
+from croupier.simulation import Bernoulli, Drifting, Novelty, Silent, Swinging, Trending, simulate
+
+WORLDS = {
+    "swinging": Swinging([0.4, 0.5], swing=0.2, period=700),
+    "trending": Trending([0.2, 0.3], rise=0.4, over=900),
+    "novelty": Novelty([0.5, 0.4], boost=0.3, fades=300),
+    "drifting": Drifting([0.2, 0.8], period=5000),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_block_meets_the_average_of_its_time(name):
+    world, start, end = WORLDS[name], np.asarray([0, 350, 1200]), np.asarray([[900.0], [360.0], [3000.0]])
+    found = world.during(start, end).means
+    for run, (first, last) in enumerate(zip(start.tolist(), end[:, 0].astype(int).tolist(), strict=True)):
+        assert found[run] == pytest.approx(world.means_at(run, np.arange(first, last)).mean(axis=0), abs=3e-3)
+
+
+def test_means_that_would_leave_their_range_are_refused():
+    for make in (lambda: Swinging([0.95, 0.5]), lambda: Trending([0.5, 0.9], rise=0.2), lambda: Novelty([0.5, 0.95])):
+        with pytest.raises(InvalidParameter, match="means"):
+            make()
+    with pytest.raises(InvalidParameter, match="zeros"):
+        Silent(Bernoulli([0.5, 0.5]), 0.5, zeros=0.0)
+
+
+def test_silence_by_outcome_moves_those_who_report():
+    quiet = Silent(Swinging([0.5, 0.2], swing=0.0), reporting=0.9, zeros=0.5).during(np.zeros(1), np.ones((1, 1)))
+    assert quiet.rates[0] == pytest.approx([0.9 * 0.75, 0.9 * 0.6])
+    assert quiet.reporters.means[0] == pytest.approx([0.5 / 0.75, 0.2 / 0.6])
+
+
+def made(trust, runs):
+    common = {"arms": 2, "horizon": 2000, "epsilon": 1.0, "binary": True, "runs": runs}
+    return policy("split", **common, trust=trust, decision={"smallest_effect": 0.2, "rate": 0.5})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trust", ["two-servers", "devices"])
+def test_a_block_in_law_is_that_of_every_users_way(trust):
+    world, runs = Silent(Swinging([0.45, 0.6], swing=0.2, period=400), [0.9, 0.7], zeros=0.8), 150
+    found = [simulate(made(trust, runs), world, seed=seed, mode=mode) for seed, mode in ((1, "law"), (2, "users"))]
+    users = [np.where(run.policy.silence.alarm, 3000.0, np.minimum(run.decided, 2500.0)) for run in found]
+    grid = np.unique(np.concatenate(users))
+    shares = [np.searchsorted(np.sort(each), grid, side="right") / runs for each in users]
+    # Kolmogorov-Smirnov with 150 against 150: a distance above 0.38 has probability below 1e-9.
+    assert np.abs(shares[0] - shares[1]).max() < 0.38

@@ -1,0 +1,46 @@
+"""The figure of batches that grow: drawn from its numbers alone, and its order is that of the noises."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from croupier_papers import FIGURES, Task, write
+from croupier_papers.growing_linear import MODELS, TREE, Case, Setting
+
+pytestmark = pytest.mark.slow
+
+TINY = Setting((Case(4_000, 3, 1.0, 3), Case(2_000, 2, 2.0, 2)))
+
+
+@pytest.fixture(scope="module")
+def body() -> dict[str, Any]:
+    parts: list[float] = []
+    computed = FIGURES["linear-growing"].compute(TINY, Task(5, progress=parts.append))
+    assert math.fsum(parts) == pytest.approx(1.0)
+    return {"figure": "linear-growing"} | computed
+
+
+def test_it_is_drawn_from_its_json_alone(body: dict[str, Any], tmp_path: Path) -> None:
+    text = json.dumps(body, allow_nan=False)
+    first, _ = write(body, tmp_path / "first")
+    again, _ = write(json.loads(text), tmp_path / "again")
+    assert first.read_bytes() == again.read_bytes()
+
+
+def test_its_table_has_every_model_in_every_case(body: dict[str, Any]) -> None:
+    table = FIGURES["linear-growing"].table
+    assert table is not None
+    headings, rows = table(body)
+    assert [row[1] for row in rows] == [*MODELS, *MODELS]
+    assert {len(row) for row in rows} == {len(headings)}
+    assert [row[3] for row in rows if row[1] == TREE] == ["1.00", "1.00"]
+
+
+def test_no_privacy_loses_least_and_proven_sets_hold(body: dict[str, Any]) -> None:
+    for case in body["results"]["cases"]:
+        models = case["models"]
+        assert min(models, key=lambda label: models[label]["regret"]) == "LinUCB, no privacy"
+        assert all(models[label]["held"] == 1.0 for label in models if "proven" in label)

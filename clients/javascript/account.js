@@ -60,7 +60,7 @@ export class Account {
 
   // How much ε and δ may still be spent now, and when there will be more, if any is spent.
   async left() {
-    const state = this.#current(await this.store.read());
+    const state = await this.#read();
     const counted = this.#counted(state);
     const costs = costsOf(counted);
     return {
@@ -72,7 +72,12 @@ export class Account {
 
   // Refuses a turn {experiment, privacy, batches} that cannot be paid for now, or whose batches are known as others.
   async check(turn) {
-    this.#paid(this.#current(await this.store.read()), turn);
+    this.#paid(await this.#read(), turn);
+  }
+
+  // Refuses a turn of an experiment that this device has reported, or has a turn of.
+  async checkFirst(experiment) {
+    demandFirst(this.#current(await this.store.read()), experiment);
   }
 
   // Believes the keys that are pinned, or those first seen of the experiment at this address, no other promise than the
@@ -94,12 +99,14 @@ export class Account {
 
   // Charges a turn and keeps it, {id, reportAt, until, turn}, and the arm {arm, name} that it shows, in one write: what
   // it cost, or a refusal. Its batches are hashes by number. One that is not `wanted` any longer costs nothing, nor one
-  // for a user who is to see the `same` arm again, if another page has shown one meanwhile.
-  async charge(turn, taken, { shown, wanted = () => true, same = false } = {}) {
+  // for a user who is to see the `same` arm again, if another page has shown one meanwhile; nor a second one where a
+  // device has one turn, `once`.
+  async charge(turn, taken, { shown, wanted = () => true, same = false, once = false } = {}) {
     let cost;
     await this.#change((state) => {
       demand(wanted(), "timed-out", "the turn came too late");
       demand(!same || !Object.hasOwn(state.seen, turn.experiment), "seen", "an arm was shown meanwhile");
+      if (once) demandFirst(state, turn.experiment);
       const paid = this.#paid(state, turn);
       cost = paid.cost;
       // Only here is anything forgotten, and by the time of the turn before: a clock that is wrong while nothing is
@@ -138,7 +145,8 @@ export class Account {
       const known = Object.hasOwn(state.taken, id) ? state.taken[id] : null;
       done = known === null || isSameOutcome(known.outcome, outcome);
       if (known === null || !done) return state;
-      return { ...without(state, "taken", id), pending: { ...state.pending, [pending.report]: pending } };
+      const reported = { ...state.reported, [known.experiment]: true };
+      return { ...without(state, "taken", id), pending: { ...state.pending, [pending.report]: pending }, reported };
     });
     return done;
   }
@@ -164,7 +172,7 @@ export class Account {
 
   // What is kept now: turns that are to be reported, by id, reports on their way, and arms that were shown.
   async kept() {
-    const { taken, pending, seen } = this.#current(await this.store.read());
+    const { taken, pending, seen } = await this.#read();
     return { taken, pending, seen };
   }
 
@@ -198,17 +206,31 @@ export class Account {
     return counted.sort((a, b) => since(a, now) - since(b, now));
   }
 
+  async #read() {
+    return this.#current(await stored(() => this.store.read()));
+  }
+
   #change(update) {
-    return this.store.change((kept) => update(this.#current(kept)));
+    return stored(() => this.store.change((kept) => update(this.#current(kept))));
   }
 
   // What is kept, checked, with what this look at the clock tells of its turns.
   #current(kept) {
-    const fresh = { version: VERSION, period: 1, turns: [], trusted: {}, taken: {}, pending: {}, seen: {} };
-    const state = kept === undefined ? fresh : checked(kept);
+    const fresh = { version: VERSION, period: 1, turns: [], trusted: {}, taken: {}, pending: {}, seen: {}, reported: {} };
+    const state = kept === undefined ? fresh : checked({ reported: {}, ...kept }); // earlier versions kept none
     const now = this.clock();
     const seen = (turn) => (turn.at <= now ? turn : { ...turn, noticed: since(turn, now) });
     return { ...state, period: Math.max(state.period, this.limits.shortestPeriod), turns: state.turns.map(seen) };
+  }
+}
+
+// What a store cannot do is a reason like any other: a disk may be full, and a private window may have none.
+async function stored(step) {
+  try {
+    return await step();
+  } catch (error) {
+    if (error instanceof Refused) throw error;
+    throw new Refused("unusable", `this device's account: ${error?.message ?? "no reason"}`, { cause: error });
   }
 }
 
@@ -222,13 +244,17 @@ const without = (state, part, key) => {
   const { [key]: _, ...rest } = state[part];
   return { ...state, [part]: rest };
 };
+const demandFirst = ({ reported, taken }, experiment) => {
+  const had = Object.hasOwn(reported, experiment) || Object.values(taken).some((one) => one.experiment === experiment);
+  demand(!had, "reported", `${experiment} takes one report of a device, and this one has had its turn`);
+};
 const isObject = (value) => typeof value === "object" && value !== null;
 
 // An account that cannot be read must not be taken for an empty one.
 function checked(state) {
   try {
-    const { version, period, turns, trusted, taken, pending, seen } = state;
-    const whole = version === VERSION && period >= 1 && [trusted, taken, pending, seen].every(isObject);
+    const { version, period, turns, trusted, taken, pending, seen, reported } = state;
+    const whole = version === VERSION && period >= 1 && [trusted, taken, pending, seen, reported].every(isObject);
     if (whole && turns.every(isPaid) && Object.values(taken).every(isTaken)) return state;
     throw new TypeError("not an account");
   } catch {

@@ -7,11 +7,15 @@ const LARGEST = 4 * 2 ** 20; // bytes after unpacking: a statement has a text of
 // A redirection is some network's, never the servers' own: it must not be followed with a report in hand.
 const COMMON = { redirect: "error", cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" };
 
+// Calls after so many seconds. Browsers call at once where it is more than 2^31 milliseconds.
+const LONGEST_TIMER = 2 ** 31 - 1;
+export const after = (seconds, call) => setTimeout(call, Math.min(1000 * seconds, LONGEST_TIMER));
+
 // {status, body, retryAfter}, where a body that is no JSON is null; "no-answer" when there was none, or one too large.
 // The time holds for all of it: the head, and every byte of the body.
 export async function ask(fetch, url, options, seconds) {
   const abort = new AbortController();
-  const timer = setTimeout(() => abort.abort(new Error(`no answer in ${seconds} seconds`)), 1000 * seconds);
+  const timer = after(seconds, () => abort.abort(new Error(`no answer in ${seconds} seconds`)));
   try {
     const response = await fetch(url, { ...COMMON, signal: abort.signal, ...options });
     const body = parsed(await bounded(response));

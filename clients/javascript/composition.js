@@ -4,6 +4,8 @@ import { demand } from "./problems.js";
 
 const FINEST = 8e-4; // the step of the grid for one list; smaller for more, so that what it adds stays the same
 const MOST_PLACES = 2 ** 22; // of a grid
+const MOST_WORK = 2 ** 31; // products, of all convolutions
+const LONGEST_BREATH = 30; // milliseconds
 const TAIL = 1e-17; // mass at either end of a list that a grid does not resolve
 
 // Pairs that can happen, with their loss ln(p/q), in rising order.
@@ -13,40 +15,68 @@ function ranked(pairs) {
 }
 
 // A release that shows nothing, one release as it is, or several on a grid.
-export function compose(lists) {
+export async function compose(lists) {
   if (lists.length < 2) return lists[0] ?? [[1, 1]];
   const step = FINEST / Math.sqrt(lists.length);
-  return pairsOf(lists.map((list) => onGrid(ranked(list), step)).reduce(convolved), step);
+  let [found, work] = [onGrid(lists[0], step), 0];
+  for (const list of lists.slice(1)) {
+    const next = onGrid(list, step);
+    const places = filled(next);
+    affordable((work += found.masses.length * places.length), MOST_WORK);
+    found = trimmed(await convolved(found, next, places));
+  }
+  return pairsOf(found, step);
 }
+
+let rested = 0;
+
+// Whoever computes for long lets the page live meanwhile: its clicks and its timers.
+export async function breathe() {
+  if (performance.now() - rested < LONGEST_BREATH) return;
+  await new Promise((resolve) => setTimeout(resolve));
+  rested = performance.now();
+}
+
+const affordable = (size, most) => demand(size <= most, "unsupported", "losses that take too long to add up");
 
 // Losses on the multiples of `step`: {start, masses, infinite}. Each pair is split between two neighbours so that both
-// its probabilities stay, which can only make the two laws easier to tell apart. So does what happens to the ends: few
-// large losses become infinite, few small ones larger.
+// its probabilities stay, which can only make the two laws easier to tell apart.
 function onGrid(pairs, step) {
-  let infinite = 0;
-  while (pairs.length > 1 && (pairs.at(-1).q === 0 || infinite + pairs.at(-1).p <= TAIL)) infinite += pairs.pop().p;
-  let below = 0;
-  const lowest = (pairs.find(({ p }) => (below += p) > TAIL) ?? pairs[0]).loss;
-  const start = Math.floor(lowest / step);
-  const size = Math.floor(pairs.at(-1).loss / step) - start + 2;
-  demand(size <= MOST_PLACES, "unsupported", "losses too far apart to be added up");
-  const masses = new Float64Array(size);
-  for (const { p, loss } of pairs) {
-    const raised = Math.max(lowest, loss);
-    const at = Math.floor(raised / step);
-    const upper = p * Math.min(1, Math.max(0, Math.expm1(at * step - raised) / Math.expm1(-step)));
+  const known = pairs.filter(([p, q]) => p > 0 && q > 0);
+  const losses = Float64Array.from(known, ([p, q]) => Math.log(p / q));
+  const start = Math.floor(losses.reduce((least, loss) => Math.min(least, loss), Infinity) / step);
+  const size = Math.floor(losses.reduce((most, loss) => Math.max(most, loss), -Infinity) / step) - start + 2;
+  affordable(size, MOST_PLACES);
+  const masses = new Float64Array(Math.max(size, 1));
+  known.forEach(([p], i) => {
+    const at = Math.floor(losses[i] / step);
+    const upper = p * Math.min(1, Math.max(0, Math.expm1(at * step - losses[i]) / Math.expm1(-step)));
     masses[at - start] += p - upper;
     masses[at - start + 1] += upper;
-  }
-  return { start, masses, infinite };
+  });
+  const infinite = pairs.reduce((sum, [p, q]) => (q > 0 ? sum : sum + p), 0);
+  return trimmed({ start, masses, infinite });
 }
 
-function convolved(a, b) {
+// Few large losses become infinite, few small ones larger: that, too, can only make the laws easier to tell apart.
+function trimmed({ start, masses, infinite }) {
+  let [low, high, below, beyond] = [0, masses.length, 0, infinite];
+  while (high > 1 && beyond - infinite + masses[high - 1] <= TAIL) beyond += masses[(high -= 1)];
+  while (low < high - 1 && below + masses[low] <= TAIL) below += masses[(low += 1) - 1];
+  const kept = masses.slice(low, high);
+  kept[0] += below;
+  return { start: start + low, masses: kept, infinite: beyond };
+}
+
+// Lists may be long and have few masses.
+const filled = ({ masses }) => Uint32Array.from(masses.keys()).filter((at) => masses[at] > 0);
+
+async function convolved(a, b, places) {
   const masses = new Float64Array(a.masses.length + b.masses.length - 1);
-  const places = Uint32Array.from(b.masses.keys()).filter((at) => b.masses[at] > 0);
-  const others = b.masses.filter((mass) => mass > 0);
+  const others = Float64Array.from(places, (at) => b.masses[at]);
   for (let at = 0; at < a.masses.length; at += 1) {
     const mass = a.masses[at];
+    if (at % 64 === 0) await breathe();
     if (mass > 0) for (let i = 0; i < places.length; i += 1) masses[at + places[i]] += mass * others[i];
   }
   return { start: a.start + b.start, masses, infinite: a.infinite + b.infinite };

@@ -11,6 +11,7 @@ import { readTokenKey } from "./tokens.js";
 
 const ROUNDING = 1e-8; // relative, as the servers allow themselves
 const VERSION = 2;
+const VALIDITIES = ["prio3", "none"];
 const isHash = (value) => fromBase64(value).length === 32;
 const isText = (value) => typeof value === "string";
 const isBetween = (value, low, high) => typeof value === "number" && value >= low && value <= high;
@@ -27,19 +28,21 @@ function checkPrivacy(privacy) {
   demand(numbers && whom, "malformed", "privacy");
 }
 
-// When a device reports a turn: how many seconds after it a report is taken, the window in which it is sent, and what
-// is reported where nothing was recorded.
+// When a device reports a turn: how many seconds after it a report is taken, the window in which it is sent, what is
+// reported where nothing was recorded, and whether a device may report more than once.
 function checkReports(reports) {
-  checkKeys("reports", reports, "within at default?");
-  const { within, at } = reports;
+  checkKeys("reports", reports, "within at default? repeat?");
+  const { within, at, repeat = true } = reports;
   const window = Array.isArray(at) && at.length === 2 && at.every((end) => isBetween(end, 0, within)) && at[0] <= at[1];
   demand(isWhole(within, 1, 2 ** 31) && window, "malformed", "when turns are reported");
+  demand(typeof repeat === "boolean", "malformed", "whether reports repeat");
 }
 
-function checkArms(title, arms, retired) {
+function checkArms(title, arms, retired, chosen) {
   demand(isText(title) && Array.isArray(arms) && arms.every(isText), "malformed", "title or arms");
   const known = Array.isArray(retired) && retired.every((arm) => isWhole(arm, 0, arms.length - 1));
   demand(known && retired.every((arm, at) => !at || retired[at - 1] < arm), "malformed", "the arms that are retired");
+  demand(chosen === undefined || isWhole(chosen, 0, arms.length - 1), "malformed", "the arm that was chosen");
 }
 
 // How the issuer's key of each kind is read, where there is one.
@@ -57,6 +60,16 @@ function checkAdmission(admission, { analyzer }) {
   demand(issuer !== analyzer.verify, "malformed", "an analyzer that issues tickets could admit whom it likes");
 }
 
+// Whether reports prove that they are in range; `key` is the hash of the key that both servers check proofs with.
+function checkValidity({ validity, trust }) {
+  const { kind, key } = validity ?? {};
+  demand(VALIDITIES.includes(kind), "malformed", `validity by ${kind}`);
+  checkKeys("validity", validity, kind === "prio3" ? "kind key" : "kind");
+  if (kind === "none") return;
+  demand(isHash(key), "malformed", "the hash of the key of proofs");
+  demand(trust === "two-servers", "malformed", `proofs where the trust is ${trust}`);
+}
+
 function checkServer(server, keys, url) {
   checkKeys(`the ${server}'s keys`, keys, "seal verify");
   for (const key of [keys.seal, keys.verify]) {
@@ -68,14 +81,16 @@ function checkServer(server, keys, url) {
 // Reads a configuration's text; anything unknown, missing or inconsistent is refused.
 export function readConfiguration(text) {
   const configuration = readJson("a configuration", text);
-  const keys = "version experiment revision title arms program recipe trust reports privacy admission suite keys urls";
-  checkKeys("a configuration", configuration, `${keys} retired?`);
-  const { version, experiment, revision, title, arms, retired = [], program, recipe, trust } = configuration;
+  const promised = "program recipe trust reports privacy admission validity";
+  const keys = `version experiment revision title arms ${promised} suite keys urls`;
+  checkKeys("a configuration", configuration, `${keys} retired? chosen? public?`);
+  const { version, experiment, revision, title, arms, retired = [], chosen, program, recipe, trust } = configuration;
   demand(version === VERSION, "unsupported", `version ${version} of configurations`);
   demand(configuration.suite === SUITE.name, "unsupported", `the suite ${configuration.suite}`);
   checkName(experiment);
   demand(isWhole(revision, 0, 2 ** 31 - 1), "malformed", `revision ${revision}`);
-  checkArms(title, arms, retired);
+  checkArms(title, arms, retired, chosen);
+  demand(typeof (configuration.public ?? true) === "boolean", "malformed", "whether results are public");
   demand(TRUSTS.includes(trust), "malformed", `trust in ${trust}`);
   checkReports(configuration.reports);
   const isKind = isText(program?.kind) && /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}$/.test(program.kind);
@@ -87,6 +102,7 @@ export function readConfiguration(text) {
   checkKeys("addresses", configuration.urls, SERVERS.join(" "));
   for (const server of SERVERS) checkServer(server, configuration.keys[server], configuration.urls[server]);
   checkAdmission(configuration.admission, configuration.keys);
+  checkValidity(configuration);
   return configuration;
 }
 
@@ -95,21 +111,21 @@ const sorted = (_, value) =>
     ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
     : value;
 
-// What no later revision may change, as text: equal promises have equal texts.
-export const promiseOf = ({ program, recipe, trust, reports, privacy, admission }) =>
-  JSON.stringify({ program, recipe, trust, reports, privacy, admission }, sorted);
+// What no later revision may change, as text: equal promises have equal texts. The key of proofs may be another.
+export const promiseOf = ({ program, recipe, trust, reports, privacy, admission, validity: { kind } }) =>
+  JSON.stringify({ program, recipe, trust, reports, privacy, admission, validity: { kind } }, sorted);
 
 export const verifyKeys = ({ keys }) => Object.fromEntries(SERVERS.map((server) => [server, keys[server].verify]));
 
-// Reads an offer's text: {experiment, configuration, number, arm, batches: [{number, pin, text, plan}]}.
+// Reads an offer's text: {experiment, configuration, number, arm, odds, batches: [{number, pin, text, plan}]}.
 export function readOffer(text) {
   const offer = readJson("an offer", text);
-  checkKeys("an offer", offer, "version experiment configuration offer arm odds batches");
-  const { version, experiment, configuration, offer: number, arm, odds, batches } = offer;
+  checkKeys("an offer", offer, "version experiment configuration offer arm odds batches block?");
+  const { version, experiment, configuration, offer: number, arm, odds, batches, block } = offer;
   demand(version === VERSION, "unsupported", `version ${version} of offers`);
   demand(isWhole(number, 0, 2 ** 32 - 1) && isHash(configuration), "malformed", "an offer");
   demand(arm === null || isWhole(arm, 0), "malformed", `arm ${arm}`);
-  demand(typeof odds === "number" && odds > 0 && odds <= 1, "malformed", `odds ${odds}`);
+  demand(odds === null || (typeof odds === "number" && odds > 0 && odds <= 1), "malformed", `odds ${odds}`);
   demand(Array.isArray(batches) && isWhole(batches.length, 1, 64), "malformed", "not 1 to 64 batches");
   for (const batch of batches) {
     checkKeys("a batch", batch, "number configuration mechanism");
@@ -117,10 +133,22 @@ export function readOffer(text) {
     demand(known, "malformed", `batch ${batch.number}`);
   }
   demand(new Set(batches.map((batch) => batch.number)).size === batches.length, "malformed", "one batch twice");
+  if (block !== undefined) checkBlock(block, arm, batches);
   const read = ({ number: batch, configuration: pin, mechanism: text }) => ({
     number: batch, pin, text, plan: readMechanism(text),
   });
-  return { experiment, configuration, number, arm, batches: batches.map(read) };
+  return { experiment, configuration, number, arm, odds, batches: batches.map(read), epoch: block?.epoch ?? null };
+}
+
+// Batches that close together, whose turns are dealt by the same odds in an epoch.
+function checkBlock(block, arm, [{ number: own }, ...others]) {
+  checkKeys("a block", block, "number epoch batches users left?");
+  const { number, epoch, batches, users, left = 1 } = block;
+  const isNumber = (value) => isWhole(value, 0, 2 ** 32 - 1);
+  const numbers = isNumber(number) && isNumber(epoch) && isWhole(users, 1) && isWhole(left, 1);
+  const known = Array.isArray(batches) && isWhole(batches.length, 1, 1024) && batches.every(isNumber);
+  demand(numbers && known && new Set(batches).size === batches.length, "malformed", "a block");
+  demand(arm !== null && !others.length && batches.includes(own), "malformed", "a block without this offer's batch");
 }
 
 const isSame = (a, b) => {
@@ -147,8 +175,9 @@ function recipeOf({ way, mechanism, frontShares }) {
 // The product of two doubles may lie a little above the whole number that is meant: 0.55·100, for one.
 export const mostHonest = (share, users) => Math.max(1, Math.ceil(share * users - 1e-9));
 
-function checkBatch(plan, { recipe, trust, privacy }) {
+function checkBatch(plan, { recipe, trust, privacy, validity }) {
   demand(plan.trust === trust, "not-covered", `a batch that trusts ${plan.trust}, and ${trust} was signed`);
+  demand(validity.kind === "none" || plan.prio3, "not-covered", "reports without proofs, and proofs were signed");
   for (const [name, found] of Object.entries(recipeOf(plan))) {
     demand(isSame(found, recipe[name]), "not-covered", `${name} of a batch is not what was signed`);
   }
@@ -167,12 +196,13 @@ function deltaOf(batches, epsilon) {
 }
 
 // Refuses an offer that goes beyond the configuration: an active server must not get more than was signed.
-export function checkOffer(offer, configuration) {
-  const { experiment, arms, privacy } = configuration;
+export async function checkOffer(offer, configuration) {
+  const { experiment, arms, privacy, public: isPublic = true } = configuration;
   demand(offer.experiment === experiment, "not-covered", `an offer of ${offer.experiment}`);
+  demand((offer.odds === null) !== isPublic, "not-covered", `odds of ${offer.odds}`);
   const played = arms.length ? offer.arm !== null && offer.arm < arms.length : offer.arm === null;
   demand(played, "not-covered", `arm ${offer.arm} of ${arms.length}`);
   for (const { plan } of offer.batches) checkBatch(plan, configuration);
-  const delta = deltaOf(offer.batches, privacy.epsilon);
+  const delta = await deltaOf(offer.batches, privacy.epsilon);
   demand(delta <= privacy.delta * (1 + ROUNDING), "not-covered", `δ = ${delta}, and ${privacy.delta} is promised`);
 }

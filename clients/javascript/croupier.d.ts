@@ -72,8 +72,16 @@ export interface Configuration {
   readonly title: string;
   readonly arms: readonly string[];
   readonly retired?: readonly number[];
+  /** The arm that everybody is shown once the experiment has ended with it. */
+  readonly chosen?: number;
   readonly trust: Trust;
-  readonly reports: { readonly within: number; readonly at: readonly [number, number]; readonly default?: unknown };
+  readonly reports: {
+    readonly within: number;
+    readonly at: readonly [number, number];
+    readonly default?: unknown;
+    /** Whether a device may report more than once; where it is missing, it may. */
+    readonly repeat?: boolean;
+  };
   readonly privacy: {
     readonly epsilon: number;
     readonly delta: number;
@@ -84,6 +92,8 @@ export interface Configuration {
   readonly program: { readonly kind: string; readonly [name: string]: unknown };
   readonly recipe: { readonly smallest: number; readonly front_noise: boolean; readonly [name: string]: unknown };
   readonly admission: { readonly kind: "everybody" | "tickets" | "tokens"; readonly issuer?: string };
+  /** Whether reports prove that they are in range; `key`: the hash of the key that both servers check proofs with. */
+  readonly validity: { readonly kind: "prio3" | "none"; readonly key?: string };
   readonly suite: string;
   readonly keys: Readonly<Record<"analyzer" | "front", { readonly seal: string; readonly verify: string }>>;
   readonly urls: Readonly<Record<"analyzer" | "front", string>>;
@@ -203,3 +213,34 @@ export interface TokenRequest {
 
 /** Begins a blind token for an experiment that admits by tokens; `issuer`: its key in base64, if the app knows it. */
 export function tokenRequest(joined: Joined, options?: { issuer?: string }): Promise<TokenRequest>;
+
+/** One type of report of Prio3 (draft-irtf-cfrg-vdaf): shares, and shares of a proof that the measurement is valid. */
+export interface Prio3<Measurement> {
+  readonly proofs: number;
+  readonly shares: number;
+  /** Random bytes that one report takes. */
+  readonly randSize: number;
+  /** Bytes of each share. */
+  readonly sizes: { readonly publicShare: number; readonly leader: number; readonly helper: number };
+  /**
+   * The public share, the leader's and every helper's. What is out of range is a RangeError: nothing would hide it.
+   * The nonce has 16 bytes. Whatever the report is to be bound to belongs into the context.
+   */
+  shard(measurement: Measurement, nonce: Uint8Array, context: Uint8Array, rand?: Uint8Array): Uint8Array[];
+}
+
+/** Zero or one. */
+export function prio3Count(options?: { shares?: number }): Prio3<number | bigint>;
+
+/** A whole number from 0 to `maxMeasurement`. */
+export function prio3Sum(maxMeasurement: number | bigint, options?: { shares?: number }): Prio3<number | bigint>;
+
+/** `length` whole numbers from 0 to `maxMeasurement`; `proofs`: one, or three and more over the small field. */
+export function prio3SumVec(
+  length: number,
+  maxMeasurement: number | bigint,
+  options?: { chunkLength?: number; proofs?: number; shares?: number },
+): Prio3<ArrayLike<number | bigint>>;
+
+/** The number of one of `length` buckets. */
+export function prio3Histogram(length: number, options?: { chunkLength?: number; shares?: number }): Prio3<number>;

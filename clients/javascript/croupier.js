@@ -6,13 +6,15 @@
 //   await client.report(turn, 1); // records it; it is sent when it is due
 
 import { Account } from "./account.js";
+import { after } from "./answers.js";
 import { base64, concat, fromBase64, random, sha256, utf8 } from "./bytes.js";
 import { checkName, checkOffer, readOffer, verifyKeys } from "./configuration.js";
 import { Joining, addressOf } from "./joining.js";
 import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
 import { Outbox } from "./outbox.js";
+import { prio3Count, prio3Histogram, prio3Sum, prio3SumVec } from "./prio3.js";
 import { NoTurn, Problem, Refused, demand } from "./problems.js";
-import { Requests, sleep } from "./requests.js";
+import { FIRST_PAUSE, Requests, sleep } from "./requests.js";
 import { SERVERS, checkSigned, textOf } from "./statements.js";
 import { Kept, Memory } from "./storage.js";
 import { tokenRequest } from "./tokens.js";
@@ -20,11 +22,19 @@ import { Shown, Turn } from "./turns.js";
 import { batchHash } from "./wire.js";
 
 export { Account, Kept, LIMITS, Memory, NoTurn, Problem, Refused, Shown, Turn, tokenRequest };
+export { prio3Count, prio3Histogram, prio3Sum, prio3SumVec };
 
 const LONGEST_HOLD = 10; // seconds
 const [LONGEST_PATIENCE, ZERO] = [86_400, new Uint8Array(1)];
 
 const reportsUrl = ({ urls, experiment }) => `${addressOf(urls.front, experiment)}/reports`;
+
+// Whether a device may report more than once.
+const repeats = ({ reports }) => reports.repeat ?? true;
+
+// The arm that an experiment has ended with, which everybody is shown without a turn; null where there is none.
+const chosenOf = ({ configuration: { experiment, arms, chosen } }) =>
+  chosen === undefined ? null : new Shown(experiment, arms[chosen], chosen);
 
 // Uniform in [0, 1), with 53 bits.
 function uniform() {
@@ -51,6 +61,17 @@ function checkDefault(turn) {
   } catch (error) {
     throw new Refused("not-covered", `what is reported where nothing is recorded cannot be: ${error.message}`);
   }
+}
+
+// Turns that are kept, but for those that an older version kept in another form.
+function readable(kept) {
+  return kept.flatMap(({ turn }) => {
+    try {
+      return [Turn.fromJSON(turn)];
+    } catch {
+      return [];
+    }
+  });
 }
 
 function checkedKeys(keys) {
@@ -129,7 +150,8 @@ export class Client {
     if (turn instanceof Shown) return false;
     turn.checkValue(outcome);
     if (await this.account.record(turn.id, outcome)) return true;
-    const early = this.account.clock() < turn.reportAt && !(turn.id in (await this.account.kept()).pending);
+    const { pending } = await this.account.kept();
+    const early = this.account.clock() < turn.reportAt && !Object.hasOwn(pending, turn.id);
     if (early) throw new RangeError("a turn that this device did not take");
     return false;
   }
@@ -142,7 +164,7 @@ export class Client {
 
   // The turns that are still to be reported, whichever page took them with this account.
   async turns() {
-    return Object.values((await this.account.kept()).taken).map(({ turn }) => Turn.fromJSON(turn));
+    return readable(Object.values((await this.account.kept()).taken));
   }
 
   // The turn of this id, if it is still to be reported; else null.
@@ -168,6 +190,8 @@ export class Client {
       const again = way.sticky ? await this.#again(name, way.kept) : null;
       if (again) return again;
       const joined = this.#joining.known.get(name) ?? (await this.join(name));
+      const ended = chosenOf(joined);
+      if (ended) return ended;
       const turn = await this.#take(joined, way).catch((reason) => this.#meanwhile(name, reason));
       if (this.#background) this.#outbox.begin();
       return turn;
@@ -177,7 +201,13 @@ export class Client {
   }
 
   // Two calls at once, in one page or in two, are one user: the second one gets what the first has got.
+  // Where the experiment has ended it may say by now with which arm.
   async #meanwhile(name, reason) {
+    if (reason.reason === "experiment-finished") {
+      const newest = await this.join(name, { attempts: 1 }).catch(() => null);
+      const ended = newest && chosenOf(newest);
+      if (ended) return ended;
+    }
     if (reason.reason !== "seen") throw reason;
     return this.#seen(name, await this.account.kept());
   }
@@ -186,10 +216,10 @@ export class Client {
   async #inTime(steps, seconds, way) {
     let timer;
     const end = new Promise((_, reject) => {
-      timer = setTimeout(() => {
+      timer = after(seconds, () => {
         way.late = true;
         reject(new Refused("timed-out", `there was no turn within ${seconds} seconds`));
-      }, 1000 * seconds);
+      });
     });
     const forget = () => way.late && way.taken && this.account.drop(way.taken, { unseen: true });
     steps.then(forget).catch(() => {});
@@ -210,10 +240,13 @@ export class Client {
   #seen(name, { seen, taken }) {
     const experiment = addressOf(this.analyzer, name);
     if (!Object.hasOwn(seen, experiment)) return null;
+    const known = this.#joining.known.get(name);
+    const ended = known && chosenOf(known);
+    if (ended) return ended;
     const { arm, name: armName } = seen[experiment];
     if (this.#joining.known.get(name)?.configuration.retired?.includes(arm)) return null;
     const turns = Object.values(taken).filter((one) => one.experiment === experiment);
-    const shown = turns.map(({ turn }) => Turn.fromJSON(turn)).find((turn) => turn.arm === arm);
+    const shown = readable(turns).find((turn) => turn.arm === arm);
     return shown ?? new Shown(name, armName, arm);
   }
 
@@ -223,6 +256,7 @@ export class Client {
     checkLimits(configuration, this.account.limits);
     this.#checkPinned(configuration);
     const experiment = addressOf(this.analyzer, name); // names are each analyzer's own
+    if (!repeats(configuration)) await this.account.checkFirst(experiment);
     await this.account.check({ experiment, privacy }); // a turn that cannot be paid for is better not taken
     const front = addressOf(configuration.urls.front, name);
     const answer = await this.#assignment(`${front}/assignments`, way);
@@ -231,7 +265,7 @@ export class Client {
     const offered = textOf("offer", answer.offer);
     const offer = readOffer(offered);
     const own = await this.#joining.offered(joined, offer.configuration, front);
-    checkOffer(offer, own.configuration);
+    await checkOffer(offer, own.configuration);
     for (const { plan } of offer.batches) checkUsers(plan, this.account.limits);
     const pinned = await this.#joining.pinned(own, offer);
     const [takenAt, [low, high]] = [this.account.clock(), own.configuration.reports.at];
@@ -246,7 +280,7 @@ export class Client {
     const batches = await sharedWith(turn.configuration, turn.offer);
     const taken = { id: turn.id, reportAt: turn.reportAt, until: turn.until, turn: JSON.stringify(turn) };
     const shown = turn.arm === null ? null : { arm: turn.arm, name: turn.armName };
-    const conditions = { shown, wanted: () => !way.late, same: way.sticky };
+    const conditions = { shown, wanted: () => !way.late, same: way.sticky, once: !repeats(turn.configuration) };
     way.taken = turn.id;
     await this.account.charge({ experiment, privacy: turn.configuration.privacy, batches }, taken, conditions);
   }
@@ -259,18 +293,19 @@ export class Client {
 
   async #assignment(url, way) {
     const shown = way.ticket instanceof Uint8Array ? base64(way.ticket) : way.ticket;
-    const end = this.account.clock() + way.patience;
+    const began = performance.now(); // not the clock of the day, which may be set meanwhile
+    const remaining = () => way.patience - (performance.now() - began) / 1000;
     for (;;) {
       demand(!way.late, "timed-out", "nobody waits for this turn any longer");
-      const left = end - this.account.clock();
+      const left = remaining();
       const hold = Math.min(Math.floor(left), LONGEST_HOLD); // the front may hold the request (RFC 7240)
       const headers = { ...(hold > 0 && { prefer: `wait=${hold}` }), ...(shown && { "croupier-ticket": shown }) };
       try {
         return await this.#requests.send(url, { method: "POST", headers });
       } catch (problem) {
-        const remains = end - this.account.clock();
+        const remains = remaining();
         if (problem.reason !== "nothing-open" || remains <= 0) throw problem;
-        await sleep(Math.min(problem.retryAfter ?? 1, Math.max(remains, 0.01)));
+        await sleep(Math.min(Math.max(problem.retryAfter ?? 1, FIRST_PAUSE), remains));
       }
     }
   }

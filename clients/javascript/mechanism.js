@@ -1,12 +1,14 @@
 // Mechanisms (docs/format.md) as a client reads them: checked to the last key, with the shape of their reports.
 
+import { FIELD128, FIELD64, Residues } from "./fields.js";
 import { checkNoise, law, meanOf, mostBits, sentAs } from "./noise.js";
 import { ONE, fixedToDouble } from "./numbers.js";
+import { prio3Histogram, prio3Number } from "./prio3.js";
 import { counted } from "./privacy.js";
 import { Refused, demand } from "./problems.js";
-import { FIELDS, WORD } from "./shares.js";
 
 export const LONGEST_TEXT = 2 ** 20;
+const DEEPEST = 32; // objects within objects
 const MOST_SLOTS = 4096;
 const MOST_USERS = 10 ** 12;
 const MOST_FRONT = 100_000; // messages of the front's own noise, where they are counted
@@ -31,19 +33,28 @@ export function checkKeys(what, object, names) {
 
 export function readJson(what, text) {
   demand(typeof text === "string" && text.length <= LONGEST_TEXT, "malformed", `${what} is no text, or too long a one`);
+  let found;
   try {
-    return JSON.parse(text);
+    found = JSON.parse(text);
   } catch {
     throw new Refused("malformed", `${what} is no JSON`);
   }
+  demand(isShallow(found, DEEPEST), "malformed", `${what} has no bottom`);
+  return found;
 }
+
+// Whoever walks through it comes to an end.
+const isShallow = (value, most) =>
+  typeof value !== "object" || value === null ||
+  (most > 0 && Object.values(value).every((one) => isShallow(one, most - 1)));
 
 const plans = new Map(); // the same few mechanisms come again and again, and their laws take a while
 
 // {mechanism, way, users, honest, share, slots, length, cap, excess, frontShares, front, frontExcess}, where a report
 // has so many slots of so many bytes besides the one that tells a message from a dummy, and P(noise > cap) = excess.
 // The front adds the noise of `frontShares` further parties in `front` slots, too few with probability frontExcess. A
-// report in shares is `outputs` numbers modulo `modulus` instead. `trust` says who must be trusted.
+// report in shares is so many `outputs` among `residues` instead, and `prio3` proves that they are in range. `trust`
+// says who must be trusted.
 export function readMechanism(text) {
   if (!plans.has(text)) {
     if (plans.size >= 256) plans.clear();
@@ -112,11 +123,11 @@ const CARRIERS = {
 // The encoded value, in shares between two servers, each of which adds a whole noise.
 function sharedPlan({ users, precision, share, carrier, side }) {
   checkKeys("shares", carrier, "kind field");
-  demand(Object.hasOwn(FIELDS, carrier.field), "unsupported", `the field ${carrier.field}`);
+  demand(carrier.field === "Field64", "unsupported", `a number in the field ${carrier.field}`);
   demand(share.family === "DiscreteLaplace", "unsupported", `${share.family} from the servers`);
   demand(side === "unbiased", "malformed", `side ${side} of a sum in shares`);
   demand(BigInt(users) * BigInt(precision) <= LARGEST_SUM, "malformed", `precision ${precision}`);
-  return { way: "shares", modulus: FIELDS[carrier.field], outputs: 1, ...unslotted };
+  return { way: "shares", prio3: prio3Number(precision), ...inShares(FIELD64, 1) };
 }
 
 // The encoded value and this device's own noise, in shares between two servers.
@@ -126,7 +137,7 @@ function residuePlan({ users, precision, share, carrier, side, frontShares }) {
   demand(sentAs(share) === "number", "unsupported", `${share.family} in residues`);
   demand(side === "unbiased" && frontShares === 0, "malformed", "a modular sum");
   demand(isWhole(slack, 0) && isWhole(modulus, users * precision + 2 * slack + 1), "malformed", `modulus ${modulus}`);
-  return { way: "residues", modulus: BigInt(modulus), outputs: 1, ...unslotted };
+  return { way: "residues", ...inShares(new Residues(BigInt(modulus)), 1) };
 }
 
 // How many pieces hide a residue: M = max(3, ⌈(2κ + log2 m)/(log2 n - log2 e) + 2⌉), of n >= 19 honest users. In
@@ -177,7 +188,8 @@ function countsPlan(plan) {
 }
 
 const uncapped = { cap: null, excess: 0, frontExcess: 0 };
-const unslotted = { ...uncapped, slots: 1, length: WORD, front: 0 };
+const inShares = (residues, outputs) =>
+  ({ residues, outputs, ...uncapped, slots: 1, length: residues.size * outputs, front: 0 });
 
 // The least caps >= 1 with P(Z > cap) <= 0.01·δ/((1 + e^ε)·parties), where Z is the noise of so many draws together:
 // for each of the users, and for the front when it adds noise of its own. What cannot fit on average is refused before
@@ -258,13 +270,13 @@ function countsInShares(mechanism) {
   const { ballot, universe } = mechanism;
   checkKeys("a ballot", ballot, "kind size users noise field");
   const { size, users, noise: share, field } = ballot;
-  demand(Object.hasOwn(FIELDS, field), "unsupported", `the field ${field}`);
+  demand(field === "Field128", "unsupported", `a histogram in the field ${field}`);
   demand(size <= MOST_NUMBERS, "too-many-messages", `${size} numbers in shares`);
   checkUsers(users, 0, 0, "two-servers");
   checkNoise(share);
   demand(share.family === "DiscreteLaplace", "unsupported", `${share.family} from the servers`);
   const plan = { mechanism, trust: "two-servers", way: "sharedCounts", users, honest: 0, share, size, universe };
-  return { ...plan, frontShares: 0, modulus: FIELDS[field], outputs: size, ...unslotted, length: WORD * size };
+  return { ...plan, frontShares: 0, prio3: prio3Histogram(size), ...inShares(FIELD128, size) };
 }
 
 function labelsPlan(mechanism) {

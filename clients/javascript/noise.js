@@ -11,8 +11,10 @@ import {
 } from "./numbers.js";
 import { demand } from "./problems.js";
 
-// Nobody plans laws beyond these, and to tabulate them would keep a page busy for hours.
+// Nobody plans laws beyond these, and to tabulate them would keep a page busy for hours. What a device draws itself it
+// draws step by step, up to some twenty times the scale.
 const LARGEST_SCALE = 2n ** 32n;
+const LARGEST_DRAWN = 2n ** 18n;
 const LARGEST_SURPRISE = ONE << 13n;
 
 const bitsOf = (bytes) => random(bytes).reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
@@ -127,16 +129,16 @@ export function sampleBits({ family, slots, rate, trials, p }) {
 
 const whole = (value) => Number.isSafeInteger(value) && value >= 1;
 const positive = (value) => fraction(value).over > 0n;
-const atMostOne = (value) => positive(value) && compare(fraction(value), { over: 1n, under: 1n }) <= 0;
 const belowOne = (value) => positive(value) && compare(fraction(value), { over: 1n, under: 1n }) < 0;
-const scale = (value) => positive(value) && compare(fraction(value), { over: LARGEST_SCALE, under: 1n }) <= 0;
+const upTo = (most) => (value) => positive(value) && compare(fraction(value), { over: most, under: 1n }) <= 0;
+const [scale, drawn] = [upTo(LARGEST_SCALE), upTo(LARGEST_DRAWN)];
 
 const FAMILIES = {
   Poisson: [{ rate: positive }],
-  Polya: [{ r: positive, beta: belowOne }, { r: positive, scale }],
-  PolyaDifference: [{ r: positive, scale }],
+  Polya: [{ r: positive, beta: belowOne }, { r: positive, scale: drawn }],
+  PolyaDifference: [{ r: positive, scale: drawn }],
   DiscreteLaplace: [{ scale }], // no device draws it: the servers do
-  SparseBits: [{ slots: whole, rate: atMostOne }],
+  SparseBits: [{ slots: whole, rate: upTo(1n) }],
   Binomial: [{ trials: whole, p: belowOne }],
 };
 

@@ -1,4 +1,4 @@
-// Exact numbers: fractions of BigInts, and fixed-point numbers with BITS bits after the point.
+// Exact numbers: fractions of BigInts, fixed-point numbers with BITS bits after the point, and residues.
 
 export const BITS = 224n;
 export const ONE = 1n << BITS;
@@ -84,4 +84,23 @@ export function minusLog(y) {
     doublings += 1n;
   }
   return 2n * artanh(ONE - z, ONE + z) + doublings * LOG_2;
+}
+
+export function power(base, exponent, modulus) {
+  let [result, square] = [1n, base % modulus];
+  for (let rest = exponent; rest > 0n; rest >>= 1n) {
+    if (rest & 1n) result = (result * square) % modulus;
+    square = (square * square) % modulus;
+  }
+  return result;
+}
+
+// The inverse, or null where there is none.
+export function inverse(value, modulus) {
+  let [a, b, x, y] = [modulus, value % modulus, 0n, 1n];
+  while (b > 0n) {
+    const times = a / b;
+    [a, b, x, y] = [b, a - times * b, y, x - times * y];
+  }
+  return a === 1n ? ((x % modulus) + modulus) % modulus : null;
 }

@@ -2,7 +2,7 @@
 // and what was not recorded by then is reported as the experiment's default.
 
 import { base64, fromBase64 } from "./bytes.js";
-import { NoTurn, Problem } from "./problems.js";
+import { Problem } from "./problems.js";
 import { Turn } from "./turns.js";
 import { sealReport } from "./wire.js";
 
@@ -29,15 +29,26 @@ export class Outbox {
   async sendDue() {
     const { taken } = await this.account.kept();
     for (const one of Object.values(taken).sort((a, b) => a.reportAt - b.reportAt)) {
-      if (one.reportAt <= this.#now()) await this.#prepare(one);
+      if (one.reportAt <= this.#now()) await this.#tried(one.id, () => this.#prepare(one));
     }
     const { pending } = await this.account.kept();
-    for (const one of Object.values(pending)) await this.#sendOnce(one);
+    for (const one of Object.values(pending)) await this.#tried(one.report, () => this.#sendOnce(one));
     return this.nextDue();
+  }
+
+  // Whatever goes wrong with one report, the others are sent.
+  async #tried(id, step) {
+    if (this.#retryAt(id, 0) > this.#now()) return;
+    try {
+      await step();
+    } catch (error) {
+      this.#later(id, error);
+    }
   }
 
   async nextDue() {
     const { taken, pending } = await this.account.kept();
+    this.#forget((id) => Object.hasOwn(taken, id) || Object.hasOwn(pending, id));
     const turns = Object.values(taken).map(({ id, reportAt }) => this.#retryAt(id, reportAt));
     const due = [...turns, ...Object.keys(pending).map((report) => this.#retryAt(report, 0))];
     return due.length ? Math.max(0, Math.min(...due) - this.#now()) : null;
@@ -79,14 +90,8 @@ export class Outbox {
   }
 
   // Seals a turn whose report is due, or drops it where it is too late.
-  async #prepare({ id, until }) {
-    if (this.#now() >= until) return this.account.drop(id);
-    if (this.#retryAt(id, 0) > this.#now()) return;
-    try {
-      await this.#seal(id);
-    } catch (error) {
-      this.#later(id, error);
-    }
+  #prepare({ id, until }) {
+    return this.#now() >= until ? this.account.drop(id) : this.#seal(id);
   }
 
   // What is recorded while it is sealed is sealed instead.
@@ -105,22 +110,16 @@ export class Outbox {
 
   async #sendOnce(pending) {
     const { report, until } = pending;
-    if (this.#now() >= until) return this.account.settle(report);
-    if (this.#retryAt(report, 0) > this.#now()) return;
     this.#onTheirWay.add(report);
     try {
-      await this.#send(pending);
+      if (this.#now() < until) await this.#send(pending);
     } catch (problem) {
-      if (!(problem instanceof NoTurn)) throw problem;
-      const over = problem instanceof Problem && !problem.passing;
       // A refusal is an answer: the report is over, and the charge stays.
-      if (!over) return this.#later(report, problem);
+      if (!(problem instanceof Problem) || problem.passing) throw problem;
     } finally {
       this.#onTheirWay.delete(report);
     }
     await this.account.settle(report);
-    this.#retries.delete(report);
-    if (!this.#retries.size) this.trouble = null;
   }
 
   async #send({ experiment, url, body }) {
@@ -136,8 +135,17 @@ export class Outbox {
     this.trouble = why.message;
   }
 
+  // No later than the longest wait from now: the clock may have been set back.
   #retryAt(report, due) {
-    if (this.#onTheirWay.has(report)) return this.#now() + FIRST_RETRY;
-    return Math.max(due, this.#retries.get(report)?.at ?? 0);
+    const now = this.#now();
+    if (this.#onTheirWay.has(report)) return now + FIRST_RETRY;
+    const at = this.#retries.get(report)?.at ?? 0;
+    return at <= now + LONGEST_RETRY ? Math.max(due, at) : due;
+  }
+
+  // What is no longer kept is no trouble any more, whichever tab has sent it.
+  #forget(isKept) {
+    for (const id of this.#retries.keys()) if (!isKept(id)) this.#retries.delete(id);
+    if (!this.#retries.size) this.trouble = null;
   }
 }

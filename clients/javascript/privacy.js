@@ -5,14 +5,14 @@
 // up to a factor 1 ± error, so p is taken that much larger and q smaller. What a table leaves out counts as lost.
 
 import { compare, divide, fraction, plus, times, toDouble } from "./numbers.js";
-import { compose, hockeyStick } from "./composition.js";
+import { breathe, compose, hockeyStick } from "./composition.js";
 import { demand } from "./problems.js";
 
 const ROUNDING = 8e-16; // of one step of a table: three operations, and a parameter that was rounded
 const NEGLIGIBLE = 1e-25; // a mass this small is left out, and all beyond it
 const MOST_LEVELS = 2 ** 16;
 const MOST_TERMS = 2 ** 20; // of one table: what a page computes in a moment, whoever named the parameters
-const MOST_PAIRS = 2 ** 22; // of a mixture of tables
+const MOST_PAIRS = 2 ** 22; // of all batches together
 const affordable = (size, most) => demand(size <= most, "unsupported", "noise that takes too long to compute with");
 
 // A law with one peak, from there outwards and divided by its sum: {first, table, cut, error}. `growth(k)` is
@@ -82,22 +82,22 @@ function laplacePairs({ share, honest, precision }) {
 }
 
 // The number of fair bits among the noise is public, so the pairs are a mixture over it.
-function sparsePairs({ share, honest, precision }) {
+function sparsePairs({ share, honest, precision }, allowed) {
   const sent = binomial(share.slots * honest, toDouble(fraction(share.rate)));
-  affordable(sent.table.length * binomial(sent.first + sent.table.length, 0.5).table.length, MOST_PAIRS);
+  affordable(sent.table.length * binomial(sent.first + sent.table.length, 0.5).table.length, allowed);
   const rows = sent.table.map((weight, at) => [weight, shifted(binomial(sent.first + at, 0.5), precision)]);
   const pairs = rows.flatMap(([weight, row]) => row.pairs.map(([p, q]) => [weight * p, weight * q]));
   const cut = sent.cut + rows.reduce((sum, [weight, row]) => sum + weight * row.cut, 0);
   return { pairs, cut, error: sent.error + rows.reduce((most, [, row]) => Math.max(most, row.error), 0) };
 }
 
-function bitsPairs(plan) {
+function bitsPairs(plan, most) {
   const { share, honest, precision } = plan;
-  if (share.family === "SparseBits") return sparsePairs(plan);
+  if (share.family === "SparseBits") return sparsePairs(plan, most);
   return shifted(binomial(share.trials * honest, toDouble(fraction(share.p))), precision);
 }
 
-// The lists of pairs of one batch. In a histogram one count rises and another falls.
+// The lists of pairs of one batch, so many at most. In a histogram one count rises and another falls.
 const LISTS = {
   pieces: (plan) => [laplacePairs(plan)],
   residues: (plan) => [laplacePairs(plan)],
@@ -106,7 +106,7 @@ const LISTS = {
     const rise = laplacePairs({ ...plan, precision: 1 });
     return [rise, turned(rise)];
   },
-  bits: (plan) => [bitsPairs(plan)],
+  bits: (plan, most) => [bitsPairs(plan, most)],
   counts: ({ share, honest }) => [shifted(counted(share, honest), 1)],
   labels({ share, honest }) {
     const rise = shifted(counted(share, honest), 1);
@@ -114,10 +114,14 @@ const LISTS = {
   },
 };
 
-function idealDelta(lists, epsilon) {
+async function idealDelta(lists, epsilon) {
   const cut = lists.reduce((sum, list) => sum + list.cut, 0);
-  const all = lists.map(({ pairs, error }) => pairs.map(([p, q]) => [p * (1 + error), q * (1 - error)]));
-  return hockeyStick(compose(all.slice(1)), all[0], epsilon) + cut;
+  const all = [];
+  for (const { pairs, error } of lists) {
+    await breathe();
+    all.push(pairs.map(([p, q]) => [p * (1 + error), q * (1 - error)]));
+  }
+  return hockeyStick(await compose(all.slice(1)), all[0], epsilon) + cut;
 }
 
 // How far a value can move a sum with Laplace noise; in a histogram two counts move by one each.
@@ -138,13 +142,21 @@ const distanceOf = (plan) =>
 
 // The δ of a turn. All batches get the same value and err to the same side, so a neighbour moves all of them up or all
 // of them down; a distance costs (1 + e^ε) times itself.
-export function turnDelta(plans, epsilon) {
+export async function turnDelta(plans, epsilon) {
   const distance = plans.reduce((sum, plan) => sum + distanceOf(plan), 0);
   const charged = (at) => (1 + Math.exp(at)) * distance * (1 + 1e-9);
   const pure = pureLoss(plans);
   // What is private at a smaller ε is so at this one.
   if (pure !== null && compare(pure, fraction(epsilon)) <= 0) return charged(Math.min(epsilon, toDouble(pure)));
-  const up = plans.flatMap((plan) => LISTS[plan.way](plan));
-  const ideal = Math.max(idealDelta(up, epsilon), idealDelta(up.map(turned), epsilon));
+  const up = [];
+  let left = MOST_PAIRS;
+  for (const plan of plans) {
+    await breathe();
+    const lists = LISTS[plan.way](plan, left);
+    left -= lists.reduce((sum, { pairs }) => sum + pairs.length, 0);
+    affordable(0, left);
+    up.push(...lists);
+  }
+  const ideal = Math.max(await idealDelta(up, epsilon), await idealDelta(up.map(turned), epsilon));
   return Math.min(1, ideal * (1 + 1e-12) + charged(epsilon));
 }

@@ -35,14 +35,19 @@ export class Problem extends NoTurn {
   }
 }
 
-const PREFIX = "urn:croupier:error:";
+const NAMED = /^urn:croupier:error:([a-z0-9-]{1,64})$/;
+const LONGEST_DETAIL = 1000; // characters
 
-// `retry_after` of the body goes first: the header knows whole seconds only.
+// Whatever a server sends is words and a number, or nothing. `retry_after` of the body goes first: the header knows
+// whole seconds only.
 export function problemOf({ status, body, retryAfter }) {
   if (status < 400) return new Problem("no-answer", status, "an answer that is not the server's");
   const { type, detail, title, retry_after: exact } = body ?? {};
-  const named = typeof type === "string" && type.startsWith(PREFIX);
-  const token = named ? type.slice(PREFIX.length) : `http-${status}`;
-  const after = Number(exact ?? retryAfter ?? NaN);
-  return new Problem(token, status, String(detail ?? title ?? ""), after >= 0 && after < Infinity ? after : undefined);
+  const isText = (value) => typeof value === "string";
+  const token = (isText(type) && NAMED.exec(type)?.[1]) || `http-${status}`;
+  const said = [detail, title].find(isText) ?? "";
+  const after = [exact, retryAfter].find((value) => typeof value === "number" || isText(value));
+  const seconds = after === undefined ? NaN : Number(after);
+  const known = seconds >= 0 && seconds < Infinity;
+  return new Problem(token, status, said.slice(0, LONGEST_DETAIL), known ? seconds : undefined);
 }

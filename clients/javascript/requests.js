@@ -1,12 +1,13 @@
 // A conversation with a server: a request is sent until there is an answer that says something.
 
-import { ask } from "./answers.js";
+import { after, ask } from "./answers.js";
 import { random } from "./bytes.js";
 import { Problem, problemOf } from "./problems.js";
 
-const [FIRST_PAUSE, LONGEST_PAUSE] = [0.1, 5]; // seconds
+export const FIRST_PAUSE = 0.1; // seconds
+const LONGEST_PAUSE = 5;
 
-export const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+export const sleep = (seconds) => new Promise((resolve) => after(seconds, resolve));
 const unanswered = ({ status, message }) => new Problem("no-answer", status, message);
 const isObject = (body) => typeof body === "object" && body !== null;
 

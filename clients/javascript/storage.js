@@ -34,13 +34,11 @@ export class Kept {
   }
 
   async read() {
-    const database = await this.#opened();
-    return done(database.transaction(TABLE).objectStore(TABLE).get(this.name));
+    return done((await this.#transaction()).objectStore(TABLE).get(this.name));
   }
 
   async change(update) {
-    const database = await this.#opened();
-    const transaction = database.transaction(TABLE, "readwrite", { durability: "strict" });
+    const transaction = await this.#transaction("readwrite", { durability: "strict" });
     const ended = new Promise((resolve, reject) => {
       transaction.oncomplete = resolve;
       transaction.onabort = () => reject(transaction.error);
@@ -57,6 +55,18 @@ export class Kept {
     }
     await ended;
     return changed;
+  }
+
+  // A connection may have ended since it was opened, when a user cleared the site's data, say.
+  async #transaction(...way) {
+    const database = await this.#opened();
+    try {
+      return database.transaction(TABLE, ...way);
+    } catch (error) {
+      if (error.name !== "InvalidStateError") throw error;
+      this.#database = undefined;
+      return (await this.#opened()).transaction(TABLE, ...way);
+    }
   }
 
   // Once for all that is read and written. A connection that ended is opened anew by whoever comes next.

@@ -7,6 +7,7 @@
 //   const turn = await client.play("onboarding", { ticket });
 
 import { base64, concat, fromBase64, fromHex, hex, number, random, sha256, utf8 } from "./bytes.js";
+import { inverse, power } from "./numbers.js";
 import { demand } from "./problems.js";
 
 const TYPE = Uint8Array.of(0, 2);
@@ -30,25 +31,6 @@ export function readTokenKey(bytes) {
   const modulus = toNumber(fromHex(digits.slice(BEFORE.length, -AFTER.length)));
   demand(modulus >> 2047n === 1n && modulus & 1n, "malformed", "the issuer's modulus");
   return modulus;
-}
-
-function power(base, exponent, modulus) {
-  let [result, square] = [1n, base % modulus];
-  for (let rest = exponent; rest > 0n; rest >>= 1n) {
-    if (rest & 1n) result = (result * square) % modulus;
-    square = (square * square) % modulus;
-  }
-  return result;
-}
-
-// The inverse, or null where there is none.
-function inverse(value, modulus) {
-  let [a, b, x, y] = [modulus, value % modulus, 0n, 1n];
-  while (b > 0n) {
-    const times = a / b;
-    [a, b, x, y] = [b, a - times * b, y, x - times * y];
-  }
-  return a === 1n ? ((x % modulus) + modulus) % modulus : null;
 }
 
 // A uniform number that has an inverse, and that inverse.

@@ -46,7 +46,7 @@ export class Turn {
 
   // How many bytes its report has, whatever is in it.
   get bytes() {
-    return uploadLength(this.offer);
+    return uploadLength(this.offer, this.configuration);
   }
 
   // Refuses what cannot be reported, with a RangeError.

@@ -42,18 +42,20 @@ export async function packUpload(frontKey, configurationHash, sealedReport) {
 const NO_ARM = 2 ** 32 - 1;
 
 // What each part of a report in shares is for. Where the servers add the noise there is one part, and it is for the
-// arm, whatever batch it falls into. Where the devices do there is one for each batch, and for that batch alone.
-export function scopesOf({ arm, batches }) {
-  if (batches[0].plan.trust === "two-servers") return [number(arm ?? NO_ARM, 4)];
-  return Promise.all(batches.map(batchHash));
+// arm, whatever batch it falls into, in blocks for the arm in its epoch. Where the devices do there is one for each
+// batch, and for that batch alone.
+export function scopesOf({ arm, batches, epoch }) {
+  if (batches[0].plan.trust !== "two-servers") return Promise.all(batches.map(batchHash));
+  const own = number(arm ?? NO_ARM, 4);
+  return [epoch === null ? own : concat(own, number(epoch, 4))];
 }
 
 // What both shares of a part are bound to: the seal of one, the expansion of the other's seed.
 export const shareInfo = (experiment, configurationHash, scope, part, report) =>
   concat(utf8("croupier/2 share"), ZERO, utf8(experiment), ZERO, configurationHash, scope, Uint8Array.of(part), report);
 
-export const packShared = (report, token, offerNumber, seed, sealed) =>
-  concat(report, token, number(offerNumber, 4), seed, ...sealed);
+export const packShared = (report, token, offerNumber, front, sealed) =>
+  concat(report, token, number(offerNumber, 4), front, ...sealed);
 
 // Messages for each batch, all alike. They are sealed to the key of what their batch is pinned to, so that nothing
 // tells those of one revision from another's.
@@ -68,32 +70,57 @@ async function shuffled({ configuration, pinned, offer, token, report }, value) 
   return packReport(report, token, offer.number, batches);
 }
 
-// Two shares of each part: the seed of one for the front, the other sealed to the analyzer.
+// Without proofs: a seed of all the front's shares, and of each part what is missing.
+export function bareShares(parts, seed = random(SEED)) {
+  return { front: seed, analyzer: parts.map(({ plan, secret, info }) => split(plan.residues, secret, seed, info)) };
+}
+
+// With proofs there is one part. The front is Prio3's helper, the analyzer its leader, the context is what both shares
+// are bound to, and the nonce the report's name. Where a type has joint randomness each server also gets the other's
+// part of it, which is half of the public share.
+export function provedShares([{ plan, secret, info }], report, rand) {
+  const { prio3 } = plan;
+  const [both, leader, helper] = prio3.shard(prio3.circuit.measurement(secret), report, info, rand);
+  return { front: concat(helper, both.slice(0, SEED)), analyzer: [concat(leader, both.slice(SEED))] };
+}
+
+// Two shares of each part: one for the front, the other sealed to the analyzer.
 async function shared({ configuration, offer, token, report }, value) {
   const { experiment, keys } = configuration;
-  const seed = random(SEED);
-  const sealed = [];
+  const parts = [];
   for (const [part, scope] of (await scopesOf(offer)).entries()) {
     const { plan } = offer.batches[part];
     const info = shareInfo(experiment, fromBase64(offer.configuration), scope, part, report);
-    const share = split(plan.modulus, await secretOf(plan, value), seed, info);
-    sealed.push(await (await sealer(fromBase64(keys.analyzer.seal), info))(share));
+    parts.push({ plan, info, secret: await secretOf(plan, value) });
   }
-  return packShared(report, token, offer.number, seed, sealed);
+  const { front, analyzer } = isProved(configuration) ? provedShares(parts, report) : bareShares(parts);
+  const sealed = parts.map(async ({ info }, part) =>
+    (await sealer(fromBase64(keys.analyzer.seal), info))(analyzer[part]));
+  return packShared(report, token, offer.number, front, await Promise.all(sealed));
 }
 
 const IN_SHARES = ["two-servers", "devices"];
-const [HEADER, HEAD] = [42, 16 + 56 + 4]; // bytes of an upload before the sealed report, and of a report before its parts
+const isProved = ({ validity }) => validity.kind === "prio3";
+const [HEADER, HEAD] = [42, 16 + 56 + 4]; // bytes of an upload before the sealed report, of a report before its parts
+
+const sealedLength = (bytes) => bytes + SUITE.overhead;
+
+// The bytes of a report after its head, whatever is in it.
+function bodyLength(batches, configuration) {
+  const plans = batches.map(({ plan }) => plan);
+  const total = (lengths) => lengths.reduce((sum, length) => sum + length, 0);
+  if (isProved(configuration)) {
+    const { publicShare, leader, helper } = plans[0].prio3.sizes;
+    return publicShare + helper + sealedLength(leader);
+  }
+  if (configuration.trust === "two-servers") return SEED + sealedLength(plans[0].length);
+  if (configuration.trust === "devices") return SEED + total(plans.map(({ length }) => sealedLength(length)));
+  return 1 + total(plans.map(({ slots, length }) => 8 + slots * sealedLength(1 + length)));
+}
 
 // The length of every upload on an offer, whatever is in it.
-export function uploadLength({ batches }) {
-  const [{ plan: first }] = batches;
-  const parts = first.trust === "two-servers" ? batches.slice(0, 1) : batches;
-  const shares = ({ plan }) => plan.length + SUITE.overhead;
-  const slots = ({ plan }) => 8 + plan.slots * (1 + plan.length + SUITE.overhead);
-  const [head, length] = IN_SHARES.includes(first.trust) ? [SEED, shares] : [1, slots];
-  return parts.reduce((sum, batch) => sum + length(batch), HEADER + HEAD + head + SUITE.overhead);
-}
+export const uploadLength = ({ batches }, configuration) =>
+  HEADER + sealedLength(HEAD + bodyLength(batches, configuration));
 
 // Randomizes and seals a turn's report: the bytes of its upload. No two calls give the same bytes, and only one is
 // sent.

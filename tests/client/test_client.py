@@ -170,6 +170,9 @@ def test_a_report_goes_where_the_front_is_now_even_if_its_batch_was_begun_elsewh
     assert requests[0].url == "https://moved.test/experiments/colours/reports"
 
 
+SOON = {"retry-after": "1e-9"}
+
+
 def test_a_device_waits_for_a_turn_as_long_as_it_is_patient():
     nothing = problem(409, "nothing-open", **{"retry-after": "0.5"})
     with pytest.raises(Refused):
@@ -177,6 +180,9 @@ def test_a_device_waits_for_a_turn_as_long_as_it_is_patient():
     found, requests = drive(device().play("colours", patience=30.0), JOINED, nothing, nothing, ASSIGNED)
     assert found.offer.number == 0
     assert requests[1].headers["prefer"].startswith("wait=")
+    # However soon the front wants to be asked again, it is not asked again and again.
+    with pytest.raises(Refused):
+        drive(device().play("colours", patience=1.0), JOINED, *[problem(409, "nothing-open", **SOON)] * 12)
 
 
 @pytest.mark.parametrize(

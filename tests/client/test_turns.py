@@ -26,12 +26,24 @@ from cases.client import (
     turn,
 )
 from croupier.checks import InvalidParameter
-from croupier.client import Limits, NotCovered, NotPinned, NoTurn, Refused, Shown, Turn, Unreachable, Unusable
+from croupier.client import (
+    BrokenPromise,
+    Limits,
+    NotCovered,
+    NotPinned,
+    NoTurn,
+    Refused,
+    Reported,
+    Shown,
+    Turn,
+    Unreachable,
+    Unusable,
+)
 from croupier.client.account import Account
 from croupier.client.device import FIRST_RETRY, LONGEST_RETRY, Device, Pause
 from croupier.client.steps import ATTEMPTS
 from croupier.messages.sealing import unseal
-from croupier.messages.shares import SharedReport, part_lengths, scopes, share_info
+from croupier.messages.shares import SharedReport, form, scopes, share_info
 from croupier.messages.signing import to_text
 from croupier.messages.wire import Envelope, report_info
 from croupier.noise import secure
@@ -87,12 +99,12 @@ def value_of(request, found):
     """What both servers together read in an upload."""
     envelope = Envelope.from_bytes(request.content)
     inner = unseal(FRONT.suite, FRONT.seal, envelope.sealed, report_info("colours", SIGNED.hash))
-    report = SharedReport.from_bytes(inner, part_lengths(found.offer, 48))
+    report = SharedReport.from_bytes(inner, form(found.offer, FRONT.suite, proved=False))
     info = share_info("colours", SIGNED.hash, scopes(found.offer)[0], 0, report.report)
     ring = SHARED.ring
     other = ring.decode(unseal(ANALYZER.suite, ANALYZER.seal, report.sealed[0], info), 1)
     assert report.report == found.report
-    return ring.signed(ring.add(other, ring.expand(report.seed, info, 1)))[0]
+    return ring.signed(ring.add(other, ring.expand(report.share, info, 1)))[0]
 
 
 # When, and whether
@@ -257,6 +269,35 @@ def test_without_an_answer_a_report_is_kept_and_sent_again_later_and_later_in_th
     assert (due, own.trouble, {requests[0].content}) == (None, None, bodies)
 
 
+def test_a_clock_that_is_set_back_does_not_hold_a_report_for_a_year():
+    clock = Clock()
+    clock.now = 1e9
+    own = own_device(clock)
+    clock.now = played(own).report_at
+    drive(own.send_due(), *[None] * ATTEMPTS)
+    clock.now -= 366 * 86_400.0
+    assert drive(own.send_due(), DONE)[0] is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"version": 0}', "null", "[1]"])
+def test_a_turn_that_an_older_version_kept_is_in_nobodys_way(text, tmp_path):
+    clock = Clock()
+    limits = Limits(epsilon_per_period=10.0)
+    client = croupier.client.Client("https://analyzer.test", account=tmp_path / "account", limits=limits, keys=KEYS)
+    own = client.device
+    own.clock = own.account.clock = clock
+    first = played(own, sticky=False)
+    second = drive(own.play("colours", sticky=False), assigned())[0]
+    own.account.taken[first.id] = replace(own.account.taken[first.id], turn=text)
+    assert [turn.id for turn in client.turns] == [second.id]
+    assert (client.turn(first.id), own.seen("colours").arm) == (None, second.arm)
+    clock.now += AT[1]
+    due, requests = drive(own.send_due(), DONE)
+    assert (due, len(requests), "turn = " in own.trouble) == (FIRST_RETRY, 1, True)
+    clock.now = first.until
+    assert (drive(own.send_due())[0], own.trouble, dict(own.account.taken)) == (None, None, {})
+
+
 def test_all_due_reports_are_tried_when_the_first_server_is_dead():
     clock = Clock()
     own = own_device(clock, limits=Limits(epsilon_per_period=10.0))
@@ -367,7 +408,7 @@ def test_whatever_write_the_device_dies_at_nothing_is_sent_under_two_ids_lost_or
 def _opened(content):
     envelope = Envelope.from_bytes(content)
     inner = unseal(FRONT.suite, FRONT.seal, envelope.sealed, report_info("colours", SIGNED.hash))
-    return SharedReport.from_bytes(inner, part_lengths(OFFER, 48))
+    return SharedReport.from_bytes(inner, form(OFFER, FRONT.suite, proved=False))
 
 
 def _report_id(content):
@@ -378,7 +419,7 @@ def _value(content):
     report = _opened(content)
     info = share_info("colours", SIGNED.hash, scopes(OFFER)[0], 0, report.report)
     other = SHARED.ring.decode(unseal(ANALYZER.suite, ANALYZER.seal, report.sealed[0], info), 1)
-    return SHARED.ring.signed(SHARED.ring.add(other, SHARED.ring.expand(report.seed, info, 1)))[0]
+    return SHARED.ring.signed(SHARED.ring.add(other, SHARED.ring.expand(report.share, info, 1)))[0]
 
 
 # Another process
@@ -486,6 +527,66 @@ def test_who_does_not_want_arms_to_stay_takes_a_turn_each_time_and_pays_for_it()
     second, _ = drive(own.play("colours", sticky=False), assigned())
     assert first.id != second.id
     assert own.account.left == 0.0
+
+
+# One report a device
+
+ONCE = replace(FOUND, reports=replace(FOUND.reports, repeat=False))
+ONCE_SIGNED = both_signed(ONCE.statement(), ANALYZER, FRONT)
+ONCE_JOINED, ONCE_OFFER = answer(200, ONCE_SIGNED.to_dict()), assigned(offer(ONCE_SIGNED, SHARED))
+
+
+def reported_once(clock, path=None):
+    """A device that has reported an experiment of which each reports once."""
+    own = own_device(clock, path, limits=Limits(epsilon_per_period=10.0))
+    found, _ = drive(own.play("colours"), ONCE_JOINED, ONCE_OFFER)
+    clock.now = found.report_at
+    drive(own.send_due(), DONE)
+    return own, found
+
+
+def test_a_device_that_has_reported_takes_no_second_turn_where_reports_do_not_repeat(tmp_path):
+    clock = Clock()
+    own, _ = reported_once(clock, tmp_path / "account.json")
+    assert drive(own.play("colours"))[0] == Shown("colours", "red", 0), "it sees the same arm again"
+    with pytest.raises(Reported, match="one report of a device"):
+        drive(own.play("colours", sticky=False))
+    own.account.close()
+    again = own_device(clock, tmp_path / "account.json", limits=Limits(epsilon_per_period=10.0))
+    with pytest.raises(Reported):
+        drive(again.play("colours", sticky=False), ONCE_JOINED)
+    assert len(again.account.turns) == 1
+
+
+def test_nor_while_its_turn_is_still_to_be_reported():
+    clock = Clock()
+    own = own_device(clock, limits=Limits(epsilon_per_period=10.0))
+    first, _ = drive(own.play("colours", sticky=False), ONCE_JOINED, ONCE_OFFER)
+    with pytest.raises(Reported):
+        drive(own.play("colours", sticky=False))
+    clock.now = first.until
+    drive(own.send_due())
+    # Nothing of it was ever sent: it may have another.
+    second, _ = drive(own.play("colours", sticky=False), ONCE_OFFER)
+    assert second.id != first.id
+
+
+def test_whose_arm_was_retired_after_the_report_is_shown_the_default():
+    clock = Clock()
+    own, _ = reported_once(clock)
+    own.joined.clear()
+    newer = both_signed(replace(ONCE, revision=1, retired=(0,)).statement(), ANALYZER, FRONT)
+    with pytest.raises(Reported):
+        drive(own.play("colours"), answer(200, newer.to_dict()))
+
+
+def test_that_reports_do_not_repeat_is_signed_and_stays():
+    assert "repeat" not in FOUND.to_dict()["reports"]
+    assert type(FOUND).from_text(ONCE.statement().text).reports.repeat is False
+    with pytest.raises(InvalidParameter, match="repeat"):
+        replace(FOUND.reports, repeat=1)
+    with pytest.raises(BrokenPromise, match="reports"):
+        FOUND.check_promise(ONCE.promise)
 
 
 def test_experiments_without_arms_have_none_to_keep():

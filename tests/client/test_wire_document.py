@@ -19,7 +19,9 @@ from croupier.protocols import histogram, padding, shuffled_laplace
 from croupier.protocols.histograms.universe import UNIVERSES
 from croupier.protocols.sums.carriers import SplitAndMix
 from croupier.service import front_app, openapi
+from croupier.service.groups import Reason
 from croupier.service.problems import PROBLEMS
+from croupier.validity import prio3_count, prio3_histogram, prio3_sum
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIRE, FORMAT = ((DOCS / name).read_text(encoding="utf-8") for name in ("wire.md", "format.md"))
@@ -127,3 +129,24 @@ def test_every_group_of_vectors_is_in_the_table_and_every_link_leads_somewhere()
                 re.sub(r"[^\w\- ]", "", one).lower().replace(" ", "-") for one in re.findall(r"^#+ (.*)$", found, re.M)
             }
             assert not heading or heading in headings, target
+
+
+def test_proofs_have_the_bytes_and_reasons_of_the_page():
+    sizes = {"Prio3Count": prio3_count().sizes, "Prio3Sum": prio3_sum(127).sizes}
+    for _, kind, _, leader, helper, public in table(WIRE, "| the numbers | type |")[:2]:
+        found = sizes[kind.split(",")[0]]
+        assert (int(leader.split(" ")[0]), int(helper), int(public)) == (found.leader, found.helper, found.public)
+    shown = dict(table(WIRE, "| verifier share | bytes |"))
+    assert [int(shown[kind]) for kind in sizes] == [found.verifier for found in sizes.values()]
+    for length in (1, 2, 3, 5, 20, 32, 100, 1000):
+        histogram = prio3_histogram(length)
+        chunk, points = histogram.circuit.chunk_length, histogram.circuit.points
+        assert histogram.sizes.leader == 16 * (length + 2 * chunk + 2 * points - 1) + 32
+        assert histogram.sizes.verifier == 16 * (2 * chunk + 2) + 32
+        choices = {-(-length // (2**k - 1)) for k in range(1, length.bit_length() + 1)}
+        cost = {one: 2 * one + 2 * 2 ** (-(-length // one)).bit_length() for one in choices}
+        assert chunk == min(choices, key=lambda one: (cost[one], one))
+    assert "5 items: c = 2, 288 bytes; 32: c = 5; 65,536: c = 258." in WIRE
+    assert [prio3_histogram(length).circuit.chunk_length for length in (5, 32, 65_536)] == [2, 5, 258]
+    reasons = re.findall(r"`0([1-9])` (\w+)", table(WIRE, "| length | content |\n|---|---|\n| 1 a report")[0][1])
+    assert [(int(code), word) for code, word in reasons] == [(reason.value, reason.word) for reason in Reason]

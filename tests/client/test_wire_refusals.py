@@ -49,6 +49,14 @@ REASONS = {
     "odds that are left out": "odds",
     "odds of zero": "odds = 0",
     "odds above one": "odds = 1.25",
+    "odds that nobody is told, of public results": "odds of None",
+    "odds that everybody is told, of private results": "odds of 0.25",
+    "a block without the offer's batch": "a block with this offer's one batch",
+    "a block with a batch twice": "different ones",
+    "a block of nobody": "block users = 0",
+    "a block whose epoch is no number": "block epoch = '2'",
+    "a block with something unknown": "version 2 of one",
+    "a block that is nothing": "version 2 of one",
     "no batch": "1 to 64 batches",
     "two batches where one was promised": "a turn would cost",
     "one batch twice": "different ones",
@@ -71,6 +79,13 @@ REASONS = {
     "signatures under each other's names": "signature does not fit",
     "words that were not signed": "signature does not fit",
     "other keys than those seen first": "other keys",
+    "no proofs any more": "validity.kind was 'prio3', and is 'none'",
+    "nothing said of validity": "KeyError.*validity",
+    "proofs that nobody knows": "validity = 'prio9'",
+    "proofs without a key": "a hash of 32 bytes with prio3",
+    "proofs with a key that is no hash": "a hash of 32 bytes with prio3",
+    "no proofs and a key": "left out with none",
+    "proofs where a shuffler is trusted": "none where the trust is shuffler",
 }
 """Why each case is refused: a part of what the refusal says."""
 
@@ -78,6 +93,9 @@ REASONS = {
 CONFIGURATIONS = VECTORS["refusals"]["configurations"]
 # Some have the text of the first one, and other signatures.
 BY_HASH = {to_text(hashlib.sha256(one["body"].encode()).digest()): one for one in reversed(CONFIGURATIONS.values())}
+
+
+PINNED = Configuration.from_text(CONFIGURATIONS["laplace"]["body"]).verify_keys
 
 
 def drive(steps, body):
@@ -102,7 +120,10 @@ def play(client, offer):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])
 def test_a_turn_is_taken_or_refused_as_its_vector_says(case):
-    client = device()
+    configuration = json.loads(CONFIGURATIONS[case["configuration"]]["body"])
+    # One of two servers must be honest: then no turn is taken without their keys.
+    pinned = PINNED if configuration["trust"] == "two-servers" else None
+    client = device(keys=pinned)
     if case["before"] is not None:
         join(client, case["before"])
     if case["refused"] == "configuration":

@@ -6,11 +6,12 @@ from itertools import islice
 
 import pytest
 
+from cases import plain_prio3
 from cases import vector_reports as reports
 from cases import wire_vectors as making
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
-from croupier.messages.shares import SharedReport, part_lengths, upload_length
+from croupier.messages.shares import SharedReport, form, upload_length
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.validity.xof import stream
 
@@ -42,20 +43,29 @@ def keccak(state):
     return state
 
 
-def words_of(seed, context):
-    """The words of TurboSHAKE128 for a seed, tagged as `docs/wire.md` says."""
+def words_of(seed, context, size=8):
+    """The words of TurboSHAKE128 for a seed, tagged as `docs/wire.md` says, of so many bytes."""
     tag = bytes.fromhex("1200ffffcc010001") + context
     message = len(tag).to_bytes(2, "little") + tag + bytes([32]) + seed + b"\1"
     message += bytes(-len(message) % RATE)
     message = message[:-1] + bytes([message[-1] ^ 0x80])
-    state = [0] * 25
+    state, left = [0] * 25, b""
     for at in range(0, len(message), RATE):
         for lane in range(RATE // 8):
             state[lane] ^= int.from_bytes(message[at + 8 * lane : at + 8 * lane + 8], "little")
         state = keccak(state)
     while True:
-        yield from state[: RATE // 8]
+        block = b"".join(word.to_bytes(8, "little") for word in state[: RATE // 8])
+        # A block has 21 words of 8 bytes: one of 16 may begin in one and end in the next.
+        left += block
+        while len(left) >= size:
+            yield int.from_bytes(left[:size], "little")
+            left = left[size:]
         state = keccak(state)
+
+
+PROVED = {"Count": plain_prio3.Count(), "Sum": plain_prio3.Sum(127)}
+BARE = [name for name in SHARES if not name.endswith("-proved")]
 
 
 @pytest.fixture(params=SHARES, ids=str)
@@ -70,7 +80,9 @@ def test_this_keccak_is_that_of_the_library():
     assert found == expected
 
 
-def test_both_shares_are_made_again_from_the_seed(vector):
+@pytest.mark.parametrize("name", BARE)
+def test_both_shares_are_made_again_from_the_seed(name):
+    vector = SHARES[name]
     offer, report = json.loads(vector["offer"]["body"]), bytes.fromhex(vector["report_id"])
     configuration = hashlib.sha256(vector["configuration"]["body"].encode()).digest()
     assert to_text(configuration) == vector["configuration_hash"]
@@ -79,6 +91,7 @@ def test_both_shares_are_made_again_from_the_seed(vector):
     for number, (part, batch) in enumerate(zip(vector["parts"], offer["batches"], strict=False)):
         if trust == "two-servers":
             scope = (2**32 - 1 if offer["arm"] is None else offer["arm"]).to_bytes(4, "big")
+            scope += offer["block"]["epoch"].to_bytes(4, "big") if "block" in offer else b""
         else:
             said = b"croupier/2 batch\0" + batch["number"].to_bytes(4, "big")
             said += from_text("pin", batch["configuration"]) + batch["mechanism"].encode()
@@ -86,12 +99,46 @@ def test_both_shares_are_made_again_from_the_seed(vector):
         info = b"croupier/2 share\0colours\0" + configuration + scope + bytes([number]) + report
         assert (scope.hex(), info.hex()) == (part["scope"], part["share_info"])
         modulus = int(part["modulus"])
-        whole = WORD // modulus * modulus
-        drawn = (word % modulus for word in words_of(bytes.fromhex(vector["seed"]), info) if word < whole)
+        size = 8 if modulus <= WORD else 16
+        whole = 2 ** (8 * size) // modulus * modulus
+        drawn = (word % modulus for word in words_of(bytes.fromhex(vector["front_part"]), info, size) if word < whole)
         ours = list(islice(drawn, len(part["secret"])))
         assert [str(one) for one in ours] == part["front_share"]
         other = [(secret - own) % modulus for secret, own in zip(part["secret"], ours, strict=True)]
-        assert b"".join(one.to_bytes(8, "little") for one in other).hex() == part["analyzer_share"]
+        assert b"".join(one.to_bytes(size, "little") for one in other).hex() == part["analyzer_share"]
+
+
+@pytest.mark.parametrize("name", [name for name in SHARES if name not in BARE])
+def test_proofs_are_made_again_by_a_plain_reading_of_the_draft(name):
+    """At the device, and at both servers, which agree that the report is valid."""
+    vector = SHARES[name]
+    (part,) = vector["parts"]
+    configuration, offer = (json.loads(vector[one]["body"]) for one in ("configuration", "offer"))
+    said = {key: bytes.fromhex(text) for key, text in part.items() if key not in ("type", "modulus", "secret")}
+    report, numbers = bytes.fromhex(vector["report_id"]), part["secret"]
+    key = to_text(hashlib.sha256(said["proof_key"]).digest())
+    assert configuration["validity"] == {"kind": "prio3", "key": key}
+    scope = (2**32 - 1 if offer["arm"] is None else offer["arm"]).to_bytes(4, "big")
+    hashed = hashlib.sha256(vector["configuration"]["body"].encode()).digest()
+    info = b"croupier/2 share\0colours\0" + hashed + scope + b"\0" + report
+    assert info == said["share_info"]
+    if part["type"] == "Histogram":
+        # The chunk length of the shortest proof: 1 for three items, 5 for 32.
+        circuit, encoded = plain_prio3.Histogram(len(numbers), {3: 1, 32: 5}[len(numbers)]), numbers
+    else:
+        circuit = PROVED[part["type"]]
+        encoded = circuit.encode(numbers[0])
+    assert circuit.p == int(part["modulus"])
+    public, leader, helper = plain_prio3.shard(circuit, encoded, report, info, said["rand"], 2)
+    assert (public, leader, helper) == (said["public_share"], said["leader_share"], said["helper_share"])
+    assert vector["front_part"] == (helper + public[:32]).hex()
+    assert said["analyzer_share"] == leader + public[32:]
+    shown = []
+    for server, (name, share) in enumerate((("analyzer", leader), ("front", helper))):
+        found = plain_prio3.verifier_share(circuit, server, said["proof_key"], report, info, public, share, 2)
+        assert found[:2] == (said[f"{name}_output"], said[f"{name}_verifier"])
+        shown.append(found[1])
+    assert plain_prio3.message(circuit, info, shown) == said["message"]
 
 
 def test_what_is_shared_is_the_value():
@@ -99,6 +146,7 @@ def test_what_is_shared_is_the_value():
     # 0.325 of the way, on a scale of 127: 41.275.
     assert SHARES["laplace-range"]["parts"][0]["secret"][0] in (41, 42)
     assert SHARES["histogram"]["parts"][0]["secret"] == [0, 0, 1]
+    assert SHARES["number-proved"]["parts"][0]["secret"] == SHARES["laplace-range"]["parts"][0]["secret"]
     bucket = int.from_bytes(hashlib.sha256(b"2024-05\0mauve").digest(), "big") >> (256 - 5)
     assert [place for place, one in enumerate(SHARES["histogram-buckets"]["parts"][0]["secret"]) if one] == [bucket]
 
@@ -111,7 +159,7 @@ def test_seals_report_and_upload_are_made_again_bit_for_bit(vector):
     for part in vector["parts"]:
         share, info, key = (bytes.fromhex(part[name]) for name in ("analyzer_share", "share_info", "ephemeral"))
         assert reports.sealed_with(reports.SUITE, public["analyzer"], share, info, key).hex() == part["sealed"]
-    head = vector["report_id"] + vector["token"] + (7).to_bytes(4, "big").hex() + vector["seed"]
+    head = vector["report_id"] + vector["token"] + (7).to_bytes(4, "big").hex() + vector["front_part"]
     assert vector["report"] == head + "".join(part["sealed"] for part in vector["parts"])
     hashed = from_text("hash", vector["configuration_hash"])
     info = b"croupier/2 report\0colours\0" + hashed
@@ -130,9 +178,11 @@ def test_the_configuration_covers_the_offer_and_the_library_reads_the_report(vec
     offered.check_both(configuration.verify_keys)
     offer = Offer.from_text(offered.text)
     configuration.check(offer)
-    read = SharedReport.from_bytes(bytes.fromhex(vector["report"]), part_lengths(offer, 48))
-    assert (read.seed.hex(), len(vector["upload"])) == (vector["seed"], 2 * upload_length(offer, reports.SUITE))
+    proved = configuration.validity.proved
+    read = SharedReport.from_bytes(bytes.fromhex(vector["report"]), form(offer, reports.SUITE, proved=proved))
+    assert read.share.hex() == vector["front_part"]
+    assert len(vector["upload"]) == 2 * upload_length(offer, reports.SUITE, proved=proved)
 
 
 def test_reports_are_in_shares_with_a_seed_each():
-    assert len({vector["seed"] for vector in SHARES.values()}) == len(SHARES)
+    assert len({vector["front_part"][:64] for vector in SHARES.values()}) == len(SHARES)

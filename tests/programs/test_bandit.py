@@ -18,6 +18,8 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"name": "dp-thompson", "arms": 3, "horizon": 4000, "epsilon": 1.0, "binary": True, "seed": 5},
 ]
 
+IN_SHARES = {"epsilon": 1.0, "binary": True, "trust": "two-servers"}
+
 
 def answer(batch: Open) -> int:
     """A decoded number for a batch, the same whenever the batch is answered: arm a pays 0.2 + 0.3 a."""
@@ -62,6 +64,34 @@ def test_an_expired_batch_is_wanted_again() -> None:
     assert (first.arm, first.mechanism) in {(b.arm, b.mechanism) for b in bandit.open}
     with pytest.raises(InvalidParameter, match=f"batch = {first.batch} "):
         bandit.released(first.batch, 3)
+
+
+@pytest.mark.parametrize("name", ["dp-klucb", "dist-dp-se"])
+def test_batches_that_deadlines_close_end_no_experiment_before_its_horizon(name) -> None:
+    """However large the next batch would be: what comes in time is what is asked for."""
+    bandit = BanditProgram({"name": name, "arms": 2, "horizon": 2000} | IN_SHARES)
+    sizes = []
+    while bandit.open:
+        batch = bandit.open[0]
+        users = min(40, batch.mechanism.users)
+        sizes.append(batch.mechanism.users)
+        bandit.released(batch.batch, users // 2, users)
+    assert bandit.show()["users"] > 2000 - 80
+    assert {40, 80} <= set(sizes) <= set(range(32, 81)), "where batches fill, the next are larger"
+
+
+def test_short_batches_of_one_phase_may_come_in_any_order() -> None:
+    states = set()
+    for order in itertools.permutations(range(3)):
+        bandit = BanditProgram({"name": "dist-dp-se", "arms": 3, "horizon": 4000} | IN_SHARES)
+        play(bandit, 1, most=6)
+        batches = bandit.open
+        for index in order:
+            batch = batches[index]
+            users = batch.mechanism.users - 5 * index
+            bandit.released(batch.batch, steady(batch.mechanism.for_users(users), 0.5), users)
+        states.add((bandit.policy.totals.tobytes(), tuple(bandit.open)))
+    assert len(states) == 1
 
 
 def test_a_batch_is_released_once() -> None:

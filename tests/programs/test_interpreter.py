@@ -273,4 +273,4 @@ def test_a_batch_that_is_asked_for_again_keeps_its_odds() -> None:
 
 def test_every_kind_has_a_stop() -> None:
     assert all("stop" in kind.operations for kind in KINDS.values())
-    assert OPERATIONS == ("pause", "resume", "retire", "add", "stop")
+    assert OPERATIONS == ("pause", "resume", "retire", "add", "stop", "ramp")

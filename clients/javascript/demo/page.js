@@ -33,6 +33,14 @@ const TRUSTED = {
   nobody: () => "Every answer is hidden in noise on this device, whoever reads it.",
 };
 
+// Where no proof is possible nothing is said of it: other trusts have their own words for what others may do.
+function proved({ trust, validity }) {
+  if (trust !== "two-servers") return "";
+  return validity.kind === "prio3"
+    ? "Every report proves that its answer is a possible one, and neither server learns which. "
+    : "Nothing proves that an answer is a possible one. ";
+}
+
 const ADMITTED = {
   everybody: "Everybody may take part. Both servers signed this.",
   tickets: "Who takes part needs a ticket. Both servers signed this.",
@@ -43,9 +51,11 @@ function say(text) {
   at("status").textContent = text;
 }
 
+const said = (reason) => (Object.hasOwn(REASONS, reason) ? REASONS[reason] : "There is no turn.");
+
 function explain(error) {
   if (error instanceof RangeError) return `${error.message}.`;
-  if (error instanceof NoTurn) return `${REASONS[error.reason] ?? "There is no turn."} (${error.message})`;
+  if (error instanceof NoTurn) return `${said(error.reason)} (${error.message})`;
   return `Something went wrong: ${error.message}`;
 }
 
@@ -83,7 +93,9 @@ function question({ universe, values }) {
 
 // How a report hides an answer.
 const HIDDEN = {
-  "two-servers": () => "two shares, one for each server, each of which alone is a random number",
+  "two-servers": ({ configuration: { validity } }) =>
+    "two shares, one for each server, each of which alone is a random number" +
+    (validity.kind === "prio3" ? ", with a proof that your answer is a possible one" : ""),
   devices: () => "two shares of your answer with noise, one for each server",
   shuffler({ offer }) {
     const slots = offer.batches.reduce((sum, { plan }) => sum + plan.slots, 0);
@@ -168,7 +180,7 @@ async function begin() {
   at("title").textContent = configuration.title;
   at("promise").textContent =
     `A turn is private with ε = ${few(privacy.epsilon)}, δ = ${few(privacy.delta)}, for ${privacy.unit}. ` +
-    `${TRUSTED[trust](configuration)} ${ADMITTED[admission.kind]}`;
+    `${TRUSTED[trust](configuration)} ${proved(configuration)}${ADMITTED[admission.kind]}`;
   at("play").hidden = false;
   at("play").onclick = () => act(take);
   if ((await client.turns()).some((turn) => turn.experiment === EXPERIMENT)) await take();

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from croupier.client.account import NotKept, Spent
+from croupier.client.account import NotKept, Reported, Spent
 from croupier.client.async_client import AsyncClient
 from croupier.client.client import Client
 from croupier.client.device import NotPinned
@@ -37,6 +37,7 @@ __all__ = [
     "Offer",
     "Privacy",
     "Refused",
+    "Reported",
     "Reports",
     "Residual",
     "Shown",

@@ -28,7 +28,7 @@ from croupier.messages.no_turn import NoTurn
 from croupier.messages.signing import SERVERS, BadSignature, Statement, from_text, to_text
 from croupier.privacy.ledger import BudgetExceeded, Ledger
 
-__all__ = ["Account", "NotKept", "Pending", "Seen", "Spent", "Taken", "Trusted", "write_atomically"]
+__all__ = ["Account", "NotKept", "Pending", "Reported", "Seen", "Spent", "Taken", "Trusted", "write_atomically"]
 
 VERSION = 3
 
@@ -39,6 +39,10 @@ class Spent(BudgetExceeded, NoTurn):
     def __init__(self, why: str, until: float | None) -> None:
         super().__init__(why)
         self.until = until
+
+
+class Reported(NoTurn):
+    """This device has had its turn, and the experiment takes one report of each."""
 
 
 class NotKept(NoTurn):
@@ -72,6 +76,8 @@ class Account:
     taken: dict[str, Taken] = field(default_factory=dict)
     pending: dict[str, Pending] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
+    reported: set[str] = field(default_factory=set)
+    """The experiments that a report was made of, by address."""
     _closed: bool = field(default=False, init=False, repr=False)
     _lock: int | None = field(default=None, init=False, repr=False)
     _change: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
@@ -160,9 +166,15 @@ class Account:
         batches: Mapping[Any, bytes] | None = None,
         rho: float | None = None,
         seen: Seen | None = None,
+        once: bool = False,
     ) -> None:
-        """Charge a turn and keep it, and the arm that it shows, in one write; refuse when the budget is spent."""
+        """Charge a turn and keep it, and the arm that it shows, in one write; refuse when the budget is spent.
+
+        Where a device has one turn, `once`, a second one is refused.
+        """
         with self._change:
+            if once:
+                self.check_first(taken.experiment)
             now = self.clock()
             turn = Paid(taken.experiment, epsilon, delta, _named(batches), now, rho=rho)
             self._payable(turn)
@@ -175,6 +187,11 @@ class Account:
                 taken=self.taken | {taken.id: taken},
                 seen=self.seen | ({} if seen is None else {taken.experiment: seen}),
             )
+
+    def check_first(self, experiment: str) -> None:
+        """Refuse a turn of an experiment that this device has reported, or has a turn of."""
+        if experiment in self.reported or any(one.experiment == experiment for one in self.taken.values()):
+            raise Reported(f"{experiment} takes one report of a device, and this one has had its turn")
 
     def record(self, turn: str, outcome: object) -> bool:
         """Keep what came of a turn; False where it is on its way already, or over."""
@@ -195,7 +212,11 @@ class Account:
             if known is None:
                 return None
             pending = sealed(known)
-            self._commit(taken=_without(self.taken, turn), pending=self.pending | {pending.report: pending})
+            self._commit(
+                taken=_without(self.taken, turn),
+                pending=self.pending | {pending.report: pending},
+                reported=self.reported | {known.experiment},
+            )
             return pending
 
     def drop(self, turn: str, unseen: bool = False) -> None:
@@ -300,6 +321,8 @@ class Account:
             self.taken = {entry.id: entry for entry in taken}
             self.pending = {entry["report"]: Pending(**entry) for entry in body["pending"]}
             self.seen = {address: Seen(**entry) for address, entry in body["seen"].items()}
+            # Files of earlier versions have none.
+            self.reported = set(body.get("reported", ()))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             # A ledger that cannot be read must not be taken for an empty one.
             raise InvalidParameter("account", str(self.path), f"a readable account ({error})") from None
@@ -318,7 +341,7 @@ class Account:
             setattr(self, name, value)
 
 
-_KEPT = ("period", "turns", "trusted", "taken", "pending", "seen")
+_KEPT = ("period", "turns", "trusted", "taken", "pending", "seen", "reported")
 
 
 def _plain(**kept: Any) -> dict[str, Any]:
@@ -330,6 +353,7 @@ def _plain(**kept: Any) -> dict[str, Any]:
         "taken": [vars(entry) for entry in kept["taken"].values()],
         "pending": [vars(entry) for entry in kept["pending"].values()],
         "seen": {address: asdict(entry) for address, entry in kept["seen"].items()},
+        "reported": sorted(kept["reported"]),
     }
 
 

@@ -81,12 +81,13 @@ class Base:
     @property
     def turns(self) -> list[Turn]:
         """The turns that are still to be reported, whoever took them with this account."""
-        return [Turn.from_json(taken.turn) for taken in list(self.device.account.taken.values())]
+        kept = (Turn.readable(taken.turn) for taken in list(self.device.account.taken.values()))
+        return [turn for turn in kept if turn is not None]
 
     def turn(self, id: str) -> Turn | None:  # noqa: A002
         """The turn of this id, if it is still to be reported."""
         taken = self.device.account.taken.get(id)
-        return None if taken is None else Turn.from_json(taken.turn)
+        return None if taken is None else Turn.readable(taken.turn)
 
     def _instead(
         self, experiment: str, default: str | None, sticky: bool, reason: NoTurn, late: Sequence[str] = ()

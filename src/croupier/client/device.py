@@ -18,6 +18,7 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import Account, Pending, Seen, Taken
 from croupier.client.limits import Limits
 from croupier.client.steps import (
+    FIRST_PAUSE,
     URN,
     Lost,
     Pause,
@@ -120,11 +121,35 @@ class Device:
             if sticky and (again := (yield from self._again(experiment))) is not None:
                 return again
             joined = self.joined.get(experiment) or (yield from self.join(experiment))
-            return (yield from self._take(joined, patience, ticket, wanted))
+            return self._chosen(joined) or (yield from self._taken_or_chosen(joined, patience, ticket, wanted))
         except NoTurn:
             raise
         except CroupierError as error:
             raise Unusable(str(error)) from error
+
+    def _taken_or_chosen(
+        self, joined: Joined, patience: float, ticket: bytes | None, wanted: Callable[[str], bool]
+    ) -> Steps:
+        """A turn; where the experiment has ended, the arm that it ended with, if it says so by now."""
+        try:
+            return (yield from self._take(joined, patience, ticket, wanted))
+        except Refused as refusal:
+            if refusal.problem != "experiment-finished":
+                raise
+            try:
+                chosen = self._chosen((yield from self.join(joined.name, attempts=1)))
+            except CroupierError:
+                raise refusal from None
+            if chosen is None:
+                raise
+            return chosen
+
+    def _chosen(self, joined: Joined) -> Shown | None:
+        """The arm that an experiment has ended with, which everybody is shown without a turn."""
+        configuration = joined.configuration
+        if configuration.chosen is None:
+            return None
+        return Shown(joined.name, configuration.arms[configuration.chosen], configuration.chosen)
 
     def seen(self, experiment: str) -> Turn | Shown | None:
         """The arm that this user was shown, as a turn if its report is still to come; None: none, or it was retired."""
@@ -133,10 +158,13 @@ class Device:
         if shown is None:
             return None
         known = self.joined.get(experiment)
+        if known is not None and (chosen := self._chosen(known)) is not None:
+            return chosen
         if known is not None and shown.arm in known.configuration.retired:
             return None
         for taken in list(self.account.taken.values()):
-            if taken.experiment == address and (turn := Turn.from_json(taken.turn)).arm == shown.arm:
+            turn = Turn.readable(taken.turn) if taken.experiment == address else None
+            if turn is not None and turn.arm == shown.arm:
                 return turn
         return Shown(experiment, shown.name, shown.arm)
 
@@ -155,6 +183,7 @@ class Device:
                 self._prepare(taken)
         for pending in list(self.account.pending.values()):
             yield from self._send_once(pending)
+        self._forget()
         return self.next_due()
 
     def next_due(self) -> float | None:
@@ -192,6 +221,8 @@ class Device:
         self._check_pinned(configuration)
         # A turn that cannot be paid for is better not taken: somebody else waits for it.
         privacy, address = configuration.privacy, self._address(experiment)
+        if not configuration.reports.repeat:
+            self.account.check_first(address)
         self.account.check(privacy.epsilon, privacy.delta, address)
         body = yield from self._assigned(joined, patience, ticket)
         statement = Statement.from_dict("offer", body.get("offer"))
@@ -217,7 +248,8 @@ class Device:
         taken = Taken(turn.id, address, turn.report_at, turn.until, turn.to_json())
         seen = None if turn.arm is None else Seen(turn.arm, turn.arm_name)
         batches, rho = _shared_with(joined.configuration, offer), _rho(offer) if privacy.delta else None
-        self.account.charge(privacy.epsilon, privacy.delta, taken, batches, rho, seen)
+        once = not joined.configuration.reports.repeat
+        self.account.charge(privacy.epsilon, privacy.delta, taken, batches, rho, seen, once)
         return turn
 
     def _check_pinned(self, configuration: Configuration) -> None:
@@ -243,7 +275,8 @@ class Device:
             except Refused as refusal:
                 if refusal.problem != "nothing-open" or waited >= patience:
                     raise
-                pause = min(refusal.retry_after or 1.0, max(patience - waited, 0.01))
+                # However soon the front wants to be asked again.
+                pause = min(max(refusal.retry_after or 1.0, FIRST_PAUSE), max(patience - waited, 0.01))
             yield Pause(pause)
             waited += pause + max(0.0, self.clock() - began - pause)
 
@@ -252,8 +285,8 @@ class Device:
         if self.clock() >= taken.until:
             self.account.drop(taken.id)
         elif self._retry_at(taken.id, 0.0) <= self.clock():
-            turn = Turn.from_json(taken.turn)
             try:
+                turn = Turn.from_json(taken.turn)
                 self.account.seal(taken.id, lambda one: self._sealed_as_recorded(turn, one))
             except CroupierError as error:
                 self._later(taken.id, error)
@@ -287,7 +320,8 @@ class Device:
         if report in self._on_their_way:
             return self.clock() + FIRST_RETRY
         retry = self._retries.get(report)
-        return due if retry is None else max(due, retry.at)
+        # No later than the longest wait from now: the clock may have been set back.
+        return due if retry is None or retry.at > self.clock() + LONGEST_RETRY else max(due, retry.at)
 
     def _address(self, experiment: str) -> str:
         """What names an experiment in the account: where its analyzer has it."""
@@ -357,7 +391,13 @@ class Device:
 
     def _settled(self, pending: Pending) -> None:
         self.account.settle(pending.report)
-        self._retries.pop(pending.report, None)
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is no longer kept is no trouble any more, whoever has sent or dropped it."""
+        for report in [*self._retries]:
+            if report not in self.account.taken and report not in self.account.pending:
+                self._retries.pop(report, None)
         if not self._retries:
             self.trouble = None
 

@@ -29,7 +29,8 @@ class Limits:
     Parameters
     ----------
     epsilon, delta : the largest ε and δ of one turn.
-    users : the smallest batch, where a batch's users hide each other.
+    users : the smallest batch under `devices` and `shuffler`, where its users hide each other; elsewhere it is not
+        looked at.
     honest_fraction : the largest part of honest users that a promise may rest on.
     epsilon_per_period, delta_per_period : the ledger's budget: what all turns within any period may cost. The period is
         the longest of any experiment joined.
@@ -44,8 +45,8 @@ class Limits:
 
     Examples
     --------
-    >>> Limits(epsilon=1.0).users
-    32
+    >>> Limits(epsilon=1.0).epsilon_per_period
+    4.0
     """
 
     epsilon: float = 2.0

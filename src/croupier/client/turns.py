@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from croupier.checks import InvalidParameter, finite
+from croupier.checks import CroupierError, InvalidParameter, finite
 from croupier.messages.configuration import Configuration
 from croupier.messages.no_turn import NoTurn
 from croupier.messages.offer import Batch, Offer
@@ -134,6 +134,14 @@ class Turn:
         if (len(turn.token), len(turn.report)) != (TOKEN, REPORT_ID):
             raise InvalidParameter("turn", turn.id, "a turn as `to_json` wrote it")
         return turn
+
+    @classmethod
+    def readable(cls, text: str) -> Turn | None:
+        """A turn that is kept; None where an older version kept it in another form."""
+        try:
+            return cls.from_json(text)
+        except CroupierError:
+            return None
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from croupier.client.turns import Turn
+from croupier.messages.asked import Asked
 from croupier.messages.configuration import seal_slots
+from croupier.messages.proofs import prove
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.shares import SharedReport, scopes, share_info
 from croupier.messages.wire import Envelope, Part, Report, report_info
@@ -41,13 +44,34 @@ def _shuffled(turn: Turn, value: object, source: Source | None) -> bytes:
 
 
 def _shared(turn: Turn, value: object, source: Source | None) -> bytes:
-    """Two shares of each part: the seed of one for the front, the other sealed to the analyzer."""
-    configuration, offer, seed = turn.joined.configuration, turn.offer, os.urandom(SEED)
-    sealed = []
-    for part, scope in enumerate(scopes(offer)):
-        asked = offer.batches[part].asked
-        info = share_info(turn.joined.name, offer.configuration, scope, part, turn.report)
-        assert asked.ring is not None
-        share = asked.ring.split(asked.secret(value, source), seed, info)
-        sealed.append(seal(configuration.suite, configuration.keys["analyzer"].seal, share, info))
-    return SharedReport(turn.report, turn.token, offer.number, seed, tuple(sealed)).to_bytes()
+    """Two shares of each part: one for the front, the other sealed to the analyzer."""
+    configuration, offer = turn.joined.configuration, turn.offer
+    infos = [
+        share_info(turn.joined.name, offer.configuration, scope, part, turn.report)
+        for part, scope in enumerate(scopes(offer))
+    ]
+    asked = [batch.asked for batch in offer.batches[: len(infos)]]
+    numbers = [one.secret(value, source) for one in asked]
+    if configuration.validity.proved:
+        front, shares = _proved(asked[0], numbers[0], turn.report, infos[0])
+    else:
+        front, shares = _bare(asked, numbers, infos)
+    key = configuration.keys["analyzer"].seal
+    sealed = (seal(configuration.suite, key, share, info) for share, info in zip(shares, infos, strict=True))
+    return SharedReport(turn.report, turn.token, offer.number, front, tuple(sealed)).to_bytes()
+
+
+def _bare(asked: Sequence[Asked], numbers: Sequence[list[int]], infos: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
+    """A seed of all the front's shares, and of each part what is missing."""
+    seed, shares = os.urandom(SEED), []
+    for one, secret, info in zip(asked, numbers, infos, strict=True):
+        assert one.ring is not None
+        shares.append(one.ring.split(secret, seed, info))
+    return seed, shares
+
+
+def _proved(asked: Asked, numbers: list[int], report: bytes, info: bytes) -> tuple[bytes, list[bytes]]:
+    """The front's share and the analyzer's, with a proof that the only part is in range."""
+    assert asked.prio3 is not None
+    front, analyzer = prove(asked.prio3, numbers, report, info)
+    return front, [analyzer]

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from croupier.checks import CroupierError, InvalidParameter, finite, integer
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.padding import Shape
+from croupier.validity import Prio3, prio3_number
 from croupier.validity.fields import FIELD64
-from croupier.validity.shares import WORD, Ring
+from croupier.validity.shares import FIELDS, Ring
 
 if TYPE_CHECKING:
     from croupier.noise import Source
@@ -52,6 +53,8 @@ class Asked(Protocol):
     @property
     def ring(self) -> Ring | None: ...
     @property
+    def prio3(self) -> Prio3 | None: ...
+    @property
     def fits_any_batch(self) -> bool: ...
     def check_value(self, value: object) -> None: ...
     def secret(self, value: object, source: Any) -> list[int]: ...
@@ -81,8 +84,8 @@ class LaplaceNumber:
     honest = 0
     checkable = fits_any_batch = True
     outputs = None
-    ring = Ring(FIELD64.modulus)
-    shape = Shape(1, WORD, 0)
+    ring = FIELDS[FIELD64.name]
+    shape = Shape(1, ring.size, 0)
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> LaplaceNumber | None:
@@ -114,6 +117,10 @@ class LaplaceNumber:
         precision = integer("precision", body["precision"], 1, 2**62 // users)
         number = cls(recipe, users, guarantee, precision=precision, scale=_scale(**share), **values | _ends(low, high))
         return None if odd or guarantee.participations > 1 or not 2**-9 <= number.scale <= WIDEST else number
+
+    @property
+    def prio3(self) -> Prio3:
+        return prio3_number(self.precision)
 
     @property
     def epsilon(self) -> Fraction:

@@ -21,6 +21,7 @@ from croupier.messages.no_turn import NoTurn
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, check_public, seal
 from croupier.messages.signing import SERVERS, VERSION, Statement, from_text, read_version, to_text
+from croupier.messages.validity import Validity
 from croupier.messages.wire import message_info
 from croupier.texts import canonical
 
@@ -31,8 +32,8 @@ TRUSTS = ("two-servers", "devices", "shuffler", "nobody")
 """Who must be trusted, of those that a service can be run with; see `croupier.protocols.mechanism.TRUSTS`."""
 IN_SHARES = ("two-servers", "devices")
 """Those whose reports are split between two servers."""
-PROMISED = ("program", "recipe", "trust", "reports", "privacy", "admission")
-"""The parts of a configuration that stay as they were first signed."""
+PROMISED = ("program", "recipe", "trust", "reports", "privacy", "admission", "validity")
+"""The parts of a configuration that stay as they were first signed; the key of proofs may be another."""
 
 
 class BrokenPromise(NoTurn):
@@ -71,12 +72,14 @@ class Reports:
     """When a device reports a turn: at a moment that it draws with the turn, whatever came of it.
 
     `within` is how many seconds after its turn a report is still taken. `at` is the window, in seconds after the turn,
-    in which the moment is drawn. `default` is what is reported where nothing was recorded by then.
+    in which the moment is drawn. `default` is what is reported where nothing was recorded by then. `repeat` says
+    whether a device may report more than once: where it may not, its first turn is its only one.
     """
 
     within: int
     at: tuple[float, float]
     default: Any = None
+    repeat: bool = True
 
     def __post_init__(self) -> None:
         integer("report_within", self.within, 1, 2**31)
@@ -85,9 +88,12 @@ class Reports:
         low, high = (float(between("report_at", end, 0, self.within, "[]")) for end in self.at)
         if low > high:
             raise InvalidParameter("report_at", self.at, "two numbers of seconds, the first before the last")
+        if not isinstance(self.repeat, bool):
+            raise InvalidParameter("repeat", self.repeat, "true or false")
 
     def to_dict(self) -> dict[str, Any]:
-        return {"within": self.within, "at": list(self.at), "default": self.default}
+        body = {"within": self.within, "at": list(self.at), "default": self.default}
+        return body if self.repeat else body | {"repeat": False}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Reports:
@@ -116,9 +122,10 @@ class ServerKeys:
 class Configuration:
     """One revision of an experiment's public configuration.
 
-    `trust` says who must be trusted. `recipe` says what every mechanism must be: its protocol, constants and values,
-    the smallest batch, whether the front adds a whole noise of its own, and in shares also the encoding. A later
-    revision may change the title, the keys, the addresses, add arms and retire some, and nothing of the `promise`.
+    `trust` says who must be trusted, `validity` whether reports prove that they are in range. `recipe` says what every
+    mechanism must be: its protocol, constants and values, the smallest batch, whether the front adds a whole noise of
+    its own, and in shares also the encoding. A later revision may change the title, the keys, the addresses, add arms
+    and retire some, and nothing of the `promise`.
     """
 
     experiment: str
@@ -131,11 +138,16 @@ class Configuration:
     reports: Reports
     privacy: Privacy
     admission: Admission
+    validity: Validity
     suite: str
     keys: dict[str, ServerKeys]
     urls: dict[str, str]
     retired: tuple[int, ...] = ()
     """The arms that nobody is shown any longer: who saw one before gets another."""
+    chosen: int | None = None
+    """The arm that everybody is shown once the experiment has ended with it, without a turn and without a report."""
+    public: bool = True
+    """Whether everybody may see how the experiment stands; else its operators alone."""
 
     def __post_init__(self) -> None:
         check_name(self.experiment)
@@ -144,6 +156,8 @@ class Configuration:
             raise InvalidParameter("program.kind", kind, "a name of 1 to 127 letters, digits and _.:-")
         one_of("suite", self.suite, tuple(SUITES))
         one_of("trust", self.trust, TRUSTS)
+        if self.validity.proved and self.trust != "two-servers":
+            raise InvalidParameter("validity", self.validity.kind, f"none where the trust is {self.trust}")
         for server in SERVERS:
             check_public(self.suite, self.keys[server].seal)
             if not isinstance(self.urls[server], str) or not re.match(r"https?://", self.urls[server]):
@@ -152,6 +166,10 @@ class Configuration:
             raise InvalidParameter("arms", self.arms, "names")
         if sorted({*self.retired} & {*range(len(self.arms))}) != list(self.retired):
             raise InvalidParameter("retired", self.retired, "numbers of arms, each once, the lowest first")
+        if self.chosen is not None:
+            integer("chosen", self.chosen, 0, len(self.arms) - 1)
+        if not isinstance(self.public, bool):
+            raise InvalidParameter("public", self.public, "true or false")
         integer("smallest", self.recipe["smallest"], 1)
         if not isinstance(self.recipe["front_noise"], bool):
             raise InvalidParameter("front_noise", self.recipe["front_noise"], "true or false")
@@ -171,10 +189,16 @@ class Configuration:
             "reports": self.reports.to_dict(),
             "privacy": asdict(self.privacy),
             "admission": self.admission.to_dict(),
+            "validity": self.validity.to_dict(),
             "suite": self.suite,
             "keys": {server: self.keys[server].to_dict() for server in SERVERS},
             "urls": {server: self.urls[server] for server in SERVERS},
-        } | ({"retired": list(self.retired)} if self.retired else {})
+        } | self._rarely()
+
+    def _rarely(self) -> dict[str, Any]:
+        """What is left out where it is as usual."""
+        said = {"retired": list(self.retired) or None, "chosen": self.chosen, "public": None if self.public else False}
+        return {key: value for key, value in said.items() if value is not None}
 
     @property
     def in_shares(self) -> bool:
@@ -188,7 +212,8 @@ class Configuration:
     @cached_property
     def promise(self) -> str:
         """What no later revision may change, as text: what is run, how it is hidden, whom one trusts, who may come."""
-        return canonical({key: self.to_dict()[key] for key in PROMISED})
+        said = self.to_dict() | {"validity": {"kind": self.validity.kind}}
+        return canonical({key: said[key] for key in PROMISED})
 
     def check_promise(self, promised: str) -> None:
         """Refuse a revision that promises something else than was promised before."""
@@ -210,6 +235,8 @@ class Configuration:
         """Refuse an offer that goes beyond this configuration: an active server must not get more than was signed."""
         if offer.experiment != self.experiment:
             raise NotCovered(f"an offer of {offer.experiment!r} under the configuration of {self.experiment!r}")
+        if (offer.odds is None) == self.public:
+            raise NotCovered(f"odds of {offer.odds}, and everybody is told of them if and only if results are public")
         if offer.arm not in (range(len(self.arms)) if self.arms else (None,)):
             raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
         for batch in offer.batches:
@@ -228,6 +255,8 @@ class Configuration:
             raise NotCovered(f"a batch that trusts {mechanism.trust}, and {self.trust} was signed")
         if not mechanism.checkable:
             raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
+        if self.validity.proved and mechanism.prio3 is None:
+            raise NotCovered("reports that cannot prove that they are in range, and proofs were signed")
         if mechanism.guarantee.participations > 1:
             raise NotCovered("participations: an experiment promises by the turn, and the device counts its turns")
         for key, value in mechanism.recipe.items():
@@ -236,7 +265,8 @@ class Configuration:
         if mechanism.users < self.recipe["smallest"]:
             raise NotCovered(f"a batch of {mechanism.users}, and the smallest is {self.recipe['smallest']}")
         most = math.ceil(self.privacy.honest_fraction * mechanism.users - 1e-9)
-        if mechanism.honest > max(1, most):
+        # Where nobody is trusted a report's own noise is all that it rests on.
+        if mechanism.honest > max(1, most) and mechanism.trust != "nobody":
             raise NotCovered(f"privacy would rest on {mechanism.honest} honest users of {mechanism.users}")
         _ = mechanism.shape  # or a refusal
 
@@ -274,9 +304,11 @@ def _read_configuration(text: str) -> Configuration:
             | {
                 "arms": tuple(body["arms"]),
                 "retired": tuple(body.get("retired", ())),
+                "public": body.get("public", True),
                 "reports": Reports.from_dict(body["reports"]),
                 "privacy": Privacy(**body["privacy"]),
                 "admission": Admission.from_dict(body["admission"]),
+                "validity": Validity.from_dict(body["validity"]),
                 "keys": {server: ServerKeys.from_dict(body["keys"][server]) for server in SERVERS},
             }
         )

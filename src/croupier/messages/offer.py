@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.messages.asked import Asked, LaplaceNumber, library
+from croupier.messages.block import Block
 from croupier.messages.signing import VERSION, Statement, from_text, read_object, read_version, to_text
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Offer:
     """One turn: what to play, and the batches that the report goes to, all of them or none.
 
     `odds` say how likely the front deals it to a user who comes while all turns are open that were opened together: 1
-    where it is alone.
+    where it is alone, None where that is told to the front alone. `block` says which batches close together with its
+    own, where any do.
     """
 
     experiment: str
@@ -75,7 +77,8 @@ class Offer:
     number: int
     arm: int | None
     batches: tuple[Batch, ...]
-    odds: float = 1.0
+    odds: float | None = 1.0
+    block: Block | None = None
 
     def __post_init__(self) -> None:
         integer("offer", self.number, 0, 2**32 - 1)
@@ -89,7 +92,13 @@ class Offer:
             raise InvalidParameter("batches", [batch.number for batch in self.batches], "different ones")
         if self.arm is not None:
             integer("arm", self.arm, 0)
-        between("odds", self.odds, 0, 1, "(]")
+        if self.odds is not None:
+            between("odds", self.odds, 0, 1, "(]")
+        if self.block is not None and (self.arm is None or not self._in_block(self.block)):
+            raise InvalidParameter("block", self.block.batches, "a block with this offer's one batch, of an arm")
+
+    def _in_block(self, block: Block) -> bool:
+        return len(self.batches) == 1 and self.batches[0].number in block.batches
 
     @cached_property
     def pure(self) -> Fraction | None:
@@ -115,7 +124,7 @@ class Offer:
             "arm": self.arm,
             "odds": self.odds,
             "batches": [batch.to_dict() for batch in self.batches],
-        }
+        } | ({} if self.block is None else {"block": self.block.to_dict()})
 
     def statement(self) -> Statement:
         """The offer as a statement to be signed."""
@@ -155,7 +164,8 @@ def _read_offer(text: str) -> Offer:
         for batch in batches:
             _ = batch.asked.shape
         configuration = from_text("hash", body["configuration"])
-        return Offer(body["experiment"], configuration, body["offer"], body["arm"], batches, body["odds"])
+        block = Block.from_dict(body["block"]) if "block" in body else None
+        return Offer(body["experiment"], configuration, body["offer"], body["arm"], batches, body["odds"], block)
     except CroupierError:
         raise
     except (KeyError, TypeError, AttributeError, ArithmeticError, ValueError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""A report in shares: the seed of one share for the front, the other sealed to the analyzer; `docs/wire.md` has bytes.
+"""A report in shares: one share for the front, the other sealed to the analyzer; `docs/wire.md` has every byte.
 
 What a share is bound to names its experiment, configuration, arm or batch, and report. So no server can count it under
 another arm, under another report's name, or twice.
@@ -7,40 +7,48 @@ another arm, under another report's name, or twice.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from croupier.messages import proofs
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.wire import HEADER, REPORT_ID, TOKEN, Malformed, upload_bytes
-from croupier.validity.shares import WORD
 from croupier.validity.xof import SEED
 
 NO_ARM = 2**32 - 1
-_HEAD = struct.Struct(f">{REPORT_ID}s{TOKEN}sI{SEED}s")
+_HEAD = struct.Struct(f">{REPORT_ID}s{TOKEN}sI")
 
 
 def scopes(offer: Offer) -> tuple[bytes, ...]:
     """What each part of a report on this offer is for.
 
-    Where the servers add the noise there is one part, and it is for the arm, whatever batch it falls into. Where the
-    devices do there is one for each batch, and for that batch alone: its noise is that of the batch.
+    Where the servers add the noise there is one part, and it is for the arm, whatever batch it falls into; in blocks it
+    is for the arm in its epoch, so that it counts under the odds of its turn. Where the devices do there is one for
+    each batch, and for that batch alone: its noise is that of the batch.
     """
     if offer.batches[0].asked.fits_any_batch:
-        return ((NO_ARM if offer.arm is None else offer.arm).to_bytes(4, "big"),)
+        return (arm_scope(_arm_stream(offer)),)
     return tuple(batch.hash for batch in offer.batches)
 
 
 def arm_scope(stream: str) -> bytes:
-    """The scope of an arm's reports, from the name of its stream."""
-    return int(stream.removeprefix("arm-")).to_bytes(4, "big")
+    """The scope of an arm's reports, from the name of its stream.
+
+    >>> arm_scope("arm-2").hex(), arm_scope("arm-2-7").hex()
+    ('00000002', '0000000200000007')
+    """
+    return b"".join(int(number).to_bytes(4, "big") for number in stream.removeprefix("arm-").split("-"))
 
 
 def stream_of(offer: Offer) -> str:
-    """The name of those whose reports count together: an arm's, or those on this offer alone."""
-    if offer.batches[0].mechanism.fits_any_batch:
-        return f"arm-{NO_ARM if offer.arm is None else offer.arm}"
-    return f"offer-{offer.number}"
+    """The name of those whose reports count together: an arm's, in blocks one epoch's, or those on this offer alone."""
+    return _arm_stream(offer) if offer.batches[0].mechanism.fits_any_batch else f"offer-{offer.number}"
+
+
+def _arm_stream(offer: Offer) -> str:
+    arm = f"arm-{NO_ARM if offer.arm is None else offer.arm}"
+    return arm if offer.block is None else f"{arm}-{offer.block.epoch}"
 
 
 def share_info(experiment: str, configuration: bytes, scope: bytes, part: int, report: bytes) -> bytes:
@@ -48,37 +56,53 @@ def share_info(experiment: str, configuration: bytes, scope: bytes, part: int, r
     return b"croupier/2 share\0" + experiment.encode() + b"\0" + configuration + scope + bytes([part]) + report
 
 
-def part_lengths(offer: Offer, overhead: int) -> tuple[int, ...]:
-    """How long each sealed share is."""
-    return tuple(WORD * (batch.asked.outputs or 1) + overhead for batch in offer.batches[: len(scopes(offer))])
+class Form(NamedTuple):
+    """How long everything is in a report in shares, whatever is in it: the front's share, and each sealed one."""
+
+    front: int
+    parts: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The report before it is sealed to the front."""
+        return _HEAD.size + self.front + sum(self.parts)
 
 
-def upload_length(offer: Offer, suite: str) -> int:
+def form(offer: Offer, suite: str, *, proved: bool) -> Form:
+    """The form of every report on an offer; `proved` says whether it comes with a proof."""
+    overhead = SUITES[suite].overhead
+    prio3 = offer.batches[0].asked.prio3 if proved else None
+    if prio3 is not None:
+        front, analyzer = proofs.lengths(prio3)
+        return Form(front, (analyzer + overhead,))
+    asked = [batch.asked for batch in offer.batches[: len(scopes(offer))]]
+    return Form(SEED, tuple(one.ring.size * (one.outputs or 1) + overhead for one in asked if one.ring is not None))
+
+
+def upload_length(offer: Offer, suite: str, *, proved: bool) -> int:
     """The length of every upload on an offer, whatever is in it."""
     overhead = SUITES[suite].overhead
     if offer.batches[0].mechanism.ring is None:
         shapes = (batch.shape for batch in offer.batches)
         return upload_bytes(((shape.slots, shape.length + overhead) for shape in shapes), overhead)
-    return HEADER + shared_upload_bytes(part_lengths(offer, overhead)) + overhead
-
-
-def shared_upload_bytes(lengths: Sequence[int]) -> int:
-    """How long a report is before it is sealed to the front, whatever is in it."""
-    return _HEAD.size + sum(lengths)
+    return HEADER + form(offer, suite, proved=proved).size + overhead
 
 
 @dataclass(frozen=True)
 class SharedReport:
-    """What the front reads: its own token, the report's name, the offer, a seed of its shares, and the sealed ones."""
+    """What the front reads: its own token, the report's name, the offer, its share, and the analyzer's sealed ones.
+
+    Its share begins with a seed, and is no more than that where the report comes without a proof.
+    """
 
     report: bytes
     token: bytes
     offer: int
-    seed: bytes
+    share: bytes
     sealed: tuple[bytes, ...]
 
     def to_bytes(self) -> bytes:
-        return _HEAD.pack(self.report, self.token, self.offer, self.seed) + b"".join(self.sealed)
+        return _HEAD.pack(self.report, self.token, self.offer) + self.share + b"".join(self.sealed)
 
     @staticmethod
     def offer_of(data: bytes) -> int:
@@ -88,13 +112,13 @@ class SharedReport:
         return int(_HEAD.unpack_from(data)[2])
 
     @classmethod
-    def from_bytes(cls, data: bytes, lengths: Sequence[int]) -> SharedReport:
-        """Read a report whose sealed shares have these lengths."""
-        if len(data) != shared_upload_bytes(lengths):
-            raise Malformed(f"a report of {len(data)} bytes, where {shared_upload_bytes(lengths)} are due")
-        report, token, offer, seed = _HEAD.unpack_from(data)
-        at, sealed = _HEAD.size, []
-        for length in lengths:
-            sealed.append(data[at : at + length])
+    def from_bytes(cls, data: bytes, form: Form) -> SharedReport:
+        """Read a report of this form."""
+        if len(data) != form.size:
+            raise Malformed(f"a report of {len(data)} bytes, where {form.size} are due")
+        report, token, offer = _HEAD.unpack_from(data)
+        at, pieces = _HEAD.size, []
+        for length in (form.front, *form.parts):
+            pieces.append(data[at : at + length])
             at += length
-        return cls(report, token, offer, seed, tuple(sealed))
+        return cls(report, token, offer, pieces[0], tuple(pieces[1:]))

@@ -11,7 +11,7 @@ from croupier.messages.sealing import KEY_ID
 
 VERSION = 2
 REPORT_ID, TOKEN, HASH = 16, 56, 32
-LONGEST_UPLOAD = 2**20
+LONGEST_UPLOAD = 2**21
 """No upload is longer than this."""
 
 _HEADER = struct.Struct(f">BB{KEY_ID}s{HASH}s")

@@ -8,21 +8,18 @@ is then not opened again.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from croupier.bandits import Policy, policy
-from croupier.checks import InvalidParameter, integer
-from croupier.programs.program import Operation, Program, Wanted
+from croupier.bandits import policy
+from croupier.checks import InvalidParameter
+from croupier.programs.policy_program import FILLED, PolicyProgram
+from croupier.programs.program import Dealt, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, smallest_batch, summing, text, whole, within
 from croupier.protocols import SumMechanism
 
-FILLED = 0.75
-"""After a batch did not fill in time, the next one has this share of the reports that had come."""
 SOME_READ = ("failure", "exploration", "seed")
 """Options of some policies only: others would leave them unread."""
 
@@ -37,17 +34,7 @@ class Open:
     odds: float
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What an operator asked for and what waits for the end of the phase."""
-
-    then: Callable[[], object]
-    arm: int | None = None
-    leaves: bool = False
-    """Whether the arm is to leave; else it stays, or comes back."""
-
-
-class BanditProgram(Program):
+class BanditProgram(PolicyProgram):
     """A policy, given by its configuration.
 
     >>> bandit = BanditProgram({"name": "dp-klucb", "arms": 2, "horizon": 1000, "epsilon": 1.0, "binary": True})
@@ -59,13 +46,6 @@ class BanditProgram(Program):
     """
 
     kind = "bandit"
-    operations: ClassVar[Mapping[str, Operation]] = {
-        "pause": Operation("paused", lambda program, arm: program.pause(arm), "arm"),
-        "resume": Operation("resumed", lambda program, arm: program.resume(arm), "arm"),
-        "retire": Operation("retired", lambda program, arm: program.retire(arm), "arm"),
-        "add": Operation("added", lambda program, _: program.add(), "name"),
-        **Program.operations,
-    }
     schema: ClassVar[dict[str, Check]] = {
         "policy": text,
         "horizon": whole(1, MOST_USERS),
@@ -77,17 +57,17 @@ class BanditProgram(Program):
     needed = "horizon"
 
     def __init__(self, parameters: dict[str, Any]) -> None:
-        self.policy: Policy = policy(**parameters)
-        if self.policy.ladder.protocol is None:
-            raise InvalidParameter("policy", parameters.get("name"), "a private one: this one reports plain values")
+        chosen = policy(**parameters)
+        if chosen.in_blocks:
+            raise InvalidParameter("policy", chosen.name, "one whose arms are shown one at a time: it is a comparison")
+        self._run(chosen)
         self._open: dict[int, Open] = {}
         self._phase: dict[int, tuple[SumMechanism, int]] = {}
         self._assigned = np.zeros((1, self.policy.arms), dtype=np.int64)
-        self._wishes: list[Wish] = []
-        self._retired: set[int] = set()
-        self._reports: Counter[int] = Counter()
-        self._most: int | None = None
-        """So many users come before a batch's deadline, where one did not fill."""
+        self._short: list[int] = []
+        """How many users the batches of this phase had that their deadlines closed."""
+        self._most = MOST_USERS
+        """So many users come before a batch's deadline, where one did not fill in time."""
         self._next = 0
         self._begin_phase()
 
@@ -114,15 +94,14 @@ class BanditProgram(Program):
     def wanted(self) -> list[Wanted]:
         return [Wanted(one.batch, one.arm, ((one.batch, one.mechanism),), one.odds) for one in self.open]
 
-    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
+    def released(self, batch: int, decoded: Any, users: int | None = None, dealt: Dealt | None = None) -> None:
         number, full = int(decoded), self._taken(batch)
         users = users or full.mechanism.users
         self._phase[full.arm] = (full.mechanism.for_users(users), number)
         self._assigned[0, full.arm] = users
         self._reports[full.arm] += users
-        if self._most is not None:
-            # It filled in time: more may come by now.
-            self._most *= 2
+        if users < full.mechanism.users:
+            self._short.append(users)
         self._over()
 
     def expired(self, batch: int, received: int | None = None) -> None:
@@ -132,19 +111,10 @@ class BanditProgram(Program):
         else:
             if received is not None:
                 self._most = max(self.policy.ladder.first, int(FILLED * received))
-            size = self._fitting(gone.mechanism.users)
+            size = min(gone.mechanism.users, self._most)
             self._assigned[0, gone.arm] = size
             self._open_batch(gone.arm, self._mechanism(size), gone.odds)
         self._over()
-
-    def _fitting(self, size: int) -> int:
-        """A batch of this size, or as many users as come in time."""
-        return size if self._most is None else min(size, self._most)
-
-    def _mechanism(self, size: int) -> SumMechanism:
-        mechanism = self.policy.ladder.mechanism(size)
-        assert mechanism is not None
-        return mechanism
 
     def _taken(self, batch: int) -> Open:
         if batch not in self._open:
@@ -157,68 +127,18 @@ class BanditProgram(Program):
 
     # What an operator asks
 
-    def pause(self, arm: int | None) -> None:
-        """Offer an arm to nobody for now."""
-        arm = self._in_play(arm)
-        self._ask(Wish(lambda: self.policy.pause(arm), arm, leaves=True))
-
-    def resume(self, arm: int | None) -> None:
-        """Offer a paused arm again."""
-        arm = self._in_play(arm)
-        self._ask(Wish(lambda: self.policy.resume(arm), arm))
-
-    def retire(self, arm: int | None) -> None:
-        """Take an arm out for good."""
-        arm = self._in_play(arm)
-        if self.policy.active.sum() <= 1:
-            raise InvalidParameter("arm", arm, "not the last arm in play")
-        self._ask(Wish(lambda: self._retire(arm), arm, leaves=True))
-
-    def add(self) -> None:
-        """Add a fresh arm."""
-        self._ask(Wish(lambda: self.policy.add_arm()))
-
     def stop(self) -> None:
         self.policy.stop()
         self._open.clear()
 
-    def _in_play(self, arm: int | None) -> int:
-        """An arm that is in play, or will be once those are added that were asked for."""
-        added = sum(wish.arm is None for wish in self._wishes)
-        number = integer("arm", arm, 0, self.policy.arms - 1 + added)
-        if number < self.policy.arms and not self.policy.active[0, number]:
-            raise InvalidParameter("arm", number, "one that is in play")
-        return number
-
-    def _retire(self, arm: int) -> None:
-        # Since it was asked for, the others may have been eliminated: the last arm in play stays.
-        if self.policy.active.sum() > 1:
-            self.policy.retire(arm)
-            self._retired.add(arm)
-
-    def _ask(self, wish: Wish) -> None:
-        self._wishes.append(wish)
+    def _heard(self) -> None:
         if not self._open:
             self._begin_phase()
-
-    @property
-    def leaving(self) -> set[int]:
-        """The arms that an operator has asked to pause or retire, and that are not yet."""
-        last = {wish.arm: wish.leaves for wish in self._wishes if wish.arm is not None}
-        return {arm for arm, leaves in last.items() if leaves}
 
     @property
     def unwanted(self) -> set[int]:
         leaving = self.leaving
         return {batch.batch for batch in self._open.values() if batch.arm in leaving}
-
-    @property
-    def out(self) -> set[int]:
-        return set(np.flatnonzero(~self.policy.active[0]).tolist())
-
-    @property
-    def retired(self) -> set[int]:
-        return self._retired
 
     @property
     def finished(self) -> bool:
@@ -228,18 +148,14 @@ class BanditProgram(Program):
     # Phases
 
     def _begin_phase(self) -> None:
-        for wish in self._wishes:
-            wish.then()
-        self._wishes.clear()
+        self._grant()
         self._phase.clear()
         if self.finished:
             return
         odds = self.policy.odds()[0]
-        self._assigned, released = self.policy.assign(self.policy.wanted())
+        self._assigned, released = self.policy.assign(np.minimum(self.policy.wanted(), self._most))
         for arm in np.flatnonzero(released[0]).tolist():
-            size = self._fitting(int(self._assigned[0, arm]))
-            self._assigned[0, arm] = size
-            self._open_batch(arm, self._mechanism(size), float(odds[arm]))
+            self._open_batch(arm, self._mechanism(int(self._assigned[0, arm])), float(odds[arm]))
         if not self._open and self._assigned.any():
             # Only users whose batch the horizon cuts short are left: they play, and nothing is released.
             self._end_phase()
@@ -255,19 +171,8 @@ class BanditProgram(Program):
             sums[0, arm] = float(mechanism.unit_sums(decoded))
             released[0, arm] = True
         self.policy.observe(sums, self._assigned, released)
+        # Where all filled in time, more may come by now. Else later ones want no more than come in time: larger ones
+        # would be cut short, in the end by the horizon.
+        self._most = max(self.policy.ladder.first, *self._short) if self._short else min(2 * self._most, MOST_USERS)
+        self._short.clear()
         self._begin_phase()
-
-    def show(self) -> dict[str, Any]:
-        rows = self.policy.table()
-        for row in rows:
-            row["paused"] = not bool(self.policy.open_to_users[row["arm"]]) or row["arm"] in self.leaving
-            # Not those whom the policy counts as playing at the end, when nothing more is asked of them.
-            row["users"] = self._reports[row["arm"]]
-        return {
-            "policy": self.policy.name,
-            "horizon": self.policy.horizon,
-            "planned": self.policy.horizon,
-            "users": self._reports.total(),
-            "best_arm": int(self.policy.best_arm[0]),
-            "arms": rows,
-        }

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from croupier.checks import InvalidParameter
 from croupier.continual import Counter, CounterPlan, counter
-from croupier.programs.program import Program, Wanted
+from croupier.programs.program import Dealt, Program, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, smallest_batch, summing, whole
 from croupier.programs.thinned import Thinned
 
@@ -59,7 +59,7 @@ class CounterProgram(Program):
     def delta(self) -> float:
         return self.plan.delta
 
-    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
+    def released(self, batch: int, decoded: Any, users: int | None = None, dealt: Dealt | None = None) -> None:
         self._come(batch)
         self.counter.release(batch, tuple(decoded) if isinstance(decoded, list) else int(decoded))
         self._over(batch)

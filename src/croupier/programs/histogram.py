@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from croupier.checks import InvalidParameter, integer
-from croupier.programs.program import Program, Wanted
+from croupier.programs.program import Dealt, Program, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, of, target, text, trusted, whole, within
 from croupier.protocols import HistogramRelease, histogram
 from croupier.protocols.histograms.universe import universe_from_dict
@@ -64,7 +64,7 @@ class HistogramProgram(Program):
     def wanted(self) -> list[Wanted]:
         return [] if self.finished else [Wanted(self._batch, None, ((self._batch, self.mechanism),))]
 
-    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
+    def released(self, batch: int, decoded: Any, users: int | None = None, dealt: Dealt | None = None) -> None:
         self._expect(batch)
         users = users or self.mechanism.users
         counted = self.mechanism.for_users(users)

@@ -6,16 +6,23 @@ does not follow; it looks at no signature. The analyzer, the history and `verify
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import Statement
 from croupier.programs.kinds import program
-from croupier.programs.program import Operation, Program
+from croupier.programs.program import Dealt, Operation, Program
 from croupier.programs.records import Record
+
+MOST_IN_BLOCK = 2**50
+NEAR = 1e-6
+"""Numbers of a decision that differ by less are the same, computed by two machines."""
 
 
 @dataclass
@@ -53,6 +60,8 @@ class State:
         self.offers: dict[int, Offer] = {}
         self.signed: dict[int, Statement] = {}
         """The turns that can be taken, as they were signed."""
+        self.odds: dict[int, float] = {}
+        """Of those whose offers tell no odds, with which they are dealt."""
         self.opened: set[int] = set()
         """The numbers of all turns so far."""
         self.latest: Offer | None = None
@@ -65,6 +74,10 @@ class State:
         """The largest number of a batch so far."""
         self.last: Change | None = None
         """What the newest record did."""
+        self.paused = False
+        """Whether nobody is dealt a turn for now, because an operator asked for it."""
+        self.decided: dict[str, Any] | None = None
+        """The decision that the log tells, once there is one."""
         self._out: set[int] = set()
         self._ended = False
 
@@ -93,6 +106,8 @@ class State:
         if event != "configured" and self.configured is None:
             raise CroupierError("nothing may come before the configuration")
         change = Change(record)
+        if self._program is not None:
+            self._program.now = max(self._program.now, seconds(record.get("at")))
         EVENTS[event](self, change)
         if self.program.finished and not self._ended:
             self._ended = change.ended = True
@@ -124,11 +139,20 @@ class State:
             raise CroupierError(f"revision {after.revision} follows {before.revision}")
         if after.arms != self.arms[: len(after.arms)]:
             raise CroupierError(f"the arms are {after.arms}, and by what was signed and added before {self.arms}")
+        if after.chosen is not None and after.chosen != self.program.chosen:
+            raise CroupierError(
+                f"everybody is to be shown arm {after.chosen}, and it has ended with {self.program.chosen}"
+            )
 
     def _opened(self, change: Change) -> None:
         statement = Statement.from_dict("offer", change.record["offer"])
         change.offer = offer = Offer.from_text(statement.text)
-        self._check_wanted(offer)
+        odds = change.record["odds"] if offer.odds is None else offer.odds
+        self._check_wanted(offer, odds)
+        if offer.odds is None:
+            self.odds[offer.number] = odds
+        if not self.opened:
+            self.program.begin()
         self.offers[offer.number], self.signed[offer.number], self.latest = offer, statement, offer
         self.opened.add(offer.number)
         for batch in offer.batches:
@@ -137,7 +161,7 @@ class State:
                 self.turns[batch.number] = offer
             self.newest = max(self.newest, batch.number)
 
-    def _check_wanted(self, offer: Offer) -> None:
+    def _check_wanted(self, offer: Offer, odds: float) -> None:
         """Every turn must be one that the program wants now, and none is opened twice."""
         wanted = {turn.number: turn for turn in self.program.wanted}
         if offer.number not in wanted:
@@ -145,17 +169,28 @@ class State:
         turn = wanted[offer.number]
         if offer.arm != turn.arm or tuple((batch.number, batch.mechanism) for batch in offer.batches) != turn.batches:
             raise CroupierError(f"offer {offer.number} is not the one that the program wants: {turn}")
-        if offer.odds != turn.odds:
-            raise CroupierError(f"offer {offer.number} has odds {offer.odds}, and the program gives it {turn.odds}")
+        if odds != turn.odds:
+            raise CroupierError(f"offer {offer.number} has odds {odds}, and the program gives it {turn.odds}")
+        if offer.block != turn.block:
+            raise CroupierError(
+                f"offer {offer.number} is of block {offer.block}, and the program has it in {turn.block}"
+            )
         if offer.number in self.opened:
             raise CroupierError(f"offer {offer.number} was opened twice")
 
     def _released(self, change: Change) -> None:
+        record = change.record
         self._over(change)
         assert change.batch is not None
-        most = change.batch.mechanism.users
-        users = integer("users", change.record.get("users", most), 1, most)
-        self.program.released(change.record["batch"], change.record["decoded"], users)
+        assert change.offer is not None
+        wanted = change.batch.mechanism
+        # Between two servers a block has all who came.
+        most = MOST_IN_BLOCK if change.offer.block is not None and wanted.fits_any_batch else wanted.users
+        users = integer("users", record.get("users", wanted.users), 1, most)
+        dealt = None
+        if change.offer.block is not None and "turns" in record:
+            dealt = Dealt(integer("turns", record["turns"], 0), bool(record["over"]))
+        self.program.released(record["batch"], record["decoded"], users, dealt)
 
     def _expired(self, change: Change) -> None:
         self._over(change)
@@ -163,6 +198,15 @@ class State:
         if received is not None:
             integer("received", received, 0)
         self.program.expired(change.record["batch"], received)
+
+    def _decided(self, change: Change) -> None:
+        """A decision is in the log as it was told; it must be the one that the blocks before lead to."""
+        if self.decided is not None:
+            raise CroupierError("it was decided before")
+        found, told = self.program.decision, change.record["decision"]
+        if found is None or not alike(found, told):
+            raise CroupierError(f"the decision is {told}, and what was released before leads to {found}")
+        self.decided = told
 
     def _over(self, change: Change) -> None:
         number = change.record["batch"]
@@ -176,12 +220,19 @@ class State:
         for turn, offer in list(self.offers.items()):
             if any(batch.number == number for batch in offer.batches):
                 del self.offers[turn], self.signed[turn]
+                self.odds.pop(turn, None)
 
     def _operated(self, change: Change) -> None:
         record, running = change.record, self.program
         name = record["operation"]
         if running.finished:
             raise InvalidParameter("operation", name, "one for an experiment that has not ended")
+        if name in WHOLE and record.get("arm") is None:
+            change.operation = WHOLE[name]
+            if self.paused == (name == "pause"):
+                raise InvalidParameter("operation", name, "one that changes something")
+            self.paused = not self.paused
+            return
         one_of("operation", name, tuple(running.operations))
         change.operation = running.operations[name]
         if change.operation.takes == "name":
@@ -191,7 +242,11 @@ class State:
             running.operate(name)
             self.arms = (*self.arms, arm)
         else:
-            running.operate(name, record.get("arm"))
+            running.operate(name, record.get(change.operation.takes or ""))
+
+
+WHOLE = {name: Operation(done, lambda *_: None) for name, done in (("pause", "paused"), ("resume", "resumed"))}
+"""What an operator may ask of a whole experiment, whatever its program: that nobody is dealt a turn for now."""
 
 
 EVENTS: dict[str, Callable[[State, Change], None]] = {
@@ -201,8 +256,37 @@ EVENTS: dict[str, Callable[[State, Change], None]] = {
     "expired": State._expired,
     "refused": State._expired,
     "operated": State._operated,
+    "decided": State._decided,
 }
 """Everything that can happen, and what it does."""
+
+
+def seconds(at: object) -> float:
+    """A record's time in seconds of Unix time; 0 where it has none."""
+    if not isinstance(at, str):
+        return 0.0
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except (ValueError, OverflowError):
+        raise InvalidParameter("at", at[:60], "a time as 2026-01-31T12:00:00+00:00") from None
+
+
+def alike(found: Any, told: Any) -> bool:
+    """Whether two decisions are the same: numbers as near as two machines compute them.
+
+    >>> alike({"kind": "better", "lower": 0.012}, {"kind": "better", "lower": 0.0120000000001})
+    True
+    >>> alike({"kind": "better", "leader": 1}, {"kind": "better", "leader": 2})
+    False
+    """
+    if isinstance(found, dict) and isinstance(told, dict):
+        return found.keys() == told.keys() and all(alike(value, told[key]) for key, value in found.items())
+    if isinstance(found, list) and isinstance(told, list):
+        return len(found) == len(told) and all(map(alike, found, told))
+    if isinstance(found, float) and isinstance(told, float):
+        return math.isclose(found, told, rel_tol=NEAR, abs_tol=NEAR)
+    # As they are written: 1 and true are equal, and no two ways to say the same.
+    return repr(found) == repr(told)
 
 
 def replay(records: Iterable[Record]) -> Iterator[State]:

@@ -6,12 +6,15 @@ from typing import Any
 
 from croupier.checks import CroupierError
 from croupier.programs.bandit import BanditProgram
+from croupier.programs.comparison import ComparisonProgram
 from croupier.programs.counter import CounterProgram
 from croupier.programs.histogram import HistogramProgram
 from croupier.programs.program import Program
 from croupier.registry import Registry, subclasses
 
-_OWN: dict[str, type[Program]] = {kind.kind: kind for kind in (BanditProgram, CounterProgram, HistogramProgram)}
+_OWN: dict[str, type[Program]] = {
+    kind.kind: kind for kind in (BanditProgram, ComparisonProgram, CounterProgram, HistogramProgram)
+}
 
 KINDS: Registry[type[Program]] = Registry("kind", "croupier.programs", _OWN, subclasses(Program, "a kind of Program"))
 """Every kind of program by its name."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from croupier.checks import one_of
+from croupier.messages.block import Block
 from croupier.programs.sections import Check, Section
 from croupier.protocols import Mechanism
 
@@ -20,13 +21,26 @@ from croupier.protocols import Mechanism
 class Wanted:
     """A turn that the program wants users to take: an arm, and the batches that its report goes to.
 
-    `odds` are those of a user who comes while everything is open that was opened with it.
+    `odds` are those of a user who comes while everything is open that was opened with it. `block` says which batches
+    close at the same instant, where any do.
     """
 
     number: int
     arm: int | None
     batches: tuple[tuple[int, Mechanism], ...]
     odds: float = 1.0
+    block: Block | None = None
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """What the front signs of the turns whose reports a released batch of a block has, and of others like them.
+
+    `turns` is how many were dealt when the block closed, `over` whether no report of them can come any more.
+    """
+
+    turns: int
+    over: bool
 
 
 @dataclass(frozen=True)
@@ -35,10 +49,10 @@ class Operation:
 
     done: str
     """How the dashboard says it: "The operator `paused` red"."""
-    act: Callable[[Any, int | None], None]
+    act: Callable[[Any, Any], None]
     """Does it, or refuses it and leaves everything as it was."""
     takes: str | None = None
-    """What it names: an "arm", the "name" of a new arm, or nothing."""
+    """What it names: an "arm", the "name" of a new arm, "shares" of all arms, or nothing."""
 
 
 class Program(ABC):
@@ -56,8 +70,14 @@ class Program(ABC):
     schema: ClassVar[dict[str, Check]]
     """What the section `program` of its file may hold beside `kind`, and how each value is checked."""
 
-    needed: ClassVar[str]
-    """What that section must hold: how many users there are at most."""
+    needed: ClassVar[str | None]
+    """What that section must hold, if anything: how many users there are at most."""
+
+    decides: ClassVar[bool] = False
+    """Whether its file may name a control and have a section `decision`."""
+
+    now: float = 0.0
+    """The time of the newest record, in seconds of Unix time; it never falls."""
 
     @abstractmethod
     def __init__(self, parameters: dict[str, Any]) -> None:
@@ -77,6 +97,11 @@ class Program(ABC):
         """The turns that can be taken now, by number."""
 
     @property
+    def smallest(self) -> int:
+        """The least batch that it ever wants."""
+        return min(mechanism.users for turn in self.wanted for _, mechanism in turn.batches)
+
+    @property
     def epsilon(self) -> float:
         """The ε that one of these turns is planned for, at `delta`."""
         return max(mechanism.guarantee.epsilon for turn in self.wanted for _, mechanism in turn.batches)
@@ -87,8 +112,11 @@ class Program(ABC):
         return max(mechanism.guarantee.delta for turn in self.wanted for _, mechanism in turn.batches)
 
     @abstractmethod
-    def released(self, batch: int, decoded: Any, users: int | None = None) -> None:
-        """A batch's view decodes to this, and so many users are in it: None for as many as were wanted."""
+    def released(self, batch: int, decoded: Any, users: int | None = None, dealt: Dealt | None = None) -> None:
+        """A batch's view decodes to this, and so many users are in it: None for as many as were wanted.
+
+        `dealt` is what the front says of its turns, in a block.
+        """
 
     @abstractmethod
     def expired(self, batch: int, received: int | None = None) -> None:
@@ -97,10 +125,10 @@ class Program(ABC):
         `received` is how many reports had come, where it did not fill: later batches may follow the traffic.
         """
 
-    def operate(self, operation: str, arm: int | None = None) -> None:
-        """Do what an operator asks."""
+    def operate(self, operation: str, about: Any = None) -> None:
+        """Do what an operator asks, about what the operation takes."""
         one_of("operation", operation, tuple(self.operations))
-        self.operations[operation].act(self, arm)
+        self.operations[operation].act(self, about)
 
     @abstractmethod
     def stop(self) -> None:
@@ -122,9 +150,27 @@ class Program(ABC):
         return set()
 
     @property
+    def chosen(self) -> int | None:
+        """The arm that everybody is to be shown from now on, without a turn, once it has ended with one."""
+        return None
+
+    @property
     @abstractmethod
     def finished(self) -> bool:
         """Whether nothing more will be asked."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing more will be asked, and what users have given already is still to be counted."""
+        return False
+
+    def begin(self) -> None:  # noqa: B027 - few programs mind
+        """The first turn is open to users from now on."""
+
+    @property
+    def decision(self) -> dict[str, Any] | None:
+        """What was decided, once anything is."""
+        return None
 
     @abstractmethod
     def show(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of
+from croupier.messages.validity import VALIDITIES
 from croupier.protocols import ROWS, protocol
 from croupier.protocols.padding import CAP_SHARE
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
@@ -66,8 +67,19 @@ SECTIONS: dict[str, dict[str, Check]] = {
         "report_within": whole(1, 2**31),
         "report_at": of(list, "two numbers of seconds, as [300, 600]"),
         "default": lambda name, value: value,
+        "repeat": truth,
+        "validity": lambda name, value: one_of(name, value, VALIDITIES),
     },
     "batches": {"smallest": whole(1, MOST_USERS), "deadline": within(1.0, LONGEST)},
+    "decision": {
+        "confidence": within(0.5, 1.0, "[)"),
+        "smallest_effect": within(0.0, 1.0, "()"),
+        "rate": within(0.0, 1.0, "()"),
+        "then": text,
+        "control_share": within(0.0, 1.0, "[)"),
+        "most_arms": whole(2, 1024),
+        "minimum_run": within(0.0, LONGEST),
+    },
 }
 """What each section of the file may hold, and how each value is checked; `program` is the program's own."""
 

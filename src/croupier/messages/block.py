@@ -1,0 +1,54 @@
+"""A block: one batch for each open arm, whose turns are dealt by the same odds, and which close at the same instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from croupier.checks import InvalidParameter, integer
+
+MOST_BATCHES = 1024
+LARGEST = 2**53 - 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """What every offer of a block says of it, as both servers sign it.
+
+    An `epoch` is a stretch of turns that are dealt by the same odds; later ones have larger numbers, and turns are
+    dealt in the newest. `batches` are those that close together. `users` is how many reports close it, in all batches;
+    `left`, how many more the experiment wants, this block's included: None for any number.
+
+    >>> Block(3, 1, (6, 7), users=64)
+    Block(number=3, epoch=1, batches=(6, 7), users=64, left=None)
+    """
+
+    number: int
+    epoch: int
+    batches: tuple[int, ...]
+    users: int
+    left: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("number", "epoch"):
+            integer(f"block {name}", getattr(self, name), 0, 2**32 - 1)
+        for batch in self.batches:
+            integer("batch", batch, 0, 2**32 - 1)
+        if not 1 <= len({*self.batches}) == len(self.batches) <= MOST_BATCHES:
+            raise InvalidParameter("block batches", self.batches, f"1 to {MOST_BATCHES} different ones")
+        integer("block users", self.users, 1, LARGEST)
+        if self.left is not None:
+            integer("block left", self.left, 1, LARGEST)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is signed."""
+        return {
+            "number": self.number,
+            "epoch": self.epoch,
+            "batches": list(self.batches),
+            "users": self.users,
+        } | ({} if self.left is None else {"left": self.left})
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Block:
+        return cls(**data | {"batches": tuple(data["batches"])})

@@ -17,6 +17,7 @@ from croupier.messages.configuration import Configuration, Privacy, Reports, Ser
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement
+from croupier.messages.validity import NOT_PROVED
 from croupier.noise import secure
 from croupier.protocols import Mechanism, laplace, shuffled_laplace
 
@@ -60,6 +61,7 @@ def configuration(analyzer: Server, front: Server, mechanism: Mechanism = MECHAN
         reports=Reports(WITHIN, AT, mechanism.extremes[0]),
         privacy=Privacy(claim.epsilon, claim.delta, 0.9 if mechanism.honest else 0.0, "a device", 86_400),
         admission=EVERYBODY,
+        validity=NOT_PROVED,
         suite=analyzer.suite,
         keys={"analyzer": analyzer.public, "front": front.public},
         urls={"analyzer": "https://analyzer.test", "front": "https://front.test"},

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from croupier.bandits import POLICIES, Policy
+from croupier.bandits import POLICIES, Concurrent, Policy
 from croupier.protocols import ROWS
 from croupier.simulation import ALL_POLICIES, simulated_policy
 
@@ -10,8 +10,11 @@ NAMES = tuple(ALL_POLICIES)
 EVERY = [(name, constants) for name in NAMES for constants in ("published", "tight")]
 
 PUBLISHED = [name for name, entry in POLICIES.items() if entry.protocol is not None and not entry.tight_only]
-OVER_ANY = [name for name in POLICIES if name != "kl-ucb"]
-"""All that can do with noisy sums."""
+PLAIN = ("kl-ucb", "ucb1", "thompson", "uniform")
+"""Yardsticks that are played without noise."""
+IN_BLOCKS = ("split", "concurrent-elimination", "dp-top-two", "concurrent-klucb", "concurrent-imed")
+OVER_ANY = [name for name in POLICIES if name not in (*PLAIN, *IN_BLOCKS[1:])]
+"""All that can do with noisy sums; of those in blocks, whose bounds are the same, one."""
 
 SUMS = [name for name, row in ROWS.items() if not row.vectors]
 """Protocols that carry a policy's sums."""
@@ -22,4 +25,11 @@ SHARED = [name for name in SUMS if "two-servers" in ROWS[name].instead]
 def make(name: str, constants: str = "tight", **options: Any) -> Policy:
     """A policy on three arms over 20,000 users."""
     settings = {"arms": 3, "horizon": 20_000, "epsilon": 0.8, "runs": 5, "binary": True} | options
-    return simulated_policy(name, constants=constants, **settings)
+    return undecided(simulated_policy(name, constants=constants, **settings))
+
+
+def undecided(policy: Policy) -> Policy:
+    """The same, but playing until its horizon whatever it could claim."""
+    if isinstance(policy, Concurrent):
+        policy.may_decide = False
+    return policy

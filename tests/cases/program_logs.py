@@ -6,6 +6,7 @@ from croupier.messages.admission import EVERYBODY
 from croupier.messages.configuration import TRUSTS, Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import DEFAULT_SUITE, SUITES
+from croupier.messages.validity import NOT_PROVED
 from croupier.programs import State, Wanted, program
 from croupier.programs.records import Record
 from croupier.protocols import SumMechanism
@@ -32,6 +33,7 @@ def configuration(parameters: dict[str, Any], arms: tuple[str, ...] = (), **chan
         "reports": Reports(600, (0.0, 0.0), 0.0),
         "privacy": Privacy(float(parameters["epsilon"]), 1e-5, 1.0, "a user", 86_400),
         "admission": EVERYBODY,
+        "validity": NOT_PROVED,
         "suite": DEFAULT_SUITE,
         "keys": KEYS,
         "urls": URLS,
@@ -72,7 +74,7 @@ class Log:
                     self.state.open.get(number) or Batch.of(number, pin, mechanism)
                     for number, mechanism in turn.batches
                 )
-                offer = Offer("drawn", pin, turn.number, turn.arm, batches, turn.odds)
+                offer = Offer("drawn", pin, turn.number, turn.arm, batches, turn.odds, turn.block)
                 self.record("opened", offer=offer.statement().to_dict())
         return list(self.program.wanted)
 

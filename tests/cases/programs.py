@@ -12,6 +12,17 @@ BANDIT: dict[str, Any] = {
     "binary": True,
     "protocol_name": "shuffled-laplace",
 }
+COMPARISON: dict[str, Any] = {
+    "kind": "comparison",
+    "name": "split",
+    "arms": 3,
+    "horizon": 4000,
+    "epsilon": 1.0,
+    "binary": True,
+    "protocol_name": "laplace",
+    "trust": "two-servers",
+    "minimum_run": 0.0,
+}
 COUNTER = {"kind": "counter", "users": 300, "shufflers": 2, "epsilon": 1.0, "over": "shuffled-bits", "smallest": 32}
 HISTOGRAM: dict[str, Any] = {
     "kind": "histogram",
@@ -30,5 +41,9 @@ BANDITS: list[Case] = [
     (BANDIT | {"name": "dp-klucb"}, ARMS),
     (BANDIT | {"name": "dp-thompson", "seed": 5}, ARMS),
 ]
-CASES: list[Case] = [*BANDITS, (COUNTER, ()), (HISTOGRAM, ())]
+COMPARISONS: list[Case] = [
+    (COMPARISON, ARMS),
+    (COMPARISON | {"protocol_name": "shuffled-laplace", "trust": "shuffler"}, ARMS),
+]
+CASES: list[Case] = [*BANDITS, *COMPARISONS, (COUNTER, ()), (HISTOGRAM, ())]
 """A new kind needs a line here, or `tests/test_cases.py` fails."""

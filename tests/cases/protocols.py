@@ -13,7 +13,7 @@ EVERY = [(name, setting) for name, row in ROWS.items() for setting in (*row.cons
 """Every row with each of its constants, and tight under each other trust that it can be planned for."""
 SENDABLE = [case for case in EVERY if case not in (("shuffled-levels", "published"), ("shuffled-vectors", "published"))]
 """All but the two whose published constants mean a billion messages a user."""
-SHARED = [case for case in EVERY if TRUST in (case[1], ROWS[case[0]].trust)]
+SHARED = [case for case in EVERY if (case[1] if case[1] in ROWS[case[0]].instead else ROWS[case[0]].trust) == TRUST]
 """Where each of two servers adds a whole noise."""
 COUNTED_ON = [case for case in SENDABLE if case not in SHARED]
 """Where users are counted on, or might be."""

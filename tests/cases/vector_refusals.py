@@ -12,9 +12,10 @@ from cases.vector_reports import COLOURS, OURS, SIGN, configuration_of, fixed, s
 from croupier.client.limits import Limits
 from croupier.messages.configuration import Privacy
 from croupier.messages.signing import Statement, to_text
+from croupier.messages.validity import Validity
 from croupier.noise import Poisson
 from croupier.noise.serial import noise_to_dict
-from croupier.protocols import Mechanism, counted_messages, histogram, shuffled_bits, shuffled_laplace
+from croupier.protocols import Mechanism, counted_messages, histogram, laplace, shuffled_bits, shuffled_laplace
 
 ALONE = {"epsilon": 1.0, "binary": True, "honest_fraction": 0.9}
 
@@ -65,41 +66,57 @@ def changed(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
 def refusals() -> dict[str, Any]:
     """Offers and configurations that differ in one thing from one that is accepted."""
     cases = Cases()
-    laplace = shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40)
-    whole = Privacy(1.0, laplace.guarantee.delta, 0.9, "a device", 86_400)
-    plain = configuration_of(laplace, privacy=whole)
+    mixed = shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40)
+    whole = Privacy(1.0, mixed.guarantee.delta, 0.9, "a device", 86_400)
+    plain = configuration_of(mixed, privacy=whole)
     cases.configuration("laplace", signed(plain.statement()))
-    cases.add("as promised", "laplace", laplace.to_json(), refused=None)
-    cases.add("almost no pieces", "laplace", changed(laplace, carrier__pieces=2))
-    fewest = laplace.carrier.pieces
-    cases.add("one piece too few", "laplace", changed(laplace, carrier__pieces=fewest - 1))
-    cases.add("pieces for less security", "laplace", changed(laplace, carrier__security=30))
-    few = changed(laplace, honest=18, front_shares=18, share__r="1/18", carrier__pieces=99)
+    cases.add("as promised", "laplace", mixed.to_json(), refused=None)
+    cases.add("almost no pieces", "laplace", changed(mixed, carrier__pieces=2))
+    fewest = mixed.carrier.pieces
+    cases.add("one piece too few", "laplace", changed(mixed, carrier__pieces=fewest - 1))
+    cases.add("pieces for less security", "laplace", changed(mixed, carrier__security=30))
+    few = changed(mixed, honest=18, front_shares=18, share__r="1/18", carrier__pieces=99)
     cases.add("fewer than 19 honest users", "laplace", few)
-    cases.add("half of the noise", "laplace", changed(laplace, share__r="1/72"))
+    cases.add("half of the noise", "laplace", changed(mixed, share__r="1/72"))
     cases.add("no noise of the front", "laplace", shuffled_laplace(**ALONE).plan(40).to_json())
-    cases.add("a part of a noise of the front", "laplace", changed(laplace, front_shares=35))
-    cases.add("noise of half the scale", "laplace", changed(laplace, share__scale="1/2"))
-    cases.add("a modulus that does not hold the sum", "laplace", changed(laplace, carrier__modulus=40))
-    cases.add("no noise on the device", "laplace", changed(laplace, noise_from="analyzer"))
-    cases.add("another carrier", "laplace", changed(laplace, carrier={"kind": "plain", "modulus": 200, "slack": 20}))
+    cases.add("a part of a noise of the front", "laplace", changed(mixed, front_shares=35))
+    cases.add("noise of half the scale", "laplace", changed(mixed, share__scale="1/2"))
+    cases.add("a modulus that does not hold the sum", "laplace", changed(mixed, carrier__modulus=40))
+    cases.add("no noise on the device", "laplace", changed(mixed, noise_from="analyzer"))
+    cases.add("another carrier", "laplace", changed(mixed, carrier={"kind": "plain", "modulus": 200, "slack": 20}))
     vectors = {"kind": "ball", "dimension": 1, "diameter": 2.0, "clip": False}
-    cases.add("vectors", "laplace", changed(laplace, values=vectors))
-    cases.add("other values than signed", "laplace", changed(laplace, values__clip=True))
+    cases.add("vectors", "laplace", changed(mixed, values=vectors))
+    cases.add("other values than signed", "laplace", changed(mixed, values__clip=True))
     cases.add(
         "a batch below the smallest", "laplace", shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(39).to_json()
     )
-    cases.add("no arm", "laplace", laplace.to_json(), arm=None)
-    cases.add("an arm that there is not", "laplace", laplace.to_json(), arm=2)
-    cases.add("an offer of another experiment", "laplace", laplace.to_json(), experiment="sounds")
-    cases.add("odds that are left out", "laplace", laplace.to_json(), odds=...)
-    cases.add("odds of zero", "laplace", laplace.to_json(), odds=0)
-    cases.add("odds above one", "laplace", laplace.to_json(), odds=1.25)
+    cases.add("no arm", "laplace", mixed.to_json(), arm=None)
+    cases.add("an arm that there is not", "laplace", mixed.to_json(), arm=2)
+    cases.add("an offer of another experiment", "laplace", mixed.to_json(), experiment="sounds")
+    cases.add("odds that are left out", "laplace", mixed.to_json(), odds=...)
+    cases.add("odds of zero", "laplace", mixed.to_json(), odds=0)
+    cases.add("odds above one", "laplace", mixed.to_json(), odds=1.25)
+    cases.add("odds that nobody is told, of public results", "laplace", mixed.to_json(), odds=None)
+    cases.configuration("private", signed(replace(plain, public=False).statement()))
+    cases.add("odds that the front alone is told", "private", mixed.to_json(), refused=None, odds=None)
+    cases.add("odds that everybody is told, of private results", "private", mixed.to_json())
+    block = {"number": 5, "epoch": 2, "batches": [3, 4], "users": 80}
+    cases.add("in a block", "laplace", mixed.to_json(), refused=None, block=block)
+    cases.add("in a block near the end", "laplace", mixed.to_json(), refused=None, block=block | {"left": 80})
+    for why, change in {
+        "a block without the offer's batch": {"batches": [4, 5]},
+        "a block with a batch twice": {"batches": [3, 4, 4]},
+        "a block of nobody": {"users": 0},
+        "a block whose epoch is no number": {"epoch": "2"},
+        "a block with something unknown": {"odds": 1},
+    }.items():
+        cases.add(why, "laplace", mixed.to_json(), block=block | change)
+    cases.add("a block that is nothing", "laplace", mixed.to_json(), block=None)
     cases.add("no batch", "laplace")
-    cases.add("two batches where one was promised", "laplace", laplace.to_json(), laplace.to_json())
+    cases.add("two batches where one was promised", "laplace", mixed.to_json(), mixed.to_json())
     pin = to_text(cases.statements["laplace"].hash)
-    twice = [{"number": 3, "configuration": pin, "mechanism": laplace.to_json()}] * 2
-    cases.add("one batch twice", "laplace", laplace.to_json(), batches=twice)
+    twice = [{"number": 3, "configuration": pin, "mechanism": mixed.to_json()}] * 2
+    cases.add("one batch twice", "laplace", mixed.to_json(), batches=twice)
 
     partly = shuffled_laplace(epsilon=1.0, binary=True, honest_fraction=0.55, front_noise=True).plan(users=100)
     half = configuration_of(partly, privacy=replace(whole, honest_fraction=0.55))
@@ -140,6 +157,7 @@ def refusals() -> dict[str, Any]:
     other = changed(names, universe__names=["red", "green", "grey"])
     cases.add("another universe", "histogram", other, arm=None)
 
+    _validity(cases)
     limits = Limits()
     for why, change in {
         "ε above the device's": {"epsilon": 1.01 * limits.epsilon},
@@ -153,18 +171,18 @@ def refusals() -> dict[str, Any]:
     cases.add("batches smaller than the device's", "small", refused="configuration")
     for revision in (1, 2):
         cases.configuration(f"revision {revision}", signed(replace(plain, revision=revision).statement()))
-    cases.add("a newer revision", "revision 2", laplace.to_json(), refused=None, before="laplace")
-    cases.add("the revision before the newest", "revision 1", laplace.to_json(), refused=None, before="revision 2")
+    cases.add("a newer revision", "revision 2", mixed.to_json(), refused=None, before="laplace")
+    cases.add("the revision before the newest", "revision 1", mixed.to_json(), refused=None, before="revision 2")
     cases.add("a stale revision", "laplace", refused="configuration", before="revision 2")
-    cases.add("a batch opened under an earlier revision", "revision 2", laplace.to_json(), refused=None, pin="laplace")
-    cases.add("a batch opened under a later revision", "revision 1", laplace.to_json(), pin="revision 2")
+    cases.add("a batch opened under an earlier revision", "revision 2", mixed.to_json(), refused=None, pin="laplace")
+    cases.add("a batch opened under a later revision", "revision 1", mixed.to_json(), pin="revision 2")
     weaker = replace(plain, revision=1, privacy=replace(whole, epsilon=2.0))
     cases.configuration("weaker", signed(weaker.statement()))
     cases.add("a revision that promises less", "weaker", refused="configuration", before="laplace")
-    cases.add("a batch opened under another promise", "revision 2", laplace.to_json(), pin="weaker")
+    cases.add("a batch opened under another promise", "revision 2", mixed.to_json(), pin="weaker")
     half_signed = replace(plain, title="?").statement().signed("analyzer", SIGN["analyzer"])
     cases.configuration("half signed", half_signed)
-    cases.add("a batch opened under what one server signed", "revision 2", laplace.to_json(), pin="half signed")
+    cases.add("a batch opened under what one server signed", "revision 2", mixed.to_json(), pin="half signed")
     cases.configuration("one", plain.statement().signed("analyzer", SIGN["analyzer"]))
     cases.add("one signature is missing", "one", refused="configuration")
     text = plain.statement()
@@ -180,3 +198,33 @@ def refusals() -> dict[str, Any]:
     cases.configuration("other keys", foreign)
     cases.add("other keys than those seen first", "other keys", refused="configuration", before="laplace")
     return {"configurations": cases.configurations, "cases": cases.cases}
+
+
+def _validity(cases: Cases) -> None:
+    """Proofs that are signed, that change, or that nobody could check."""
+    number = laplace(epsilon=1.0, binary=True, trust="two-servers").plan(users=100)
+    by_servers = Privacy(1.0, 0.0, 0.0, "a device", 86_400)
+    bare = configuration_of(number, privacy=by_servers)
+    proved = replace(bare, validity=Validity.checked_with(fixed("proof key", 32)))
+    cases.configuration("without proofs", signed(bare.statement()))
+    cases.configuration("with proofs", signed(proved.statement()))
+    cases.add("a number without a proof", "without proofs", number.to_json(), refused=None)
+    cases.add("a number with a proof", "with proofs", number.to_json(), refused=None)
+    other = replace(proved, revision=1, validity=Validity.checked_with(fixed("another proof key", 32)))
+    cases.configuration("another key of proofs", signed(other.statement()))
+    cases.add("another key of proofs", "another key of proofs", number.to_json(), refused=None, before="with proofs")
+    cases.configuration("no proofs any more", signed(replace(bare, revision=1).statement()))
+    cases.add("no proofs any more", "no proofs any more", refused="configuration", before="with proofs")
+    shuffled = configuration_of(shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40)).to_dict()
+    for why, body, validity in (
+        ("nothing said of validity", proved.to_dict(), None),
+        ("proofs that nobody knows", proved.to_dict(), {"kind": "prio9"}),
+        ("proofs without a key", proved.to_dict(), {"kind": "prio3"}),
+        ("proofs with a key that is no hash", proved.to_dict(), {"kind": "prio3", "key": "AAAA"}),
+        ("no proofs and a key", proved.to_dict(), proved.validity.to_dict() | {"kind": "none"}),
+        ("proofs where a shuffler is trusted", shuffled, proved.validity.to_dict()),
+    ):
+        said = {key: value for key, value in body.items() if key != "validity"}
+        said |= {} if validity is None else {"validity": validity}
+        cases.configuration(why, signed(Statement.of("configuration", said)))
+        cases.add(why, why, refused="configuration")

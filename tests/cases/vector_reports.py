@@ -18,6 +18,7 @@ from croupier.messages.configuration import Configuration, Privacy, Reports, Ser
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.sealing import SUITES, key_id, seal
 from croupier.messages.signing import Statement, to_text
+from croupier.messages.validity import NOT_PROVED
 from croupier.messages.wire import Envelope, Part, Report, message_info, report_info
 from croupier.noise import seeded
 from croupier.protocols import (
@@ -104,6 +105,7 @@ def configuration_of(mechanism: Mechanism, suite: str = SUITE, **changes: Any) -
         Reports(86_400, (600, 7_200), mechanism.extremes[0]),
         Privacy(1.0, 1.01e-6, 0.9, "a device", 86_400),
         EVERYBODY,
+        NOT_PROVED,
         suite,
         {s: ServerKeys(SUITES[suite].public_of(private[s]), SIGN[s].public_key().public_bytes_raw()) for s in SERVERS},
         {"analyzer": "https://analyzer.example", "front": "https://front.example"},

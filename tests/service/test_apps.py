@@ -18,6 +18,7 @@ from croupier.messages.configuration import Configuration
 from croupier.service import keys as key_files
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.experiment import plan
+from croupier.service.experiment_log import Asked
 from croupier.service.front_app import FrontApp
 from croupier.service.verifying import BadTranscript, verify
 from croupier.service.web import Room, body_of
@@ -92,7 +93,8 @@ def test_a_run_with_an_expiry_an_operator_and_a_new_arm(both):
             check_problem(await both.operate(operation="add", name="blue"), "operation-refused")
             check_problem(await both.operate(operation="pause", arm=9), "operation-refused")
             check_problem(await both.operate(operation="explode"), "operation-refused")
-            check_problem(await both.operate(operation="pause", arm="x"), "bad-request")
+            check_problem(await both.operate(operation="pause", arm="x"), "operation-refused")
+            check_problem(await both.operate(operation="pause", arm=-1), "bad-request")
             await both.users(32)
             await both.until(lambda: any(offer.arm == 2 for offer in both.live.offers.values()))
             answer = await both.http.get("http://analyzer.test/experiments/colours")
@@ -174,7 +176,8 @@ def test_health_readiness_metrics_and_pages(both):
             assert batch["residual_epsilon"] is None
             assert len(batch["sample"][0]["messages"]) == len(batch["sample"][1]["messages"]) == batch["messages"]
             listed = (await both.http.get("http://analyzer.test/experiments")).json()
-            assert listed["experiments"] == [{"name": "colours", "title": "colours", "finished": False}]
+            about = {"name": "colours", "title": "colours", "finished": False, "standing": "running", "public": True}
+            assert listed["experiments"] == [about]
 
     asyncio.run(work())
 
@@ -264,7 +267,7 @@ def test_a_bad_moment_of_the_store_or_an_odd_answer_does_not_end_an_experiment(b
     asyncio.run(work())
 
 
-def _failing(*_):
+def _failing(*_, **__):
     raise OSError("no space left on the disk")
 
 
@@ -533,16 +536,16 @@ def test_a_store_that_cannot_be_read_leaves_the_public_record_as_it_was(both, mo
     async def work():
         async with both.running():
             await both.users(3)
-            before, shown = both.live.transcript(), both.analyzer.shown["colours"]
+            before, shown = both.live.transcript(), both.analyzer._shown_of(both.live)
             assert json.loads(shown.text())["records"] == before.count("\n")
 
-            def broken(*_):
+            def broken(*_, **__):
                 raise OSError("the disk is away")
 
             monkeypatch.setattr(both.live.store, "read", broken)
             monkeypatch.setattr(both.live.store, "append", broken)
             with pytest.raises(OSError, match="away"):
-                await both.live.operate("pause", 1, None)
+                await both.live.operate(Asked("pause", 1))
             assert both.live.stale
             assert json.loads(shown.text())["records"] == before.count("\n")
             monkeypatch.undo()

@@ -13,6 +13,7 @@ from cases.service.browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLO
 from cases.service.processes import COUNTER, HISTOGRAM, QUICK, home_of, written
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
+from croupier.service.keys import bearer
 from croupier.service.processes import Child, both
 
 pytestmark = pytest.mark.slow
@@ -32,12 +33,30 @@ epsilon = 8.0
 [reward]
 protocol = "shuffled-bits"
 """
-FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,)}
-PAGES = ("/#colours", "/#steps", "/#fruit", "/participate/colours", "/participate/steps")
+SCREENS = """
+name = "screens"
+title = "Which screen do people finish?"
+public = false
+arms = ["plain", "tour"]
+control = "plain"
+[program]
+policy = "split"
+[reports]
+report_within = 600
+report_at = [0, 0]
+validity = "none"
+[batches]
+deadline = 20
+[decision]
+smallest_effect = 0.1
+minimum_run = 0
+"""
+FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7)}
+PAGES = ("/#colours", "/#steps", "/#fruit", "/#screens", "/participate/colours", "/participate/steps")
 
 
 class World:
-    """Both servers, with three experiments that have ended and one that waits for users."""
+    """Both servers, with experiments that have ended, one of them private, and one that waits for users."""
 
     def __init__(self, directory: Path) -> None:
         self.home = home_of(directory)
@@ -45,6 +64,7 @@ class World:
             "colours": BANDIT.format(name="colours", horizon=400),
             "steps": COUNTER,
             "fruit": HISTOGRAM,
+            "screens": SCREENS,
             "waiting": BANDIT.format(name="waiting", horizon=200),
         }
         self.files = [written(directory, text, f"{name}.toml") for name, text in texts.items()]
@@ -59,8 +79,17 @@ class World:
         thread.start()
         return thread
 
+    @property
+    def token(self):
+        return bearer(self.home.admin)
+
     def state(self, name):
-        return httpx2.get(f"{self.url}/experiments/{name}/state", timeout=10).json()
+        headers = {"authorization": f"Bearer {self.token}"}
+        return httpx2.get(f"{self.url}/experiments/{name}/state", headers=headers, timeout=10).json()
+
+    def log_in(self, context):
+        """Somebody who has logged in with this browser before."""
+        assert context.request.post(f"{self.url}/session", data={"name": "", "secret": self.token}).ok
 
     def restart_analyzer(self, children):
         command = self.home.command("analyzer", self.files, **QUICK["analyzer"])
@@ -77,7 +106,7 @@ def world(tmp_path_factory):
         for thread in threads:
             thread.join()
         for name in FINISHED:
-            assert wait_finished(world.url, name, 20)["finished"]
+            assert wait_finished(world.url, name, 30, world.token)["finished"]
         yield world
 
 
@@ -100,6 +129,13 @@ def watched(world, browser):
     assert found == []
 
 
+def told(watched, state):
+    """Give the page this state instead of the analyzer's."""
+    stream = {"body": f"retry: 60000\n\ndata: {json.dumps(state)}\n\n", "content_type": "text/event-stream"}
+    watched.page.route("**/live", lambda route: route.fulfill(**stream))
+    watched.page.goto("about:blank")
+
+
 def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     page = watched.show("/#waiting")
     page.evaluate("window.loadedOnce = true")
@@ -120,7 +156,7 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     page.wait_for_selector(f"#part-reports dd:has-text('{state['accepted']} of 200')")
     assert watched.text("#part-log").count("is closed") >= 3
     assert state["reports"] == sum(event["users"] for event in state["events"] if event["event"] == "released")
-    assert f"in full batches: {state['reports']}" in watched.text("#part-reports")
+    assert f"in released batches: {state['reports']}" in watched.text("#part-reports")
     assert f"The experiment has ended, after {state['reports']} reports" in watched.text("#part-log")
     assert "The experiment has ended" in watched.text("#announcement")
     assert page.evaluate("window.loadedOnce")
@@ -159,9 +195,12 @@ def test_a_long_log_is_cut_until_one_asks_for_all(world, watched):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, world, browser, tmp_path):
-    """Contrast of at least 4.5, nothing wider than the window, every mark inside it, and dark paper in the dark."""
+    """Contrast of at least 4.5, nothing wider than the window, every mark inside it, dark paper in the dark, and no
+    serious barrier by axe-core. An operator looks, who sees more than others do.
+    """
     shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
     context = browser.new_context(**VIEWS[view])
+    world.log_in(context)
     watched = Watched(context, world.url)
     for path in PAGES:
         watched.page.goto("about:blank")
@@ -176,6 +215,7 @@ def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, wo
         marks, outside = page.evaluate(OUTSIDE, ".range, .bar, .curve, .figures > div, table, pre, progress")
         assert marks > 0, path
         assert outside == 0, path
+        assert watched.barriers() == [], path
         shot = shots / f"{path.strip('/#').replace('/', '-')}-{view}.png"
         page.screenshot(path=shot, full_page=True)
         assert shot.read_bytes().startswith(b"\x89PNG")
@@ -230,6 +270,8 @@ def test_what_was_promised_and_what_was_spent_is_said(world, watched):
     assert "ε = 4, δ = 10⁻⁶" in said
     assert "one installation of the app" in said
     assert "refuses this experiment" in said
+    liars = {"prio3": "a liar is worth one report", "none": "a liar may count for more than one report"}
+    assert liars[world.state("steps")["validity"]] in said
     page.get_by_text("What a participant sends").click()
     page.wait_for_selector(".cards")
     assert "ε = 4 in one day" in watched.text(".cards")
@@ -261,6 +303,8 @@ def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched
     assert page.locator(".cards h3").all_inner_texts() == headings
     nobody, servers = page.locator(".card").nth(1).inner_text(), page.locator(".card").nth(2).inner_text()
     assert "Your answer." in nobody
+    proof = {"prio3": "A proof that your answer is one of those allowed.", "none": "No proof that your answer"}
+    assert proof[body["validity"]] in page.locator(".card").first.inner_text()
     assert "learns" not in nobody.removeprefix("What nobody learns")
     assert "The front: that you reported" in servers
 
@@ -279,9 +323,7 @@ def test_a_mean_that_noise_carries_beyond_the_scale_is_explained(world, watched)
         for arm in arms:
             arm["mean"] = 0.5
         arms[0]["mean"] = mean
-        stream = {"body": f"retry: 60000\n\ndata: {json.dumps(state)}\n\n", "content_type": "text/event-stream"}
-        watched.page.route("**/live", lambda route, _, stream=stream: route.fulfill(**stream))
-        watched.page.goto("about:blank")
+        told(watched, state)
         watched.show("/#colours")
         assert ("noise can carry it beyond the scale" in watched.text("#part-program")) is explained
 
@@ -296,6 +338,124 @@ def test_all_experiments_are_a_click_away(world, watched):
         page.wait_for_selector(f"main[data-experiment='{link.inner_text()}'] h1")
     page.goto(world.url + "/#nothing", wait_until="commit")
     page.wait_for_selector("main:has-text('There is no experiment called “nothing”.')")
+
+
+def test_what_may_be_said_is_said_in_words_and_pictures(world, watched):
+    world.log_in(watched.page.context)
+    state = world.state("screens")
+    # However soon it was decided, there was a moment before.
+    first = state["curve"][0]
+    state["curve"].insert(0, first | {"at": first["at"] - 3600, "reports": 0})
+    told(watched, state)
+    page = watched.show("/#screens")
+    assert watched.text(".sentence").removeprefix("✓ ").startswith("Tour scores more than plain by ")
+    assert "valid at every look" in watched.text(".sentence")
+    assert "nobody can see it" in watched.text("#part-decision")
+    rows = page.locator("#part-program tbody tr").all_inner_texts()
+    assert "control" in rows[0]
+    assert "★ winner" in rows[1]
+    now = state["curve"][-1]
+    assert f"+{100 * now['difference'][1]:.1f} points" in rows[1]
+    # The interval is drawn where the numbers say, with nothing in the middle.
+    (mark,), (whole,), (zero,) = page.evaluate(BOXES, [".range", ".interval", ".interval .zero"])
+    reach = 1.05 * max(abs(now["lower"][1]), abs(now["upper"][1]))
+    assert (zero["x"] + zero["width"] / 2 - whole["x"]) / whole["width"] == pytest.approx(0.5, abs=0.01)
+    assert (mark["x"] - whole["x"]) / whole["width"] == pytest.approx((now["lower"][1] / reach + 1) / 2, abs=0.01)
+    assert page.locator("#part-history figure .ribbon").count() == 1
+    assert page.locator("#part-history .series").count() == 2, "the difference, and the reports"
+    for table in ("batches", "result", "curve"):
+        links = page.locator(f"#part-downloads a[href*='/{table}.']").all_inner_texts()
+        assert links == ["CSV", "JSON", "PARQUET"]
+
+
+def test_other_standings_and_decisions_have_words_of_their_own(world, watched):
+    """The page is given states that take long to come about."""
+    world.log_in(watched.page.context)
+    state = world.state("screens")
+    for change, said in (
+        ({"kind": "leading", "sentence": "leading, not certain: tour"}, "Leading, not certain: tour."),
+        ({"kind": "no difference", "sentence": "no difference larger than 2 points"}, "No difference larger than 2"),
+        ({"kind": "no decision", "sentence": "no decision", "leader": None}, "No decision."),
+    ):
+        now = {"standing": "stalled", "finished": False, "stalled": "too few people report", "curve": []}
+        told(watched, state | now | {"decision": state["decision"] | change})
+        page = watched.show("/#screens")
+        assert said in watched.text("#part-decision")
+        assert watched.text("#status") == "stalled"
+        assert "Stalled: too few people report" in watched.text("#part-title")
+        assert watched.text("#part-history") == ""
+        assert page.locator("[data-operation]").all_inner_texts() == ["Pause", "Stop", "Ramp"]
+
+
+def test_an_operator_does_everything_by_keyboard_alone(world, watched):
+    """From the login to the archive; a stranger sees nothing of it."""
+    page, press = watched.show("/"), watched.page.keyboard.press
+
+    def reach(selector):
+        """Go on with the tab key until it is there."""
+        for _ in range(80):
+            if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
+                return
+            press("Tab")
+        raise AssertionError(f"{selector} is not reached")
+
+    assert page.locator("#experiments a").all_inner_texts() == ["colours", "steps", "fruit", "waiting"]
+    reach("#log-in")
+    press("Enter")
+    assert watched.barriers() == []
+    reach("#login-secret")
+    page.keyboard.type(world.token)
+    press("Enter")
+    page.wait_for_selector("#experiments a:has-text('screens')")
+    reach("#create")
+    press("Enter")
+    reach("#create-text")
+    press("Control+a")
+    page.keyboard.insert_text(SCREENS.replace("screens", "later"))
+    assert watched.barriers() == []
+    reach("button[type=submit]")
+    press("Enter")
+    page.wait_for_selector("main[data-experiment='later'] #status:has-text('created')")
+    for operation, standing in (("start", "running"), ("pause", "paused"), ("resume", "running")):
+        reach(f"[data-operation='{operation}']")
+        press("Enter")
+        page.wait_for_selector(f"#status:has-text('{standing}')")
+    reach("[data-operation='stop']")
+    press("Enter")
+    page.wait_for_selector("dialog")
+    press("Escape")
+    page.wait_for_selector("dialog", state="detached")
+    assert watched.text("#status") == "running", "what cannot be taken back is asked twice"
+    for operation, standing in (("stop", "finished"), ("archive", "archived")):
+        reach(f"[data-operation='{operation}']")
+        press("Enter")
+        page.wait_for_selector("dialog")
+        reach("dialog button[type=submit]")
+        page.wait_for_timeout(500 if operation == "archive" else 0)  # the front is being told
+        press("Enter")
+        page.wait_for_selector(f"#status:has-text('{standing}')")
+    page.wait_for_selector("#part-audit:has-text('admin archived “later”')")
+    for done in ("created “later”", "asked “later” to pause", "asked “later” to stop", "logged in"):
+        assert f"admin {done}" in watched.text("#part-audit")
+    reach("#log-out")
+    press("Enter")
+    page.wait_for_selector("#log-in")
+    page.wait_for_selector("main:has-text('There is no experiment called “later”')")
+
+
+def test_a_wrong_password_is_said_and_nothing_else_happens(world, browser):
+    context = browser.new_context(**VIEWS["phone"])
+    watched = Watched(context, world.url)
+    page = watched.show("/")
+    page.tap("#log-in")
+    page.fill("#login-name", "anna")
+    page.fill("#login-secret", "a wrong password")
+    page.tap("dialog button[type=submit]")
+    page.wait_for_selector("dialog [role=alert]:has-text('the name or the password is wrong')")
+    assert page.locator("#log-out").count() == 0
+    context.close()
+    # The browser itself reports the refusal; nothing else may have gone wrong.
+    assert all("401" in line for line in watched.wrong)
 
 
 def test_a_lost_connection_is_said_and_found_again_with_the_same_history(world, browser):

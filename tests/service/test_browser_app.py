@@ -8,43 +8,42 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
 from scipy import stats
 
 from cases import vector_reports as making
-from cases.service.browser_pages import CLIENT, NO_OTHER_CHANCE, SEEDED, Asked, site
-from cases.service.browser_world import chromium
-from cases.vector_shares import SHARED
+from cases.service.browser_pages import CLIENT, SEEDED, Asked, browsing
+from cases.service.staged import stage
+from cases.vector_shares import PROOF_KEY
 from croupier.messages.configuration import Configuration, Reports
 from croupier.messages.offer import Batch, Offer
-from croupier.messages.sealing import SUITES, unseal
-from croupier.messages.shares import SharedReport, part_lengths, share_info
+from croupier.messages.proofs import analyzer_share, front_share
+from croupier.messages.sealing import unseal
+from croupier.messages.shares import SharedReport, form, share_info, upload_length
 from croupier.messages.signing import from_text
 from croupier.messages.wire import Envelope, report_info
 from croupier.protocols import laplace
 from croupier.service.experiment import read_plan
+from croupier.validity import Verifier
 
 pytestmark = pytest.mark.slow
 
 WINDOW = (600, 7_200)
-OVERHEAD = SUITES[making.SUITE].overhead
 
 
 @pytest.fixture(scope="module")
-def origin(tmp_path_factory):
-    chromium()
-    with site(tmp_path_factory.mktemp("browser-app") / "site") as origin:
-        yield origin
+def browsed(tmp_path_factory):
+    with browsing(tmp_path_factory.mktemp("browser-app") / "site") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def context(origin):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        context = browser.new_context()
-        context.add_init_script(NO_OTHER_CHANCE)
-        yield context
-        browser.close()
+def context(browsed):
+    return browsed[0]
+
+
+@pytest.fixture(scope="module")
+def origin(browsed):
+    return browsed[1]
 
 
 @pytest.fixture(scope="module")
@@ -52,28 +51,34 @@ def ask(context, origin):
     return Asked(context, origin)
 
 
-def stage(name="laplace", **changes):
-    """What the servers of an experiment in shares answer with."""
-    (mechanism, *_), _, own = SHARED[name]
-    configuration = replace(making.configuration_of(mechanism), **own, **changes)
-    statement = making.signed(configuration.statement())
-    arm = None if not configuration.arms else next(i for i in (0, 1) if i not in configuration.retired)
-    offer = Offer("colours", statement.hash, 7, arm, (Batch.of(3, statement.hash, mechanism),))
-    return {"configuration": statement.to_dict(), "offer": making.signed(offer.statement()).to_dict()}
-
-
 def value_of(given, upload):
-    """What both servers together read in a report."""
+    """What both servers together read in a report, and accept."""
     body = Envelope.from_bytes(bytes.fromhex(upload))
     keys = making.private_seal(making.SUITE)
-    offer = Offer.from_text(given["offer"]["body"])
+    configuration, offer = (
+        Configuration.from_text(given["configuration"]["body"]),
+        Offer.from_text(given["offer"]["body"]),
+    )
+    proved = configuration.validity.proved
+    assert len(upload) == 2 * upload_length(offer, making.SUITE, proved=proved)
     opened = unseal(making.SUITE, keys["front"], body.sealed, report_info("colours", body.configuration))
-    report = SharedReport.from_bytes(opened, part_lengths(offer, OVERHEAD))
-    ring, length = offer.batches[0].mechanism.ring, offer.batches[0].asked.outputs or 1
+    report = SharedReport.from_bytes(opened, form(offer, making.SUITE, proved=proved))
+    asked = offer.batches[0].asked
     scope = (2**32 - 1 if offer.arm is None else offer.arm).to_bytes(4, "big")
     info = share_info("colours", body.configuration, scope, 0, report.report)
-    other = ring.decode(unseal(making.SUITE, keys["analyzer"], report.sealed[0], info), length)
-    return report.report.hex(), ring.add(other, ring.expand(report.seed, info, length))
+    theirs = unseal(making.SUITE, keys["analyzer"], report.sealed[0], info)
+    ring, length = asked.ring, asked.outputs or 1
+    if not proved:
+        return report.report.hex(), ring.add(ring.decode(theirs, length), ring.expand(report.share, info, length))
+    both = analyzer_share(asked.prio3, theirs), front_share(asked.prio3, report.share)
+    leader, helper = (
+        Verifier(asked.prio3, server, PROOF_KEY).prepare([report.report], [one.public], [one.share], info)
+        for server, one in enumerate(both)
+    )
+    messages = leader.combine(helper.verifier_shares)
+    finished = [one.finish(messages) for one in (leader, helper)]
+    assert [one.refusals for one in finished] == [(None,), (None,)]
+    return report.report.hex(), ring.add(*(ring.decode(one.aggregate(), length) for one in finished))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_a_report_is_sent_once_at_its_moment_whatever_came_of_the_turn(outcomes,
     due = -(-found["at"] // 200) * 200
     sent = [["GET", "configuration", 0], ["POST", "assignments", 0], ["POST", "reports", pytest.approx(due, abs=1e-3)]]
     assert found["requests"] == sent
-    assert found["lengths"] == [2 * 254]
+    assert found["lengths"] == [2 * 294]
     assert found["recorded"] == recorded
     assert (found["left"]["taken"], found["left"]["pending"], found["left"]["left"]) == (0, 0, 3.0)
     assert value_of(given, found["uploads"][0]) == (found["id"], [value])
@@ -119,16 +124,42 @@ def test_when_and_whether_a_report_is_sent_is_the_same_for_every_outcome(context
     assert len(at) == 1
 
 
+def test_a_device_of_which_one_report_is_taken_takes_one_turn(ask):
+    retired = stage("laplace-block", revision=1, retired=(0,))
+    found = ask("once", stage("laplace-block") | {"retired": retired})
+    assert (found["second"], found["after"]) == ("reported", "reported")
+    assert found["again"]
+    assert found["shown"] == ["green", True, "reported"]
+    assert (found["assignments"], found["uploads"]) == (1, 1)
+
+
+def test_everybody_is_shown_the_arm_that_an_experiment_has_ended_with(ask):
+    found = ask("ended", stage(revision=1, chosen=1) | {"before": stage()})
+    assert found["first"] == "red"
+    assert found["shown"] == [[True, "green", False]] * 2
+    assert found["assignments"] == 0
+
+
 def test_calls_at_the_same_time_are_one_user_with_one_turn(ask):
     found = ask("atOnce", stage())
     assert (found["ids"], found["taken"], found["left"]) == (1, 1, 3.0)
 
 
-def test_an_item_is_reported_in_shares_and_the_default_where_nobody_chose_one(ask):
-    given = stage("histogram")
+@pytest.mark.parametrize("name", ["histogram", "histogram-proved"])
+def test_an_item_is_reported_in_shares_and_the_default_where_nobody_chose_one(name, ask):
+    given = stage(name)
     for outcomes, counts in (([(0, "green")], [0, 1, 0]), ([], [1, 0, 0])):
         found = ask("life", given | {"outcomes": outcomes})
         assert value_of(given, found["uploads"][0]) == (found["id"], counts)
+
+
+@pytest.mark.parametrize("name", ["laplace-range", "number-proved"])
+def test_a_number_is_reported_in_shares_with_and_without_a_proof(name, ask):
+    given = stage(name)
+    for outcomes, wanted in (([(0, 3)], {127}), ([(0, -1)], {0}), ([(0, 0.3)], {41, 42})):
+        found = ask("life", given | {"outcomes": outcomes})
+        report, (number,) = value_of(given, found["uploads"][0])
+        assert (report, number in wanted) == (found["id"], True)
 
 
 def test_moments_are_uniform_in_the_window_that_was_signed(ask):
@@ -227,7 +258,7 @@ def test_windows_that_are_none_and_unknown_trusts_are_refused(ask):
 
 
 def test_no_later_revision_changes_trust_or_reports(ask):
-    plain = Configuration.from_text(stage()["configuration"]["body"])
+    plain = Configuration.from_text(stage("laplace")["configuration"]["body"])
     assert plain.trust == "two-servers"
     for change in ({"reports": Reports(86_400, (0, 7_200), 0.0)}, {"trust": "devices"}):
         later = replace(plain, revision=1, **change)

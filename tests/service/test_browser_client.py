@@ -30,7 +30,7 @@ from croupier.messages.sealing import SUITES, unseal
 from croupier.messages.signing import Statement, to_text
 from croupier.messages.wire import Envelope, Report, message_info, report_info
 from croupier.noise.serial import noise_from_dict
-from croupier.protocols import HistogramMechanism, shuffled_laplace
+from croupier.protocols import HistogramMechanism, laplace, shuffled_laplace
 from croupier.service import keys
 from croupier.service.crowd import wait_finished
 from croupier.service.processes import both
@@ -86,10 +86,13 @@ report_at = [0, 0]
 epsilon = 4.0
 """
 IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
+UNPROVED = '[reports]\nvalidity = "none"\n'
+RANGE = "binary = false\nlow = 1\nhigh = 5\n"
 PLAYED = {
     "between": BANDIT.format(name="between", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="laplace").replace(
         "[privacy]\n", IN_SHARES
-    ),
+    )
+    + RANGE,
     "labelled": HISTOGRAM.replace("fruit", "labelled").replace("[privacy]\n", '[privacy]\ntrust = "shuffler"\n'),
     "mixed": BANDIT.format(name="mixed", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="shuffled-laplace"),
     "counted": BANDIT.format(name="counted", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="counted-messages"),
@@ -98,9 +101,9 @@ PLAYED = {
 }
 OPEN = {
     "open": BANDIT.format(name="open", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace"),
-    "liked": HISTOGRAM.replace("fruit", "liked").replace("4.0", "1.0"),
+    "liked": HISTOGRAM.replace("fruit", "liked").replace("4.0", "1.0").replace("[reports]\n", UNPROVED),
     "rated": BANDIT.format(name="rated", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace")
-    + "binary = false\nlow = 1\nhigh = 5\n",
+    + RANGE,
 }
 SOON = "report_at = [4, 5]"
 """For people who click through a page: when their reports are sent, in seconds."""
@@ -110,7 +113,7 @@ OPEN |= {name: OPEN[name].replace("report_at = [0, 0]", SOON) for name in ("like
     .replace("report_at = [0, 0]", SOON)
 }
 VALUES = {
-    "between": [0, 1],
+    "between": [1, 5],
     "labelled": ["apple", "pear", "pear"],
     "mixed": [0, 1],
     "counted": [0, 1],
@@ -192,22 +195,21 @@ def test_every_stage_of_a_report_in_shares_is_that_of_its_vector(name, ask):
     vector = VECTORS["shares"][name]
     found = ask("shared", vector)
     assert found["whole"] == {key: vector[key] for key in found["whole"]}
-    # Its own reports have other seeds, the turn's id and the same length, and add up to the value.
-    assert {*vector} - {*found["whole"]} == {
-        "suite",
-        "private_seal",
-        "private_sign",
-        "configuration",
-        "offer",
-        "value",
-    } | {"seed", "report_id", "token", "report_ephemeral"}
-    assert len({vector["seed"], *(own["seed"] for own in found["own"])}) == 3
+    given = {"suite", "private_seal", "private_sign", "configuration", "offer", "value", "report_id", "token"}
+    assert {*vector} - {*found["whole"]} == given | {"report_ephemeral"}
+    # Its own reports have other seeds, the turn's id and the same length, add up to the value and prove it.
+    assert len({vector["front_part"][:64], *(own["seed"] for own in found["own"])}) == 3
     for own in found["own"]:
+        assert own["whole"]
         assert own["id"] == own["named"]
         assert own["length"] == own["bytes"] == len(vector["upload"]) // 2
         for numbers, part in zip(own["numbers"], vector["parts"], strict=True):
             if not name.startswith("devices"):
-                assert numbers == part["secret"] or (name == "laplace-range" and numbers in ([41], [42]))
+                assert numbers == part["secret"] or (name in BETWEEN and numbers in ([41], [42]))
+
+
+BETWEEN = ("laplace-range", "number-proved")
+"""Their value lies between two whole numbers."""
 
 
 def _with(mechanism, **changes):
@@ -337,7 +339,9 @@ def test_three_batches_together_cost_what_adding_over_all_outcomes_says(ask):
 
 def test_noise_that_would_keep_a_page_busy_is_refused_before_a_table_is_made(ask):
     """Each is signed by both servers, and would take hours or all of the memory."""
-    counted, bits = (json.loads(making.MECHANISMS[name][0].to_json()) for name in ("counted-messages", "shuffled-bits"))
+    names = ("counted-messages", "shuffled-bits", "shuffled-laplace")
+    counted, bits, mixed = (json.loads(making.MECHANISMS[name][0].to_json()) for name in names)
+    alone = json.loads(laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40).to_json())
     labelled = json.loads(making.MECHANISMS["histogram"][0].to_json())
     many = {"users": 10**12, "honest": 10**12, "front_shares": 10**12}
     hostile = [
@@ -349,9 +353,20 @@ def test_noise_that_would_keep_a_page_busy_is_refused_before_a_table_is_made(ask
         counted | {"share": {"family": "Polya", "r": 1e-3, "scale": 2**32}},
         counted | {"share": {"family": "Polya", "r": "1/1000000000", "scale": 10**6}},
         labelled | {"ballot": labelled["ballot"] | {"share": {"family": "Poisson", "rate": 2000}}},
+        mixed | {"share": {"family": "PolyaDifference", "r": "1/40", "scale": 2**19}},
+        alone | {"share": {"family": "PolyaDifference", "r": "1/40", "scale": 2**32}},
     ]
     vectors = [{"mechanisms": [json.dumps(one)], "epsilon": 1.0} for one in hostile]
-    refused = {one["refused"] for one in ask("priced", vectors)}
+    # Each batch alone is nothing, and together they are too much to hold, or to add up.
+    wide = bits | {"honest": 700, "users": 700, "front_shares": 700}
+    wide |= {"share": {"family": "SparseBits", "slots": 40, "rate": 0.5}}
+    far = alone | {"precision": 2**16, "carrier": alone["carrier"] | {"modulus": 2**40}}
+    far |= {"share": {"family": "PolyaDifference", "r": 1, "scale": 2**16 // 20}}
+    vectors += [{"mechanisms": [json.dumps(wide)] * 2, "epsilon": 1.0}]
+    vectors += [{"mechanisms": [json.dumps(far)] * 3, "epsilon": 1.0}]
+    found = [one.get("refused") for one in ask("priced", vectors)]
+    assert found[-2:] == ["unsupported"] * 2
+    refused = {*found}
     assert refused == {"unsupported", "malformed", "too-many-messages"}
 
 
@@ -397,6 +412,10 @@ BY_HASH = {
     to_text(hashlib.sha256(one["body"].encode()).digest()): one
     for one in reversed(VECTORS["refusals"]["configurations"].values())
 }
+PINNED = {
+    server: keys["verify"]
+    for server, keys in json.loads(VECTORS["refusals"]["configurations"]["laplace"]["body"])["keys"].items()
+}
 NAMED = {
     "almost no pieces": "too-few-pieces",
     "one piece too few": "too-few-pieces",
@@ -412,6 +431,9 @@ NAMED = {
     "a revision that promises less": "broken-promise",
     "a batch opened under a later revision": "not-covered",
     "a batch opened under another promise": "broken-promise",
+    "no proofs any more": "broken-promise",
+    "proofs that nobody knows": "malformed",
+    "proofs where a shuffler is trusted": "malformed",
     "a batch opened under what one server signed": "bad-signature",
 }
 """How some refusals are called; the others are one of `REASONS`."""
@@ -422,6 +444,8 @@ REASONS = {*NAMED.values(), "malformed", "too-few-users", "too-many-messages"}
 def test_a_turn_is_taken_or_refused_by_name_as_its_vector_says_and_nothing_is_sent(case, ask):
     configurations = VECTORS["refusals"]["configurations"]
     given = {name: configurations.get(case[name]) for name in ("before", "configuration")}
+    if json.loads(given["configuration"]["body"])["trust"] == "two-servers":
+        given["keys"] = PINNED
     found = ask("turn", given | {"offer": case["offer"], "kept": BY_HASH})
     assert found["where"] == case["refused"]
     first, *rest = found["sent"]
@@ -598,24 +622,36 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         assert verdict.finished
         assert verdict.damaged == 0
         assert verdict.reports > 0
-        trust = json.loads(json.loads(transcript.splitlines()[0])["configuration"]["body"])["trust"]
-        assert (trust == "two-servers") == (name in ("between", "fruit"))
+        configuration = json.loads(json.loads(transcript.splitlines()[0])["configuration"]["body"])
+        proved = configuration["validity"]["kind"] == "prio3"
+        assert proved == (configuration["trust"] == "two-servers") == (name in ("between", "fruit"))
+        # Whoever lies about more than a value is in no sum, and is counted: in a batch that closed, or in none.
+        assert 0 < _invalid(transcript) <= found["lied"] if proved else "lied" not in found
         for mechanism, arm, decoded in _released(transcript):
             _check_sum(mechanism, decoded, VALUES[name], arm, found)
 
 
 def _check_sum(mechanism, decoded, values, arm, found):
     """A released number is the sum of what its devices reported, up to noise; fails once in 10^9 batches at most."""
+    left_out = 0
     if arm is not None:
         truth, estimate = mechanism.users * values[arm], mechanism.estimate(decoded)
     elif isinstance(mechanism, HistogramMechanism):
-        # Its one batch has all reports that were accepted.
+        # Its one batch has all reports that were accepted, but for those on their way when it was full: turns are given
+        # out until proofs are checked, since some may be liars'.
         truth = np.array([found.get(f"accepted {item}", 0) for item in mechanism.universe.names])
-        assert truth.sum() == mechanism.users
+        left_out = truth.sum() - mechanism.users
+        assert 0 <= left_out <= found.get("lied", 0)
         estimate = mechanism.oracle.estimate(np.array(decoded))
     else:
         truth, estimate = mechanism.users * values[0], mechanism.estimate(decoded)
-    assert (abs(estimate - truth) <= mechanism.radius(1e-9)).all()
+    assert (abs(estimate - truth) <= mechanism.radius(1e-9) + left_out).all()
+
+
+def _invalid(transcript):
+    """How many reports the servers have refused in public for their proofs."""
+    released = [record for record in map(json.loads, transcript.splitlines()) if record["event"] == "released"]
+    return sum(json.loads(record["receipt"]["body"])["refused"].get("invalid", 0) for record in released)
 
 
 def _released(transcript):
@@ -746,16 +782,17 @@ def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, wor
     page.wait_for_selector("h1:has-text('Which colour do people press?')")
     assert "ε = 1" in page.locator("#promise").inner_text()
     assert "as long as one of the two is honest" in page.locator("#promise").inner_text()
+    assert "Every report proves that its answer is a possible one" in page.locator("#promise").inner_text()
     page.get_by_text("Take a turn").click()
     page.wait_for_selector("#shown strong")
     _check_looks(page, view, shots / f"browser-client-turn-{view}.png")
     page.get_by_text("Yes, it worked").click()
     page.wait_for_selector("#done h2")
-    assert "254 bytes, as many as everybody sends" in page.locator("#sent").inner_text()
+    assert "294 bytes, as many as everybody sends" in page.locator("#sent").inner_text()
     assert "Of your ε = 4 you have 3 left" in page.locator("#left").inner_text()
     assert _accepted(home, "shown") == before
     _check_looks(page, view, shots / f"browser-client-kept-{view}.png")
-    page.wait_for_selector("#sent:has-text('Sent: 254 bytes')")
+    page.wait_for_selector("#sent:has-text('Sent: 294 bytes')")
     assert _accepted_soon(home, "shown", before + 1)
     # Who returns sees the same arm, and takes no new turn.
     arm = page.locator("#shown strong").inner_text()
@@ -780,6 +817,7 @@ def _accepted_soon(home, name, wanted):
 def test_the_page_asks_for_items_and_for_numbers_too(name, answer, world, context):
     page = Page(context, world, name).open()
     page.get_by_text("Take a turn").click()
+    assert ("Nothing proves that" in page.locator("#promise").inner_text()) == (name == "liked")
     if name == "liked":
         page.locator("select").select_option(answer)
     else:

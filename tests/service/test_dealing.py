@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections import Counter
 
 import pytest
@@ -11,7 +12,7 @@ from cases.service.both import PLAN, Both
 from cases.service.world import World, signed
 from croupier.messages.offer import Offer
 from croupier.noise import secure, seeded
-from croupier.service.dealing import deal
+from croupier.service.dealing import ByDeals, deal, fresh_deal
 from croupier.service.store import FrontStore
 from croupier.service.verifying import verify
 
@@ -57,6 +58,69 @@ def test_nothing_is_dealt_where_there_is_nothing_and_the_least_odds_count():
     assert deal({5: 1e-300}, secure()) == 5
     many = dict.fromkeys(range(5000), 1.0)
     assert deal(many, secure()) in many
+
+
+# In deals
+
+
+@pytest.mark.parametrize(
+    ("odds", "size"),
+    [
+        ({0: 0.5, 1: 0.5}, 16),
+        ({0: 1 / 3, 1: 1 / 3, 2: 1 / 3}, 18),
+        ({0: 0.1, 1: 0.9}, 20),
+        ({0: 0.25, 1: 0.75}, 16),
+        (dict.fromkeys(range(10), 0.1), 20),
+        ({0: 1.0}, 16),
+        (dict.fromkeys(range(40), 1 / 40), 40),
+    ],
+)
+def test_a_deal_has_exactly_the_odds_where_whole_numbers_allow(odds, size):
+    for _ in range(5):
+        found = fresh_deal(odds, secure())
+        assert found == {arm: round(size * share) for arm, share in odds.items()}
+
+
+@pytest.mark.parametrize("odds", [{0: 0.317, 1: 0.683}, {0: 0.9973, 1: 0.0027}, {0: 0.6, 1: 0.2, 2: 0.15, 3: 0.05}])
+def test_elsewhere_counts_are_next_to_the_odds_and_exact_on_average(odds):
+    source, total = seeded(3), Counter()
+    for _ in range(4000):
+        found = fresh_deal(odds, source)
+        size = found.total()
+        assert size >= 16
+        assert all(abs(found[arm] - size * share) < 1 for arm, share in odds.items())
+        total += found
+    for arm, share in odds.items():
+        spread = math.sqrt(0.25 / 4000) / size
+        assert abs(total[arm] / total.total() - share) < 5 * spread
+
+
+def test_the_order_within_a_deal_is_any_and_none_of_it_is_known_before():
+    """Each place of a deal has either arm as likely, and pairs of places are as the drawing of lots has them."""
+    source, first, both = seeded(4), Counter(), Counter()
+    for _ in range(4000):
+        hand = ByDeals({7: Turns(0.5), 8: Turns(0.5)}, {0: 7, 1: 8}, Counter(), 10**6, 0)
+        dealt = [hand.next(source) for _ in range(16)]
+        assert Counter(dealt) == {7: 8, 8: 8}
+        first[dealt[5]] += 1
+        both[dealt[2], dealt[9]] += 1
+    assert_follows(first, {7: 0.5, 8: 0.5})
+    assert_follows(both, {(7, 7): 7 / 30, (8, 8): 7 / 30, (7, 8): 8 / 30, (8, 7): 8 / 30})
+
+
+def test_arms_without_turns_are_left_out_and_a_limit_holds_for_all_together():
+    source = secure()
+    hand = ByDeals({7: Turns(0.5, 3), 8: Turns(0.5)}, {0: 7, 1: 8}, Counter(), 20, 0)
+    dealt = [hand.next(source) for _ in range(22)]
+    assert dealt.count(7) == 3
+    assert dealt[20:] == [None, None]
+
+
+class Turns:
+    """An offer as far as dealing goes."""
+
+    def __init__(self, odds, turns=10**6):
+        self.odds, self.turns = odds, turns
 
 
 @pytest.fixture

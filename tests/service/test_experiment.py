@@ -6,6 +6,7 @@ import pytest
 
 from cases.service.both import Both
 from croupier.checks import CroupierError
+from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.service.experiment import plan, read_plan
 
 THREE = {
@@ -57,3 +58,40 @@ def test_an_arm_that_an_operator_retired_is_shown_as_retired_however_long_ago(tm
     outs = [arm["out"] for arm in state["program"]["arms"]]
     assert outs[:2] == [None, None]
     assert outs[2]["retired"] is True
+
+
+def in_shares(validity=None, **more):
+    """The plan of an experiment between two servers, or under another trust."""
+    body = {"name": "colours", "arms": ["red", "green"], "program": {"horizon": 400}} | more
+    return plan(body if validity is None else body | {"reports": {"validity": validity}})
+
+
+def test_reports_between_two_servers_are_proved_unless_the_experiment_says_that_they_are_not():
+    assert [in_shares(validity).validity for validity in (None, "prio3", "none")] == ["prio3", "prio3", "none"]
+    names = ["tea", "coffee"]
+    for program in (
+        {"kind": "histogram", "users": 40, "items": names},
+        {"kind": "counter", "users": 200, "shufflers": 2},
+    ):
+        assert plan({"name": "colours", "program": program}).validity == "prio3"
+
+
+@pytest.mark.parametrize("trust", ["devices", "shuffler", "nobody"])
+def test_proofs_are_refused_by_name_where_nobody_could_check_them(trust):
+    assert (
+        in_shares(privacy={"trust": trust}).validity == in_shares("none", privacy={"trust": trust}).validity == "none"
+    )
+    with pytest.raises(CroupierError, match=f"reports.validity = 'prio3' .* none where the trust is {trust}: "):
+        in_shares("prio3", privacy={"trust": trust})
+
+
+def test_a_word_for_validity_that_nobody_knows_is_refused():
+    with pytest.raises(CroupierError, match="reports.validity = 'prio2' .* did you mean prio3"):
+        in_shares("prio2")
+
+
+def test_what_cannot_be_proved_says_so_and_runs_without_proofs(monkeypatch):
+    monkeypatch.setattr(SumMechanism, "prio3", None)
+    with pytest.raises(CroupierError, match="reports.validity = None .* none: reports of this kind cannot be proved"):
+        in_shares()
+    assert in_shares("none").validity == "none"

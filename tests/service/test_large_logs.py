@@ -125,7 +125,7 @@ def test_the_state_is_made_once_a_version_however_many_look(live, monkeypatch):
     made = []
     real = views.state
     monkeypatch.setattr(views, "state", lambda one: made.append(1) or real(one))
-    shown = Shown(live)
+    shown = Shown(live, lambda _: "running")
     assert len({id(shown.text()) for _ in range(100)}) == 1
     assert len(made) == 1
     assert len(shown.text()) < 200_000

@@ -12,7 +12,7 @@ from croupier.programs import Operation, interpreter
 from croupier.programs.histogram import HistogramProgram
 from croupier.service import views
 from croupier.service.experiment import plan
-from croupier.service.experiment_log import Live
+from croupier.service.experiment_log import Asked, Live
 from croupier.service.store import AnalyzerStore
 from croupier.service.verifying import verify
 from croupier.service.waits import Waits
@@ -41,7 +41,7 @@ def extend(monkeypatch):
 
 
 def operated(live):
-    asyncio.run(live.operate("extend", None, None))
+    asyncio.run(live.operate(Asked("extend")))
 
 
 def test_a_new_operation_is_known_to_the_analyzer_the_history_and_who_verifies(make_live, extend):

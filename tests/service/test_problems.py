@@ -20,7 +20,7 @@ from croupier.service.web import body_of
 ROOT = Path(__file__).parents[2]
 
 
-async def _provoked(both, attacker, late):
+async def _provoked(both, attacker, late, monkeypatch):
     """Every problem but those of a server that is not ready or broken: its name, and a request that brings it about."""
     http, turn = both.http, await attacker.turn()
     trusted = {"headers": attacker.trusted}
@@ -60,6 +60,13 @@ async def _provoked(both, attacker, late):
     yield "not-covered", http.put(f"{BASE}/offers/50", json={"offer": sign(weak.statement())}, **trusted)
     yield "bad-signature", http.put(BASE, json=changed.statement().to_dict(), **trusted)
     yield "beyond-policy", http.put(BASE.replace("colours", "greedy"), json=sign(greedy.statement()), **trusted)
+    operators = {"authorization": f"Bearer {both.admin}"}
+    again = {"text": 'name = "colours"\narms = ["a", "b"]\n[program]\nhorizon = 100'}
+    yield "name-taken", http.post("http://analyzer.test/experiments", json=again, headers=operators)
+    monkeypatch.setattr("croupier.service.exports.find_spec", lambda _: None)
+    yield "no-such-format", http.get("http://analyzer.test/experiments/colours/tables/result.parquet")
+    elsewhere_too = {"origin": "http://elsewhere.test"}
+    yield "cross-site", http.post("http://analyzer.test/session", json={"secret": "x"}, headers=elsewhere_too)
     yield "operation-refused", both.operate(operation="pause", arm=9)
     yield "too-large", attacker.send(bytes(2**20 + 1))
     yield "wrong-type", http.post(ADDRESS, content=b"x")
@@ -85,7 +92,7 @@ def test_every_problem_of_the_table_is_answered_over_http_by_its_name(tmp_path, 
             late = await attacker.turn()
             body = attacker.report(late)
             both.clock.now = late.expires
-            async for token, request in _provoked(both, attacker, body):
+            async for token, request in _provoked(both, attacker, body, monkeypatch):
                 await due(token, request)
             issuer = bytes(32)
             rules = both.front.front.rules

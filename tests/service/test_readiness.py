@@ -91,9 +91,9 @@ def test_a_frozen_disk_shows_while_the_server_still_answers_and_nothing_is_lost_
         async with both.running():
             real = both.live.store.append
 
-            def frozen(*given):
+            def frozen(*given, **more):
                 thawed.wait()
-                real(*given)
+                real(*given, **more)
 
             monkeypatch.setattr(both.live.store, "append", frozen)
             assert set(await both.users(32)) == {"accepted"}

@@ -181,11 +181,47 @@ def test_a_wrong_experiment_is_one_line_that_names_what_is_wrong(changes, word):
     assert "\n" not in str(refusal.value)
 
 
-def test_the_default_experiment_is_the_flagship_between_two_servers():
+SPLIT = BASE | {"program": {"policy": "split"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"control": "pink"}, "control = 'pink' is not allowed: it must be one of the arms"),
+        ({"program": {"policy": "dp-klucb", "horizon": 900}, "control": "red"}, "nothing is decided here"),
+        ({"program": {"policy": "dp-klucb", "horizon": 900}, "decision": {"confidence": 0.9}}, "policies that decide"),
+        ({"program": {"policy": "split", "kind": "bandit", "horizon": 900}}, "it is a comparison"),
+        ({"program": {"policy": "dp-klucb", "kind": "comparison"}}, "one in blocks"),
+        ({"program": {"policy": "split", "shares": [1, 2, 3, 4]}}, "one an arm"),
+        ({"program": {"policy": "dp-top-two", "shares": [1, 2]}}, "does not use it"),
+        ({"decision": {"then": "celebrate"}}, "then = 'celebrate'"),
+        ({"decision": {"confidence": 1.0}}, "decision.confidence = 1.0"),
+        ({"decision": {"certainty": 0.9}}, "decision.certainty is unknown here"),
+        ({"decision": {"minimum_run": -1}}, "decision.minimum_run = -1"),
+        ({"reports": {"repeat": "never"}}, "reports.repeat = 'never'"),
+    ],
+)
+def test_a_wrong_comparison_is_one_line_that_names_what_is_wrong(changes, word):
+    with pytest.raises(CroupierError, match=word) as refusal:
+        plan(SPLIT | changes)
+    assert "\n" not in str(refusal.value)
+
+
+def test_what_a_comparison_is_unless_it_says_otherwise():
+    found = plan(SPLIT)
+    assert (found.parameters["decision"], found.parameters["minimum_run"]) == ({"control": 0}, 7 * 86_400.0)
+    assert not found.reports.repeat
+    assert "horizon" not in found.parameters
+    assert plan(SPLIT | {"reports": {"repeat": True}}).reports.repeat
+    assert plan(SPLIT | {"control": BASE["arms"][1]}).parameters["decision"] == {"control": 1}
+
+
+def test_the_default_experiment_decides_between_two_servers():
     from croupier.cli.up import default_experiment
 
     found = read_plan(default_experiment())
-    assert (found.parameters["name"], found.recipe["protocol"], found.trust) == ("dp-klucb", "laplace", "two-servers")
+    assert (found.parameters["kind"], found.parameters["name"]) == ("comparison", "concurrent-elimination")
+    assert (found.recipe["protocol"], found.trust, found.reports.repeat) == ("laplace", "two-servers", False)
     assert len(found.arms) == 5
     assert found.recipe["values"]["binary"]
 
@@ -242,7 +278,6 @@ WRONG = {
     "an experiment that is not there": ("analyzer none.toml", "cannot be read"),
     "two experiments of one name": ("analyzer good.toml twin.toml", "good.toml and twin.toml have the same name, 'a'"),
     "a universe that is a file": ("analyzer universe.toml", "universe.toml: program.universe = 'words.txt'"),
-    "no experiment": ("analyzer", "EXPERIMENT.toml"),
     "an experiment for the front": ("front good.toml", "takes no experiments"),
     "an operator's hash that is none": ("analyzer good.toml --admin sha256:garbage", "admin"),
     "an analyzer's hash that is none": ("front --analyzer sha256:garbage", "analyzer"),

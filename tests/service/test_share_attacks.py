@@ -15,13 +15,15 @@ from cases.service.shares import NAME, PLAN, USERS, one_bit_a_user, opened
 from croupier.messages.shares import SharedReport
 from croupier.messages.signing import from_text
 from croupier.service import settling as settling_module
-from croupier.service.groups import BadGroup, Group, Sealed, bits
+from croupier.service.groups import Answer, BadGroup, Group, Reason, Sealed
 from croupier.service.high_water import OldStore
 from croupier.service.restoring import restored_analyzer, restored_front
 from croupier.service.store import StoreProblem
 from croupier.service.store import analyzer as store_module
 from croupier.service.store.analyzer import AnalyzerStore, Held
 from croupier.service.store.batch_keys import BatchKeys
+
+pytestmark = pytest.mark.usefixtures("unsynced")
 
 
 def waiting_group(service, count=USERS):
@@ -32,10 +34,10 @@ def waiting_group(service, count=USERS):
 
 
 def settle(service, group):
-    """What the analyzer answers a front that shows it this group, and sum's users of the open batch."""
+    """What becomes of each report of a group that some front shows the analyzer: None, or why it does not count."""
     settling = service.servers.analyzer.analyzer.settling
     answer = service.servers.run(settling._settle(service.live, group, group.to_bytes()))
-    return bits(answer, len(group.reports))
+    return list(answer.reasons)
 
 
 def held(service, batch):
@@ -49,9 +51,9 @@ def held(service, batch):
 
 
 @pytest.fixture
-def service(tmp_path, monkeypatch):
+def service(tmp_path, monkeypatch, validity):
     with one_bit_a_user(monkeypatch):
-        found = opened(tmp_path)
+        found = opened(tmp_path, validity=validity)
         yield found
         found.close()
 
@@ -59,14 +61,14 @@ def service(tmp_path, monkeypatch):
 def test_a_copy_within_a_group_does_not_count(service):
     group = waiting_group(service)
     copies = replace(group, reports=(*group.reports, *[group.reports[0]] * 3))
-    assert settle(service, copies) == [True] * USERS + [False] * 3
+    assert settle(service, copies) == [None] * USERS + [Reason.REPEATED] * 3
     assert held(service, group.batches[0]).reports == USERS
 
 
 def test_without_the_memory_of_names_a_copy_counts(service, monkeypatch):
     """Both guards removed: what was counted is not looked up, and the table does not insist on it either."""
     plain = store_module.insert
-    monkeypatch.setattr(AnalyzerStore, "_fresh", lambda self, connection, opened: [True] * len(opened))
+    monkeypatch.setattr(AnalyzerStore, "_reasons", lambda self, connection, opened: [None] * len(opened))
     monkeypatch.setattr(store_module, "insert", lambda table: plain(table).prefix_with("OR IGNORE"))
     group = waiting_group(service)
     settle(service, replace(group, reports=(group.reports[0],) * 5))
@@ -75,10 +77,10 @@ def test_without_the_memory_of_names_a_copy_counts(service, monkeypatch):
 
 def test_a_copy_in_a_later_group_or_batch_or_after_a_restart_does_not_count(service):
     group = waiting_group(service)
-    assert settle(service, group) == [True] * USERS
-    assert settle(service, replace(group, number=group.number + 1)) == [False] * USERS
+    assert settle(service, group) == [None] * USERS
+    assert settle(service, replace(group, number=group.number + 1)) == [Reason.REPEATED] * USERS
     service.servers.kill("analyzer")
-    assert settle(service, replace(group, number=group.number + 2)) == [False] * USERS
+    assert settle(service, replace(group, number=group.number + 2)) == [Reason.REPEATED] * USERS
     assert held(service, group.batches[0]).reports == USERS
 
 
@@ -88,7 +90,7 @@ def test_once_names_are_forgotten_under_a_key_that_still_opens_a_copy_counts(ser
     settle(service, group)
     key = service.servers.analyzer.analyzer.keys.newest("x25519-aes128gcm")
     service.servers.analyzer.store.forget_names(key.id)
-    assert settle(service, replace(group, number=group.number + 1)) == [True] * USERS
+    assert settle(service, replace(group, number=group.number + 1)) == [None] * USERS
     assert held(service, group.batches[0]).reports == 2 * USERS
 
 
@@ -98,16 +100,17 @@ def test_a_share_under_another_name_arm_or_configuration_does_not_open(service):
     renamed = replace(victim, report=bytes(16))
     other = replace(victim, configuration=bytes(32))
     cut, padded = replace(victim, sealed=victim.sealed[:-1]), replace(victim, sealed=victim.sealed + b"\0")
-    swapped = Sealed(victim.report, victim.configuration, group.reports[1].sealed)
+    swapped = replace(victim, sealed=group.reports[1].sealed)
     bad = (renamed, other, cut, padded, swapped)
-    assert settle(service, replace(group, reports=(*bad, group.reports[2]))) == [False] * 5 + [True]
+    found = settle(service, replace(group, reports=(*bad, group.reports[2])))
+    assert found == [Reason.UNOPENABLE] * 5 + [None]
 
 
-def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch):
+def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch, validity):
     """A front that moves a report to another arm's batch: the seal names the arm."""
     with one_bit_a_user(monkeypatch):
         together = {"program": {"policy": "vb-sdp-ae", "horizon": 100_000}}
-        service = opened(tmp_path, experiment=PLAN | together)
+        service = opened(tmp_path, experiment=PLAN | together, validity=validity)
         people = {}
         while len(people) < 2:
             person = service.comes()
@@ -117,7 +120,7 @@ def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch):
         offers = {offer.arm: offer for offer in service.live.offers.values()}
         own = next(arm for arm, offer in offers.items() if offer.batches[0].number == group.batches[0])
         moved = replace(group, batches=(offers[1 - own].batches[0].number,))
-        assert settle(service, moved) == [False] * len(group.reports)
+        assert settle(service, moved) == [Reason.UNOPENABLE] * len(group.reports)
         service.close()
 
 
@@ -126,7 +129,7 @@ def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch):
 
 def test_a_group_that_is_asked_again_gets_the_same_answer_and_another_under_its_number_is_refused(service):
     group = waiting_group(service)
-    assert settle(service, group) == settle(service, group) == [True] * USERS
+    assert settle(service, group) == settle(service, group) == [None] * USERS
     assert held(service, group.batches[0]).reports == USERS
     with pytest.raises(StoreProblem, match="other reports than before"):
         settle(service, replace(group, reports=group.reports[:1]))
@@ -135,7 +138,8 @@ def test_a_group_that_is_asked_again_gets_the_same_answer_and_another_under_its_
 def shared(service, batch):
     """What the front answers for a batch."""
     address = f"{FRONT}/experiments/{NAME}/batches/{batch}/share"
-    answer = service.servers.ask("GET", address, service.servers.bearer)
+    while (answer := service.servers.ask("GET", address, service.servers.bearer)) is None:
+        service.servers.revive(defuse=False)
     return json.loads(answer.json()["body"])["share"] if answer.status_code == 200 else answer.json()["type"]
 
 
@@ -144,14 +148,15 @@ def shared(service, batch):
 def test_noise_is_drawn_once_wherever_a_server_dies(tmp_path, server, committed):
     """With real noise: the front's answer and the total are the same after every crash."""
     service = opened(tmp_path)
-    answers, totals = {}, {}
+    answers, totals, deaths = {}, {}, 0
     for transaction in range(1, 12):
         while service.live.open and len(service.people) < 100:
             person = service.comes(value=0.5)
             if person is None:
                 break
             service.reports(person)
-        service.servers.alive[server].die_at(transaction, committed)
+        victim = service.servers.alive[server]
+        victim.die_at(transaction, committed)
         for _ in range(3):
             service.step()
             for record in service.records("released"):
@@ -159,7 +164,10 @@ def test_noise_is_drawn_once_wherever_a_server_dies(tmp_path, server, committed)
                 assert totals.setdefault(batch, record["decoded"]) == record["decoded"]
                 share = json.loads(record["receipt"]["body"])["share"]
                 assert answers.setdefault(batch, share) == share == shared(service, batch)
+        deaths += service.servers.alive[server] is not victim
+        victim.fuse = 0
     assert len(totals) > 5
+    assert deaths > 5
     service.close()
 
 
@@ -183,7 +191,7 @@ def test_an_answer_that_were_not_kept_would_be_drawn_anew(tmp_path, monkeypatch)
         ring = service.live.open[number].mechanism.ring
         receipt = json.loads(json.dumps(service.servers.front.front.share(NAME, number)))
         body = json.loads(receipt["body"])
-        return add(Held((0,) * 1, body["reports"], from_text("set", body["set"]))) if ring else b""
+        return add(Held(ring.encode([0]), body["reports"], from_text("set", body["set"])))
 
     monkeypatch.setattr(AnalyzerStore, "total", redrawn)
     monkeypatch.setattr(settling_module, "check_decoded", lambda *_: None)
@@ -271,7 +279,7 @@ def test_no_file_holds_a_seed_or_a_sum_without_noise(tmp_path, monkeypatch, guar
         monkeypatch.setattr(BatchKeys, "show", lambda self, name, hidden: hidden)
     seeds = []
     made = SharedReport.to_bytes
-    monkeypatch.setattr(SharedReport, "to_bytes", lambda self: (seeds.append(self.seed), made(self))[1])
+    monkeypatch.setattr(SharedReport, "to_bytes", lambda self: (seeds.append(self.share), made(self))[1])
     service = opened(tmp_path)
     people = [service.comes(value=1.0) for _ in range(USERS)]
     for person in people:
@@ -281,7 +289,7 @@ def test_no_file_holds_a_seed_or_a_sum_without_noise(tmp_path, monkeypatch, guar
     number = next(iter(service.live.open))
     for store in (service.servers.front.front.store, service.servers.analyzer.store):
         with store.database.read() as connection:
-            sums.append(store._sum(connection, NAME, number).numbers[0].to_bytes(8, "little"))
+            sums.append(store._sum(connection, NAME, number).total)
     during = everything_written(tmp_path)
     service.settled(2)
     after = everything_written(tmp_path)
@@ -296,11 +304,13 @@ def test_no_file_holds_a_seed_or_a_sum_without_noise(tmp_path, monkeypatch, guar
 
 
 def test_groups_read_back_and_anything_else_is_refused():
-    group = Group(3, (1, 2), (Sealed(bytes(16), bytes(32), b"sealed"),))
+    group = Group(3, (1, 2), (Sealed(bytes(16), bytes(32), b"shown", b"sealed"),))
     assert Group.from_bytes(group.to_bytes()) == group
     body = group.to_bytes()
     for bad in (b"", body[:-1], body + b"\0", body[:4], b"\xff" * 40):
         with pytest.raises(BadGroup):
             Group.from_bytes(bad)
-    with pytest.raises(BadGroup):
-        bits(b"\xff", 3)
+    for bad in (b"\0\0", b"\0\0\0", b"\0\0\1shown", b"\0\1\1shown!", b"\0\1\x09shown"):
+        with pytest.raises(BadGroup):
+            Answer.from_bytes(bad, [5, 5, 5])
+    assert Answer.from_bytes(b"\0\1\1shown", [5, 5, 5]).verifiers == (b"shown", b"", b"")

@@ -3,6 +3,8 @@
 import threading
 from dataclasses import replace
 
+import pytest
+
 from cases.service.machine import FRONT
 from cases.service.shares import NAME, USERS, one_bit_a_user, opened
 from croupier.messages.offer import Offer
@@ -11,6 +13,8 @@ from croupier.service.high_water import HighWater
 from croupier.service.problems import Problem
 from croupier.service.store import share_sums
 from croupier.service.store.batch_keys import BatchKeys
+
+pytestmark = pytest.mark.usefixtures("unsynced")
 
 
 def closed_batch(service):
@@ -99,7 +103,7 @@ def test_an_answer_to_a_group_whose_batch_was_given_up_counts_nobody(tmp_path, m
         front = service.servers.front.front
         group = front.group(NAME)
         front.cancel(NAME, group.batches[0])
-        assert front.settle(NAME, group.number, b"\xe0") == 0
+        assert front.settle(NAME, group.number, bytes(USERS)) == 0
         with front.store.database.read() as connection:
             assert front.store._sum(connection, NAME, group.batches[0]) is None
             assert front.store.waiting(connection, NAME) == {"arm-0": USERS}, "they wait for the arm's next batch"

@@ -61,8 +61,19 @@ class Analyzer:
         self.clock, self.epochs = clock, epochs or Epochs(None, suite, 0.0, clock())
         self.settling = Settling(store, keys, link, opener, source or secure(), mark or HighWater(None), waits)
         self.keys, self.link, self.opener, self.urls, self.suite = keys, link, opener, urls, suite
-        self.live = {plan.name: Live(plan, store, keys, clock, waits) for plan in plans}
+        self.live: dict[str, Live] = {}
+        for plan in plans:
+            self.add(plan)
         self._site: Site | None = None
+
+    def add(self, plan: Plan) -> Live:
+        """Take an experiment in, as far as its log says it has come."""
+        live = self.live[plan.name] = self.read(plan)
+        return live
+
+    def read(self, plan: Plan) -> Live:
+        """An experiment as its log says it stands."""
+        return Live(plan, self.settling.store, self.keys, self.clock, self.settling.waits)
 
     async def run(self, name: str, poll: float) -> None:
         """Drive one experiment until it is finished or this is cancelled."""
@@ -130,6 +141,8 @@ class Analyzer:
             live.standings = standings
             live.version += 1
         states = {standing["batch"]: standing["state"] for standing in standings["batches"]}
+        if standings["paused"] != live.state.paused:
+            await self.link.pause(live.name, paused=live.state.paused)
         # A front that was restored from a backup has never heard of some turns.
         published -= {
             number for number, offer in live.offers.items() if any(b.number not in states for b in offer.batches)
@@ -137,14 +150,26 @@ class Analyzer:
         counts = {standing["batch"]: standing["received"] for standing in standings["batches"]}
         for number, state in sorted(states.items()):
             await self._follow(live, number, state, counts[number])
+        await self._decide(live)
         # A stop may find a batch full and not yet ready: it is looked for until the front has deleted it.
         if any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items()):
             live.caught_up = False
-        if live.program.finished and not live.open and not standings["finished"]:
+        if live.program.ending and not standings["finished"]:
+            await self._publish(live, published)
+            # With what they have: those who report from now on would be in none.
+            await self.link.close_blocks(live.name)
+        elif live.program.finished and not live.open and not (standings["finished"] and live.over):
             await self._witnessed(live)
             await self.link.finish(live.name)
+            live.standings = standings | {"finished": True}
+            live.over = True
         else:
             await self._publish(live, published)
+
+    async def _decide(self, live: Live) -> None:
+        """Put a decision into the log, in the words of its program."""
+        if live.state.decided is None and (decision := live.program.decision) is not None:
+            await live.record("decided", lambda: live.state.decided is None, decision=decision)
 
     async def _renew_keys(self) -> None:
         """Offer a new sealing key when the old one's time is over, and destroy those that nothing comes under."""
@@ -167,7 +192,9 @@ class Analyzer:
             if state == "released":
                 # This log is older than the front's store, as after a backup: what was in the batch is gone.
                 log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
-            about = {"batch": number} | ({"received": received} if state == "expired" else {})
+            # Nobody was dealt a turn while it was paused: that too few came says nothing.
+            few = state == "expired" and not live.state.paused
+            about = {"batch": number} | ({"received": received} if few else {})
             await live.record("expired", lambda: number in live.open, **about)
             await self._forget(live, number)
         elif number in live.done and state == "ready":
@@ -195,16 +222,19 @@ class Analyzer:
                 one.registered = False
         known = None if live.configured is None else Configuration.from_text(live.configured.text)
         retired = tuple(sorted(arm for arm in live.program.retired if arm < len(live.arms)))
-        told = known is None or known.retired == retired
+        chosen = live.program.chosen
+        told = known is None or (known.retired, known.chosen) == (retired, chosen)
         if live.registered and told and (not live.held or live.behind):
             return
-        wanted = live.plan.configuration(0 if known is None else known.revision, live.arms, self._site, retired)
+        key, revision = self.keys.proof_key(live.name), 0 if known is None else known.revision
+        wanted = live.plan.configuration(revision, live.arms, self._site, retired, key, chosen)
         live.held = known is not None and wanted != known and live.behind
         if known is not None and live.held:
             wanted = known
         elif known is not None and wanted != known:
-            wanted = live.plan.configuration(known.revision + 1, live.arms, self._site, retired)
-        signed = await self.link.register(live.name, wanted.statement().signed("analyzer", self.keys.sign))
+            wanted = live.plan.configuration(known.revision + 1, live.arms, self._site, retired, key, chosen)
+        own = wanted.statement().signed("analyzer", self.keys.sign)
+        signed = await self.link.register(live.name, own, key if wanted.validity.proved else None)
         signed.check_both(wanted.verify_keys)
         if known is not None:
             # A log that is older than the one that was countersigned must not go on as if nothing had been lost.
@@ -220,18 +250,22 @@ class Analyzer:
         The front is told which are open together, and deals none before it knows them all: who waits for a turn would
         else be dealt the first one, whatever the odds.
         """
-        for turn in live.program.wanted:
+        held = live.state.paused and not live.program.ending
+        for turn in () if held else live.program.wanted:
             if turn.number in live.state.opened:
                 continue
             if turn.arm is not None and turn.arm >= len(Configuration.from_text(live.configured.text).arms):  # type: ignore[union-attr]
                 live.registered = live.held
                 return
-            statement = live.offer_of(turn).statement().signed("analyzer", self.keys.sign)
-            await live.record("opened", partial(_wanted, live, turn), offer=statement.to_dict())
+            offer = live.offer_of(turn)
+            statement = offer.statement().signed("analyzer", self.keys.sign)
+            apart = {"odds": turn.odds} if offer.odds is None else {}
+            await live.record("opened", partial(_wanted, live, turn), offer=statement.to_dict(), **apart)
         together = dict(live.state.signed)
         for number in sorted(together.keys() - published):
             if number in live.state.signed:
-                await self.link.open_offer(live.name, number, together[number], live.plan.deadline, sorted(together))
+                told = (live.plan.deadline, sorted(together), live.state.odds.get(number))
+                await self.link.open_offer(live.name, number, together[number], *told)
                 published.add(number)
 
     async def _take(self, live: Live, number: int) -> None:
@@ -255,6 +289,7 @@ class Analyzer:
             decoded = list(reading.decoded) if isinstance(reading.decoded, tuple) else reading.decoded
             event = "released"
             body |= {"decoded": decoded, "damaged": reading.damaged, "users": users, "receipt": receipt.to_dict()}
+            body |= {key: receipt.body[key] for key in ("turns", "over") if key in receipt.body}
         await live.record(event, lambda: number in live.open, **body)
         await self.link.acknowledge(live.name, number)
         await self._forget(live, number)
@@ -283,7 +318,7 @@ class Analyzer:
     async def _decoded(self, live: Live, batch: Batch) -> tuple[Statement, Decoded]:
         pinned = self._configuration(live, batch.pin)
         receipt = await self.link.receipt(live.name, batch.number)
-        body = check_receipt(receipt, pinned, batch)
+        body = check_receipt(receipt, pinned, batch, live.state.turns[batch.number].block)
         hashed, messages = hashlib.sha256(), []
         for part in range(body["parts"]):
             payload = await self.link.messages(live.name, batch.number, part)
@@ -305,9 +340,15 @@ class Analyzer:
         return receipt, decoded
 
     def _check_keys(self, live: Live) -> None:
-        """Before users report to a batch that nobody could open: the key that it is pinned to must be here."""
+        """Before users report to a batch that nobody could open, or whose proofs nobody could check: the key that it is
+        pinned to must be here, and that of the proofs of its turns.
+        """
         for number, batch in live.open.items():
             self._key(number, self._configuration(live, batch.pin))
+        for number, offer in live.offers.items():
+            validity = self._configuration(live, offer.configuration).validity
+            if validity.proved and not validity.is_checked_with(self.keys.proof_key(live.name)):
+                raise CroupierError(f"the key for proofs of turn {number} is missing here: put `proofs` back, restart")
 
     def _key(self, number: int, pinned: Configuration) -> SealingKey:
         key = self.keys.by_id(key_id(pinned.keys["analyzer"].seal))

@@ -215,9 +215,9 @@ def _outcomes(joined: Joined, items: Sequence[object], mean: float, rng: random.
     return (high, low) if rng.random() < mean else (low, high)
 
 
-def experiments(analyzer: str) -> list[dict[str, Any]]:
-    """An analyzer's experiments, in short."""
-    with _asking() as http:
+def experiments(analyzer: str, token: str = "") -> list[dict[str, Any]]:
+    """An analyzer's experiments, in short; private ones to who shows an operator's token."""
+    with _asking(token) as http:
         body = _asked(http, analyzer, "/experiments")
     if body is None or not isinstance(body.get("experiments"), list):
         raise CroupierError(f"{analyzer} is no analyzer: it has no list of experiments")
@@ -225,25 +225,25 @@ def experiments(analyzer: str) -> list[dict[str, Any]]:
     return listed
 
 
-def wait_finished(analyzer: str, experiment: str, seconds: float) -> dict[str, Any]:
+def wait_finished(analyzer: str, experiment: str, seconds: float, token: str = "") -> dict[str, Any]:
     """Wait until the experiment has ended or the time is over, and return its state."""
     end = time.monotonic() + seconds
-    with _asking() as http:
+    with _asking(token) as http:
         while True:
             state = _asked(http, analyzer, f"/experiments/{quote(experiment, safe='')}/state")
             if state is None:
-                known = ", ".join(entry["name"] for entry in experiments(analyzer)) or "none"
+                known = ", ".join(entry["name"] for entry in experiments(analyzer, token)) or "none"
                 raise CroupierError(f"the analyzer at {analyzer} has no experiment {experiment!r}; it has: {known}")
             if state["finished"] or time.monotonic() > end:
                 return state
             time.sleep(0.2)
 
 
-def _asking() -> httpx2.Client:
+def _asking(token: str) -> httpx2.Client:
     """Whoever asks again and again reads the certificates once: that takes longer than to ask."""
     import httpx2
 
-    return httpx2.Client(timeout=30.0)
+    return httpx2.Client(timeout=30.0, headers={"authorization": f"Bearer {token}"} if token else {})
 
 
 def _asked(http: httpx2.Client, analyzer: str, path: str) -> dict[str, Any] | None:
@@ -254,6 +254,8 @@ def _asked(http: httpx2.Client, analyzer: str, path: str) -> dict[str, Any] | No
         answer = http.get(analyzer + path)
         if answer.status_code == 404:
             return None
+        if answer.status_code == 401:
+            raise CroupierError(f"the analyzer at {analyzer} shows this to operators alone: it needs a token")
         if answer.status_code != 200:
             raise CroupierError(f"the analyzer at {analyzer} answers {answer.status_code}")
         body = answer.json()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from croupier.messages.sealing import Unopenable, unseal
 from croupier.service.pool import Pool
@@ -15,6 +16,9 @@ CHUNK = 2000
 
 CHUNK_SECONDS = 20.0
 """A process that has not finished them by then stands still: it takes well below one second."""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 Job = tuple[str, bytes, bytes, bytes]
 """Suite, private key, context, ciphertext."""
@@ -32,7 +36,7 @@ def open_all(jobs: Sequence[Job]) -> list[bytes | None]:
 
 
 class Opener:
-    """Decrypts in so many processes at once; none of them means: here and now."""
+    """Decrypts in so many processes at once, and does what else goes with it; none of them means: here and now."""
 
     def __init__(self, processes: int, waits: Waits) -> None:
         self.pool = Pool(processes, CHUNK_SECONDS, partial(waits.on, "decryption")) if processes else None
@@ -44,6 +48,10 @@ class Opener:
         chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
         opened = await asyncio.gather(*(self.pool.run(open_all, chunk) for chunk in chunks))
         return [plain for chunk in opened for plain in chunk]
+
+    async def run(self, work: Callable[[T], R], given: T) -> R:
+        """Do other work where decryption is done."""
+        return work(given) if self.pool is None else await self.pool.run(work, given)
 
     async def warm(self) -> None:
         """Start the processes before the first batch needs them."""

@@ -7,6 +7,7 @@ only when nothing opens any more that was sealed to the same key. So keys are re
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from croupier.messages.sealing import key_id
@@ -45,6 +46,8 @@ class Epochs:
             return []
         longest = 0.0
         for live in lives:
+            if live.configured is None:
+                continue  # Nobody has sealed anything for it yet.
             longest = max(longest, float(live.plan.reports.within))
             if not live.caught_up:
                 return []  # Not known yet what waits at the front.
@@ -61,7 +64,7 @@ class Epochs:
         """Destroy a key; those that are left."""
         assert self.directory is not None
         key_files.destroy(self.directory, gone)
-        return Keys(keys.sign, keys.token, keys.store, tuple(key for key in keys.sealing if key.id != gone.id))
+        return replace(keys, sealing=tuple(key for key in keys.sealing if key.id != gone.id))
 
 
 def in_use(live: Live) -> set[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from croupier.bandits import POLICIES
@@ -11,6 +11,7 @@ from croupier.messages.admission import Admission
 from croupier.messages.configuration import NAME, Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.shares import upload_length
+from croupier.messages.validity import NOT_PROVED, Validity
 from croupier.messages.wire import LONGEST_UPLOAD
 from croupier.privacy import Loss
 from croupier.programs import KINDS, Program, program
@@ -24,6 +25,12 @@ PERIOD = 86_400
 DEADLINE = 3600.0
 REPORT_WITHIN = 86_400
 REPORT_AT = (300.0, 600.0)
+NO_PROOFS = {
+    "devices": "a report holds noise, which a proof of its range would have to cut, and with it privacy without a δ",
+    "shuffler": "messages are opened one by one, and nobody knows which of them are one report",
+    "nobody": "a report holds noise, which a proof of its range would have to cut, and with it privacy without a δ",
+}
+"""Why reports under these trusts prove nothing."""
 
 
 @dataclass(frozen=True)
@@ -46,35 +53,54 @@ class Plan:
     parameters: dict[str, Any]
     recipe: dict[str, Any]
     trust: str
+    validity: str
     reports: Reports
     privacy: Privacy
     deadline: float | None
+    public: bool = True
+    """Whether everybody may see how it stands; else operators alone."""
+    source: dict[str, Any] = field(default_factory=dict)
+    """What it was made from: the same contents give the same plan."""
 
     def program(self) -> Program:
         """A fresh run of the program."""
         return program(self.parameters)
 
     def configuration(
-        self, revision: int, arms: tuple[str, ...], site: Site, retired: tuple[int, ...] = ()
+        self,
+        revision: int,
+        arms: tuple[str, ...],
+        site: Site,
+        retired: tuple[int, ...] = (),
+        proof_key: bytes | None = None,
+        chosen: int | None = None,
     ) -> Configuration:
-        """The public configuration, to be signed; `retired` arms are shown to nobody any more."""
-        promise = (self.parameters, self.recipe, self.trust, self.reports, self.privacy, site.admission)
+        """The public configuration, to be signed; `retired` arms are shown to nobody any more, a `chosen` one to all.
+
+        `proof_key` is what the servers check proofs with, where reports come with any.
+        """
+        validity = NOT_PROVED
+        if self.validity == "prio3":
+            assert proof_key is not None
+            validity = Validity.checked_with(proof_key)
+        promise = (self.parameters, self.recipe, self.trust, self.reports, self.privacy, site.admission, validity)
         servers = (site.suite, site.keys, site.urls)
-        return Configuration(self.name, revision, self.title, arms, *promise, *servers, retired=retired)
+        rarely = (retired, chosen, self.public)
+        return Configuration(self.name, revision, self.title, arms, *promise, *servers, *rarely)
 
 
 def read_plan(path: str) -> Plan:
     """Read an experiment's file; whatever is wrong with it is said in one line that names the file."""
     body = read_toml(path)
     try:
-        _admit(body)
+        admit(body)
         return plan(body)
     except CroupierError as error:
         raise CroupierError(f"{path}: {error}") from None
 
 
-def _admit(body: dict[str, Any]) -> None:
-    """Import what the owner of the file names as `module:name`."""
+def admit(body: dict[str, Any]) -> None:
+    """Import what the owner of a file on this machine names as `module:name`."""
     for section, key, registry in (
         ("reward", "protocol", ROWS),
         ("program", "policy", POLICIES),
@@ -93,28 +119,46 @@ def plan(body: dict[str, Any]) -> Plan:
     ('laplace', 32, 1.0)
     """
     try:
-        return _plan(dict(body))
+        return replace(_plan(dict(body)), source=body)
     except (ArithmeticError, MemoryError) as error:
         raise CroupierError(f"no mechanism can be planned with numbers this extreme ({error})") from None
 
 
+def _kind(given: object) -> str:
+    """The kind of program that a file asks for: as it says, or as its policy is run."""
+    if not isinstance(given, dict):
+        return "bandit"
+    asked = POLICIES.get(str(given.get("policy", "dp-klucb")))
+    return str(given.get("kind", "comparison" if asked is not None and asked.in_blocks else "bandit"))
+
+
 def _plan(body: dict[str, Any]) -> Plan:
     given = body.pop("program", {})
-    kind = given.get("kind", "bandit") if isinstance(given, dict) else "bandit"
+    kind = _kind(given)
     chosen = KINDS.find(kind)
     sections = {name: checked(name, body.pop(name, {}), checks) for name, checks in SECTIONS.items()}
     sections["program"] = checked("program", given, {"kind": text} | chosen.schema)
-    if chosen.needed not in sections["program"]:
+    if chosen.needed is not None and chosen.needed not in sections["program"]:
         raise InvalidParameter(f"program.{chosen.needed}", None, "given: how many users there are at most")
+    if "control" in body:
+        sections["decision"]["control"] = body.pop("control")
+    if sections["decision"] and not chosen.decides:
+        key, value = next(iter(sections["decision"].items()))
+        decided = ", ".join(entry.name for entry in POLICIES.values() if entry.in_blocks)
+        raise InvalidParameter(key, value, f"left out: nothing is decided here; policies that decide: {decided}")
     name, title, arms = body.pop("name", None), body.pop("title", ""), body.pop("arms", [])
+    public = body.pop("public", True)
     if name is None:
         raise CroupierError('name is missing: an experiment begins with its name, as name = "onboarding"')
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidParameter("name", name, "1 to 63 small letters, digits and hyphens")
     if body:
-        raise InvalidParameter("key", next(iter(body)), "one of name, title, arms, program, " + ", ".join(SECTIONS))
+        known = ", ".join(("name", "title", "public", "arms", "control", "program", *SECTIONS))
+        raise InvalidParameter("key", next(iter(body)), f"one of {known}")
     if not isinstance(title, str):
         raise InvalidParameter("title", title, "a text")
+    if not isinstance(public, bool):
+        raise InvalidParameter("public", public, "true or false")
     if not isinstance(arms, list) or not all(isinstance(arm, str) and arm for arm in arms) or len({*arms}) < len(arms):
         raise InvalidParameter("arms", arms, "a list of different names")
     sections["program"].pop("kind", None)
@@ -125,21 +169,24 @@ def _plan(body: dict[str, Any]) -> Plan:
     mechanisms = [mechanism for turn in running.wanted for _, mechanism in turn.batches]
     if not mechanisms:
         raise CroupierError("the program wants no batch at all: is the horizon shorter than the smallest batch?")
-    recipe = mechanisms[0].recipe | {"smallest": min(mechanism.users for mechanism in mechanisms)}
+    recipe = mechanisms[0].recipe | {"smallest": running.smallest}
     deadline = sections["batches"].get("deadline", DEADLINE if chosen.expires else None)
     if deadline is not None and not chosen.expires:
         raise InvalidParameter("batches.deadline", deadline, f"left out: a {kind}'s levels must have the same users")
     privacy = _privacy(sections["privacy"], parameters, running)
-    reports = _reports(sections["reports"], mechanisms[0])
-    trust = mechanisms[0].trust
-    return Plan(name, title or name, tuple(arms), parameters, recipe, trust, reports, privacy, deadline)
+    # Whose reports repeat is not one among independent ones, as decisions take them.
+    reports = _reports({"repeat": not chosen.decides} | sections["reports"], mechanisms[0])
+    trust, validity = mechanisms[0].trust, _validity(sections["reports"], mechanisms[0])
+    promised = (parameters, recipe, trust, validity, reports, privacy)
+    return Plan(name, title or name, tuple(arms), *promised, deadline, public)
 
 
 def check_length(plan: Plan, suite: str) -> None:
     """Refuse an experiment whose uploads would be longer than a front takes."""
     for turn in plan.program().wanted:
         batches = tuple(Batch.of(number, bytes(32), mechanism) for number, mechanism in turn.batches)
-        length = upload_length(Offer(plan.name, bytes(32), turn.number, turn.arm, batches), suite)
+        offer = Offer(plan.name, bytes(32), turn.number, turn.arm, batches)
+        length = upload_length(offer, suite, proved=plan.validity == "prio3")
         if length > LONGEST_UPLOAD:
             raise CroupierError(f"{plan.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
 
@@ -150,7 +197,20 @@ def _reports(given: Section, mechanism: Mechanism) -> Reports:
     at = given.get("report_at", [min(end, within) for end in REPORT_AT])
     default = given.get("default", mechanism.extremes[0])
     mechanism.check_value(default)
-    return Reports(within, tuple(at), default)
+    return Reports(within, tuple(at), default, given["repeat"])
+
+
+def _validity(given: Section, mechanism: Mechanism) -> str:
+    """Whether reports prove that they are in range: wherever two servers can check it, unless the experiment says."""
+    said = given.get("validity")
+    if mechanism.trust != "two-servers":
+        if said == "prio3":
+            why = NO_PROOFS[mechanism.trust]
+            raise InvalidParameter("reports.validity", said, f"none where the trust is {mechanism.trust}: {why}")
+        return "none"
+    if said != "none" and mechanism.prio3 is None:
+        raise InvalidParameter("reports.validity", said, "none: reports of this kind cannot be proved to be in range")
+    return said or "prio3"
 
 
 def _privacy(given: Section, parameters: Section, running: Program) -> Privacy:

@@ -18,7 +18,7 @@ from croupier.checks import CroupierError, InvalidParameter
 from croupier.messages.configuration import Configuration, difference
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import Statement, from_text
-from croupier.programs import Change, Program, State, Wanted, records
+from croupier.programs import WHOLE, Change, Program, State, Wanted, records
 from croupier.programs.records import BadRecord, Head, Record
 from croupier.protocols.mechanism import canonical
 from croupier.service.experiment import Plan
@@ -26,6 +26,7 @@ from croupier.service.history import History
 from croupier.service.keys import Keys
 from croupier.service.meters import STEP
 from croupier.service.store import AnalyzerStore
+from croupier.service.store.analyzer import Beside
 from croupier.service.waits import Waits
 
 log = logging.getLogger("croupier")
@@ -62,14 +63,24 @@ class Run:
 
     def _check_begun(self, begun: Configuration) -> None:
         """What was promised stays: keys, addresses, the title and new arms may differ from what was first signed."""
-        plan, first = self.plan, begun.to_dict()
-        privacy = asdict(plan.privacy)
-        now = {"program": plan.parameters, "recipe": plan.recipe, "privacy": privacy, "arms": list(plan.arms)}
+        plan, first = self.plan, begun.to_dict() | {"validity": begun.validity.kind}
+        now: dict[str, Any] = {"program": plan.parameters, "recipe": plan.recipe, "privacy": asdict(plan.privacy)}
+        now |= {"arms": list(plan.arms), "validity": plan.validity}
         was, now_text = canonical({key: first[key] for key in now}), canonical(now)
         if was != now_text:
             change = f"as it was when it began ({difference(was, now_text)})"
             instead = "change it back, or begin another under another name; operators add arms by `add`"
             raise InvalidParameter("experiment", plan.name, f"{change}: {instead}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an operator asks of an experiment, of an arm of it by number or name, or for a new arm or other shares."""
+
+    operation: str
+    arm: int | str | None = None
+    name: str | None = None
+    shares: dict[str, float] | None = None
 
 
 @dataclass
@@ -93,6 +104,8 @@ class Live:
     held: bool = False
     """Whether a new revision waits until no turn is left of the one before the last: devices refuse older ones."""
     caught_up: bool = False
+    over: bool = False
+    """Whether the front was told that it has ended, since this process runs."""
     stale: bool = False
     """Whether this may be elsewhere than where the log ends."""
     version: int = 0
@@ -158,7 +171,7 @@ class Live:
     @property
     def stalled(self) -> str:
         """Why nothing more is learned although everything works: too few people report; empty while that is not so."""
-        if self.program.finished:
+        if self.program.finished or self.state.paused:
             return ""
         smallest, deadline = self.plan.recipe["smallest"], self.plan.deadline
         remedy = "more users, a longer batches.deadline, or a smaller batches.smallest"
@@ -212,16 +225,33 @@ class Live:
             await self._append(event, body)
             return True
 
-    async def operate(self, operation: str, arm: int | None, name: str | None) -> int:
-        """What an operator asks, as an event; returns its number."""
+    async def operate(self, asked: Asked, beside: Beside | None = None) -> int:
+        """What an operator asks, as an event; returns its number. `beside` is the operators' log's line about it."""
         async with self.lock:
             await self.refreshed()
-            known = self.program.operations.get(operation)
-            named = {"arm": arm, "name": name}
-            about = {known.takes: named[known.takes]} if known and known.takes else {}
-            await self._append("operated", {"operation": operation} | about)
+            known = self.program.operations.get(asked.operation)
+            named = {"arm": self._numbered(asked.arm), "name": asked.name, "shares": self._ordered(asked.shares)}
+            whole = asked.operation in WHOLE and asked.arm is None
+            about = {known.takes: named[known.takes]} if known and known.takes and not whole else {}
+            await self._append("operated", {"operation": asked.operation} | about, beside)
             self.registered = self.caught_up = False
             return self.run.head.number
+
+    def _numbered(self, arm: int | str | None) -> int | None:
+        """An arm by its number, which may be given as its name."""
+        if isinstance(arm, str):
+            if arm not in self.arms:
+                raise InvalidParameter("arm", arm[:60], f"one of {', '.join(self.arms)}")
+            return self.arms.index(arm)
+        return arm
+
+    def _ordered(self, shares: dict[str, float] | None) -> list[float] | None:
+        """Shares by the numbers of the arms that are named."""
+        if shares is None:
+            return None
+        if set(shares) != set(self.arms):
+            raise InvalidParameter("shares", ", ".join(shares)[:60], f"one for each of {', '.join(self.arms)}")
+        return [shares[arm] for arm in self.arms]
 
     async def refreshed(self) -> None:
         """Be where the log ends. A store that cannot be read leaves everything as it was, to be shown."""
@@ -231,7 +261,7 @@ class Live:
             self.stale = False
             self.version += 1
 
-    async def _append(self, event: str, body: dict[str, Any]) -> None:
+    async def _append(self, event: str, body: dict[str, Any], beside: Beside | None = None) -> None:
         at = datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="seconds")
         run = self.run
         line = records.make(run.head, {"event": event, "at": at} | body, self.keys.sign)
@@ -244,7 +274,7 @@ class Live:
             self.stale = event != "operated"
             raise
         with self.waits.on("store"):
-            write = partial(self.store.append, self.name, record["number"], line)
+            write = partial(self.store.append, self.name, record["number"], line, beside=beside)
             await asyncio.get_running_loop().run_in_executor(self.store.writer, write)
         run.take_in(line, change)
         self.stale = False
@@ -260,7 +290,8 @@ class Live:
             self.open[number] if number in self.open else Batch.of(number, self.configured.hash, mechanism)
             for number, mechanism in turn.batches
         )
-        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches, turn.odds)
+        odds = turn.odds if Configuration.from_text(self.configured.text).public else None
+        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches, odds, turn.block)
 
     @property
     def behind(self) -> bool:

@@ -15,31 +15,29 @@ from typing import Any
 from croupier.checks import CroupierError
 from croupier.messages.admittance import Door, NotAdmitted
 from croupier.messages.configuration import Configuration, seal_slots
-from croupier.messages.offer import Batch, Offer
+from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES
-from croupier.messages.shares import SharedReport, arm_scope, part_lengths, share_info, stream_of
+from croupier.messages.shares import Form, SharedReport, form, stream_of
 from croupier.messages.signing import Statement, to_text
 from croupier.messages.wire import Envelope, Malformed, Report, report_info
 from croupier.service import tokens
 from croupier.service.decryption import Job, open_all
-from croupier.service.groups import MOST_REPORTS, BadGroup, Group, bits
+from croupier.service.front_shares import GONE, VERSION, FrontShares, told_of
 from croupier.service.high_water import HighWater
 from croupier.service.keys import Keys
 from croupier.service.meters import STEP
-from croupier.service.notary import Notary, Rules
+from croupier.service.notary import Rules
 from croupier.service.openapi import MOST_BATCHES
 from croupier.service.problems import Problem
 from croupier.service.store import Arrival, Closing, FrontStore, Standing
-from croupier.service.store.share_sums import TIDY_SECONDS, Sum, Waiting
-from croupier.validity.shares import Ring
+from croupier.service.store.share_sums import TIDY_SECONDS
 
-VERSION = 2
 DAY = 86_400
 EIGHTHS = 8
 NEVER = 2**63 - 1
 """The day on which a spent name is forgotten, where what was shown has no end."""
-GRID = 10
-"""Turns are due at one of about this many moments a period, so that they can be counted together."""
+PAUSE_SECONDS = 30.0
+"""When to ask again for a turn of an experiment that is paused."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +53,15 @@ class Assignment:
         return f'{{"offer":{self.offer},"token":"{to_text(self.token)}","expires":{self.expires}}}'.encode()
 
 
-class Front(Notary):
+class Front(FrontShares):
     """The front's decisions: beside what it signs for the analyzer, what it does for users and with their messages."""
 
     def __init__(
         self, store: FrontStore, keys: Keys, rules: Rules, clock: Callable[[], float], mark: HighWater | None = None
     ) -> None:
-        super().__init__(store, keys, rules, clock)
-        self.given = mark or HighWater(None)
-        self.given.check(store.answers)
+        super().__init__(store, keys, rules, clock, mark)
         self._tidied = 0.0
-        self._offers: dict[tuple[str, int], Offer] = {}
+        self._forms: dict[tuple[str, int], Form] = {}
 
     def admit(self, name: str, ticket: bytes) -> bytes | None:
         """Whether somebody may take a turn: everybody, or who shows a ticket or token, whose name this returns."""
@@ -82,6 +78,8 @@ class Front(Notary):
         for name in set(names):
             try:
                 due, expires = self._times(name, now)
+                if self.store.paused(name):
+                    raise Problem("nothing-open", "the experiment is paused", retry_after=PAUSE_SECONDS)
             except Problem as problem:
                 answers = [problem if asked == name else answer for asked, answer in zip(names, answers, strict=True)]
                 continue
@@ -105,14 +103,6 @@ class Front(Notary):
                     token = tokens.issue(self.keys.token, name, turn[0], expires, holder)
                     answers[index] = Assignment(turn[1], token, expires)
         return answers
-
-    def _times(self, name: str, now: float) -> tuple[int, int]:
-        """When a turn of this experiment that is given out now is overdue, and when its token expires."""
-        reports = self._current(name).reports
-        awaited = reports.at[1] + self.rules.due_within
-        step = max(1, math.ceil(awaited / GRID))
-        due = (int(now + awaited) // step + 1) * step
-        return due, due + max(0, reports.within - math.floor(awaited))
 
     def _nothing(self, name: str) -> Problem:
         finished = self.store.finished(name)
@@ -163,8 +153,9 @@ class Front(Notary):
         number = SharedReport.offer_of(opened)
         offer = self._offer(name, number)
         _same_configuration(offer, envelope)
-        lengths = part_lengths(offer, SUITES[configuration.suite].overhead)
-        report = SharedReport.from_bytes(opened, lengths)
+        if (name, number) not in self._forms:
+            self._forms[name, number] = form(offer, configuration.suite, proved=configuration.validity.proved)
+        report = SharedReport.from_bytes(opened, self._forms[name, number])
         token = tokens.redeem(self.keys.token, report.token, name, report.offer)
         # With devices' noise a report fits its own batches only.
         own = () if offer.batches[0].mechanism.fits_any_batch else tuple((one.number, ()) for one in offer.batches)
@@ -179,7 +170,7 @@ class Front(Notary):
             stream=stream_of(offer),
             name=report.report,
             configuration=envelope.configuration,
-            seed=report.seed,
+            own=report.share,
             sealed=b"".join(report.sealed),
         )
 
@@ -213,13 +204,18 @@ class Front(Notary):
             except CroupierError as error:
                 answers.append(Problem("bad-request", str(error)))
         if arrivals:
-            outcomes = self.store.accept([arrival for _, arrival in arrivals])
+            outcomes = self.store.accept(self._prepared([arrival for _, arrival in arrivals]))
             for (index, _), outcome in zip(arrivals, outcomes, strict=True):
                 answers[index] = outcome
         return answers
 
+    def advance(self) -> int:
+        """Do with every block what is due; how many batches were given up."""
+        return self.store.advance(self.clock())
+
     def close_full(self) -> int:
         """Make every full batch ready to leave; returns how many there were. One that cannot be stops no other."""
+        self.advance()
         closed, failure = 0, None
         for name, number, in_shares in self.store.full():
             try:
@@ -237,90 +233,6 @@ class Front(Notary):
             raise failure
         return closed
 
-    # In shares
-
-    def group(self, name: str) -> Group | None:
-        """The next reports in shares for the analyzer to settle, if any can be counted now."""
-        if self.store.finished(name) is None:
-            raise Problem("unknown-experiment")
-        return self.store.group(name, MOST_REPORTS)
-
-    def settle(self, name: str, number: int, answer: bytes) -> int:
-        """The analyzer has settled a group: what it accepted counts, and its seeds are deleted. Again is the same."""
-        batches: dict[int, Batch] = {}
-
-        def batch_of(batch: int) -> Batch:
-            if batch not in batches:
-                batches[batch] = self._batch(name, batch)
-            return batches[batch]
-
-        def ring(batch: int) -> Ring:
-            found = batch_of(batch).mechanism.ring
-            assert found is not None
-            return found
-
-        def share(report: Waiting, stream: str, listed: Sequence[int]) -> list[list[int]]:
-            """What the report's seed stands for, in each batch."""
-            return self._expanded(name, report, stream, [batch_of(batch) for batch in listed])
-
-        try:
-            counted = self.store.settle(name, number, lambda count: bits(answer, count), share, ring)
-        except BadGroup as error:
-            raise Problem("bad-request", str(error)) from None
-        self.given.raise_to(self.store.answers)
-        return counted
-
-    def _expanded(self, name: str, report: Waiting, stream: str, batches: Sequence[Batch]) -> list[list[int]]:
-        first = batches[0].mechanism
-        assert first.ring is not None
-        if first.fits_any_batch:
-            info = share_info(name, report.configuration, arm_scope(stream), 0, report.report)
-            return [first.ring.expand(report.seed, info, first.outputs or 1)] * len(batches)
-        shares = []
-        for part, batch in enumerate(batches):
-            info = share_info(name, report.configuration, batch.hash, part, report.report)
-            assert batch.mechanism.ring is not None
-            shares.append(batch.mechanism.ring.expand(report.seed, info, batch.mechanism.outputs or 1))
-        return shares
-
-    def _answer(self, name: str, number: int) -> bool:
-        """Close a batch in shares: its sum, with a whole noise of this front's own, signed."""
-        batch = self._batch(name, number)
-        ring = batch.mechanism.ring
-        assert ring is not None
-        try:
-            noise = batch.mechanism.server_noise(self.store.source)
-        finally:
-            # From here on no image of the memory tells this noise.
-            self.store.source.renew()
-
-        def receipt(known: Sum, reports: int, share: list[int]) -> str:
-            body = {
-                "version": VERSION,
-                "experiment": name,
-                "configuration": to_text(batch.pin),
-                "batch": number,
-                "batch_hash": to_text(batch.hash),
-                "reports": reports,
-                "set": to_text(known.settled),
-                "share": to_text(ring.encode(share)),
-            }
-            return json.dumps(Statement.of("release", body).signed("front", self.keys.sign).to_dict())
-
-        return self.store.answer(name, number, lambda known: ring.add(known.numbers, noise), receipt)
-
-    def share(self, name: str, number: int) -> dict[str, Any]:
-        """What this front answers for a batch in shares: one answer, however often it is asked for."""
-        state, receipt = self._state(name, number)
-        if receipt is None or state not in ("ready", "released"):
-            raise Problem(_GONE.get(state, "not-released"))
-        if state == "ready" and not self.store.may_pull(name, number):
-            raise Problem("not-released", "the log is to be countersigned before the next batch is pulled")
-        self.store.give(name, number)
-        self.given.raise_to(self.store.answers)
-        statement: dict[str, Any] = json.loads(receipt)
-        return statement
-
     def standings(
         self, name: str, since: int = 0, most: int = MOST_BATCHES, *, trusted: bool = False
     ) -> dict[str, Any]:
@@ -331,21 +243,31 @@ class Front(Notary):
         finished = self.store.finished(name)
         if finished is None:
             raise Problem("unknown-experiment")
+        self._check_may_see(name, trusted)
         assigned, accepted = self.store.plays(name)
         assigned, accepted = (total // STEP * STEP for total in (assigned, accepted))
         now = self.clock()
         batches = [_standing(standing, now) for standing in self.store.standings(name, since, most)]
-        counts = {"assigned": assigned, "accepted": accepted, "refused": self.store.refused(name) // STEP * STEP}
+        refused = {word: count // STEP * STEP for word, count in self.store.refused(name).items()}
+        counts = {"assigned": assigned, "accepted": accepted, "refused": refused}
         waiting = [to_text(digest) for digest in self.store.waiting_configurations(name)] if trusted else []
-        return {"finished": finished, **counts, "batches": batches} | ({"waiting": waiting} if trusted else {})
+        told = {"finished": finished, "paused": self.store.paused(name), **counts, "batches": batches}
+        return told | ({"waiting": waiting} if trusted else {})
 
-    def receipt(self, name: str, number: int) -> dict[str, Any]:
+    def _check_may_see(self, name: str, trusted: bool) -> None:
+        """How a private experiment comes along is the analyzer's business alone."""
+        if not trusted and not self._current(name).public:
+            raise Problem("unauthorized", "this experiment is private")
+
+    def receipt(self, name: str, number: int, *, trusted: bool = False) -> dict[str, Any]:
         """What a ready batch is, signed: how many reports and messages, and the hash of them all."""
+        if self.store.finished(name) is not None:
+            self._check_may_see(name, trusted)
         state, receipt = self._state(name, number)
         # In shares it is the answer itself, which leaves once the log is countersigned.
         shown = ("released",) if self._batch(name, number).mechanism.ring else ("ready", "released")
         if receipt is None or state not in shown:
-            raise Problem(_GONE.get(state, "not-released"))
+            raise Problem(GONE.get(state, "not-released"))
         statement: dict[str, Any] = json.loads(receipt)
         return statement
 
@@ -355,7 +277,7 @@ class Front(Notary):
         if state == "ready" and not self.store.may_pull(name, number):
             raise Problem("not-released", "the log is to be countersigned before the next batch is pulled")
         if state != "ready":
-            raise Problem("already-released" if state == "released" else _GONE.get(state, "not-released"))
+            raise Problem("already-released" if state == "released" else GONE.get(state, "not-released"))
         body = self.store.part(name, number, part)
         if body is None:
             raise Problem("not-found", f"batch {number} has no part {part}")
@@ -365,7 +287,7 @@ class Front(Notary):
         """The analyzer has a batch: delete it here."""
         state, _ = self._state(name, number)
         if state not in ("ready", "released"):
-            raise Problem(_GONE.get(state, "not-released"))
+            raise Problem(GONE.get(state, "not-released"))
         if not self.store.given_out(name, number):
             raise Problem("not-released", "its answer was not asked for yet")
         self.store.acknowledge(name, number)
@@ -374,6 +296,18 @@ class Front(Notary):
         """Delete an open batch, as after an operator's stop."""
         self._state(name, number)
         self.store.cancel(name, number)
+
+    def close_blocks(self, name: str) -> None:
+        """Nothing more is wanted: no turn is dealt, no report accepted, and blocks close with what they have."""
+        if self.store.finished(name) is None:
+            raise Problem("unknown-experiment")
+        self.store.close_blocks(name, self.clock())
+
+    def pause(self, name: str, *, paused: bool) -> None:
+        """Deal nobody a turn for now, or again. Reports of turns that were dealt are taken."""
+        if self.store.finished(name) is None:
+            raise Problem("unknown-experiment")
+        self.store.pause(name, paused=paused)
 
     def finish(self, name: str) -> None:
         """The experiment has ended."""
@@ -388,28 +322,7 @@ class Front(Notary):
         if abs(now - self._tidied) >= TIDY_SECONDS:
             self._tidied = now
             self.store.tidy_keys()
-        return self.store.expire(now) + self.store.close_due(now)
-
-    def _state(self, name: str, number: int) -> tuple[str, str | None]:
-        state = self.store.receipt(name, number)
-        if state is None:
-            raise Problem("unknown-batch")
-        return state
-
-    def _offer(self, name: str, number: int) -> Offer:
-        offer = self._offers.get((name, number))
-        if offer is None:
-            envelope = self.store.offer(name, number)
-            if envelope is None:
-                raise Problem("wrong-batch", "there is no such offer")
-            offer = self._offers[name, number] = Offer.from_text(json.loads(envelope)["body"])
-        return offer
-
-    def _batch(self, name: str, number: int) -> Batch:
-        stored = self.store.batch(name, number)
-        if stored is None:
-            raise Problem("unknown-batch")
-        return Batch(number, *stored)
+        return self.store.expire(now) + self.store.close_due(now) + self.store.advance(now)
 
     def _noise(self, name: str, number: int) -> tuple[bytes, ...]:
         """A whole noise of this front's own, sealed as users' messages are; drawn anew for each closing."""
@@ -433,16 +346,13 @@ class Front(Notary):
             "length": closing.length,
             "parts": closing.parts,
             "sha256": to_text(closing.digest),
-        }
+        } | told_of(closing.in_block)
         return json.dumps(Statement.of("release", body).signed("front", self.keys.sign).to_dict())
 
 
 def _same_configuration(offer: Offer, envelope: Envelope) -> None:
     if offer.configuration != envelope.configuration:
         raise Problem("wrong-batch", "the report was made under another configuration than its offer")
-
-
-_GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
 
 
 def _standing(standing: Standing, now: float) -> dict[str, Any]:

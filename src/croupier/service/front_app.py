@@ -24,7 +24,7 @@ from croupier.service import front_worker, meters, openapi
 from croupier.service.connections import most_held
 from croupier.service.front import Assignment
 from croupier.service.group_commit import Groups
-from croupier.service.groups import MOST_REPORTS
+from croupier.service.groups import LONGEST_ANSWER
 from croupier.service.meters import Meters
 from croupier.service.openapi import GROUP_TYPE, JSON, MESSAGES_TYPE, MOST_LINES
 from croupier.service.pool import Pool
@@ -122,7 +122,10 @@ class FrontApp:
             Route(base + "/offers/{offer}", self.offer, methods=["PUT"]),
             Route(base + "/head", self.head),
             Route(base + "/head", self.countersign, methods=["PUT"]),
+            Route(base + "/close", self.close_blocks, methods=["POST"]),
             Route(base + "/finish", self.finish, methods=["POST"]),
+            Route(base + "/pause", partial(self.pause, paused=True), methods=["POST"]),
+            Route(base + "/resume", partial(self.pause, paused=False), methods=["POST"]),
             Route(base + "/batches", self.batches),
             Route(batch, self.cancel, methods=["DELETE"]),
             Route(batch + "/receipt", self.receipt),
@@ -229,10 +232,7 @@ class FrontApp:
         since = request.query_params.get("since", "0")
         if not since.isascii() or not since.isdigit() or len(since) > 10:
             raise Problem("bad-request", "since is the number of a batch")
-        trusted = "authorization" in request.headers
-        if trusted:
-            check_bearer(request, self.known_bearer)
-        name = request.path_params["name"]
+        trusted, name = self._trusted(request), request.path_params["name"]
         standings = await asyncio.to_thread(partial(self.front.standings, name, int(since), trusted=trusted))
         return JSONResponse(standings)
 
@@ -256,12 +256,21 @@ class FrontApp:
         self.meters.show("ready", {"front": not trouble})
         return trouble
 
+    def _trusted(self, request: Request) -> bool:
+        """Whether it is the analyzer who asks; a wrong secret is refused."""
+        if "authorization" not in request.headers:
+            return False
+        check_bearer(request, self.known_bearer)
+        return True
+
     # For the analyzer
 
     async def register(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)
-        statement = Statement.from_dict("configuration", await json_of(request))
-        signed = await asyncio.to_thread(self.front.register, request.path_params["name"], statement)
+        body = await json_of(request)
+        statement = Statement.from_dict("configuration", body)
+        key = from_text("proof_key", body["proof_key"]) if "proof_key" in body else None
+        signed = await asyncio.to_thread(self.front.register, request.path_params["name"], statement, key)
         return JSONResponse(signed.to_dict())
 
     async def offer(self, request: Request) -> Response:
@@ -276,7 +285,10 @@ class FrontApp:
         if not isinstance(together, list):
             raise InvalidParameter("together", together, "a list of offers' numbers")
         together = [integer("together", one, 0, 2**32 - 1) for one in together]
-        signed = await asyncio.to_thread(self.front.open_offer, name, number, statement, deadline, together)
+        odds = body.get("odds")
+        if odds is not None:
+            odds = float(between("odds", odds, 0, 1, "(]"))
+        signed = await asyncio.to_thread(self.front.open_offer, name, number, statement, deadline, together, odds)
         self._opened.set()
         self._opened = asyncio.Event()
         log.info("offer opened", extra={"fields": {"experiment": name, "offer": number}})
@@ -292,9 +304,20 @@ class FrontApp:
         signed = await asyncio.to_thread(self.front.countersign, request.path_params["name"], statement, digests)
         return JSONResponse(signed.to_dict())
 
+    async def close_blocks(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        await asyncio.to_thread(self.front.close_blocks, request.path_params["name"])
+        self._full.set()
+        return Response(status_code=204)
+
     async def finish(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)
         await asyncio.to_thread(self.front.finish, request.path_params["name"])
+        return Response(status_code=204)
+
+    async def pause(self, request: Request, *, paused: bool) -> Response:
+        check_bearer(request, self.known_bearer)
+        await asyncio.to_thread(partial(self.front.pause, request.path_params["name"], paused=paused))
         return Response(status_code=204)
 
     async def cancel(self, request: Request) -> Response:
@@ -303,8 +326,8 @@ class FrontApp:
         return Response(status_code=204)
 
     async def receipt(self, request: Request) -> Response:
-        name, number = request.path_params["name"], whole(request, "batch")
-        return JSONResponse(await asyncio.to_thread(self.front.receipt, name, number))
+        trusted, name, number = self._trusted(request), request.path_params["name"], whole(request, "batch")
+        return JSONResponse(await asyncio.to_thread(partial(self.front.receipt, name, number, trusted=trusted)))
 
     async def messages(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)
@@ -322,7 +345,7 @@ class FrontApp:
         check_bearer(request, self.known_bearer)
         name, number = request.path_params["name"], whole(request, "group")
         with Place(self._room) as place:
-            answer = await body_of(request, MOST_REPORTS, place)
+            answer = await body_of(request, LONGEST_ANSWER, place)
         if await self._work(self._settle, front_worker.settle, (name, number, answer)):
             self._full.set()
         return await self._next_group(name)
@@ -386,6 +409,7 @@ class FrontApp:
         if self.closer is None:
             return await asyncio.to_thread(self.front.close_full)
         # Asked first, which costs little: a process is bothered only when there is something to close.
+        await asyncio.to_thread(self.front.advance)
         return await self.closer.run(front_worker.close_full) if await asyncio.to_thread(self.front.store.full) else 0
 
     async def _safely(self, what: str, work: Callable[[], Awaitable[int]]) -> None:

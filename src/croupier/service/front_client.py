@@ -47,16 +47,25 @@ class FrontClient:
     async def keys(self) -> dict[str, Any]:
         return await self._json("GET", "/keys")
 
-    async def register(self, name: str, statement: Statement) -> Statement:
-        return Statement.from_dict(
-            "configuration", await self._json("PUT", f"/experiments/{quote(name)}", statement.to_dict(), SLOW)
-        )
+    async def register(self, name: str, statement: Statement, proof_key: bytes | None) -> Statement:
+        """Have a configuration signed; where reports come with proofs the front learns the key to check them with."""
+        body = statement.to_dict() | ({} if proof_key is None else {"proof_key": to_text(proof_key)})
+        return Statement.from_dict("configuration", await self._json("PUT", f"/experiments/{quote(name)}", body, SLOW))
 
     async def open_offer(
-        self, name: str, number: int, statement: Statement, deadline: float | None, together: Sequence[int] = ()
+        self,
+        name: str,
+        number: int,
+        statement: Statement,
+        deadline: float | None,
+        together: Sequence[int] = (),
+        odds: float | None = None,
     ) -> None:
-        """Open an offer, of which the front deals turns once it knows all those that are open together."""
-        body = {"offer": statement.to_dict(), "deadline": deadline, "together": list(together)}
+        """Open an offer, of which the front deals turns once it knows all those that are open together.
+
+        `odds` are for the front alone, where the offer itself tells none.
+        """
+        body = {"offer": statement.to_dict(), "deadline": deadline, "together": list(together), "odds": odds}
         await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body, SLOW)
 
     async def head(self, name: str) -> Statement | None:
@@ -106,8 +115,16 @@ class FrontClient:
     async def cancel(self, name: str, batch: int) -> None:
         await self._send("DELETE", _batch(name, batch))
 
+    async def close_blocks(self, name: str) -> None:
+        """Nothing more is wanted: what is open closes with what it has."""
+        await self._send("POST", f"/experiments/{quote(name)}/close")
+
     async def finish(self, name: str) -> None:
         await self._send("POST", f"/experiments/{quote(name)}/finish")
+
+    async def pause(self, name: str, *, paused: bool) -> None:
+        """Have nobody dealt a turn for now, or again."""
+        await self._send("POST", f"/experiments/{quote(name)}/{'pause' if paused else 'resume'}")
 
     async def wait_ready(self, seconds: float) -> None:
         """Wait until the front answers."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
+import json
+from collections import Counter, deque
+from typing import Any
 
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch, Offer
 from croupier.programs import Change, Program
+from croupier.programs.interpreter import seconds
 from croupier.programs.records import Record
+from croupier.service.curve import Curve, point
 
 EVENTS = 200
 """The newest events that the dashboard gets; the transcript has all."""
@@ -23,8 +27,11 @@ class History:
         self._epsilon = epsilon
         self._counted: set[int] = set()
         self.events: deque[Record] = deque(maxlen=EVENTS)
+        self._curve, self._newest, self._has_arms = Curve(), dict[str, Any](), False
         self.outs: dict[int, Record] = {}
         self.reports, self.worst_delta = 0, 0.0
+        self.refused: Counter[str] = Counter()
+        """How many reports in shares did not count, by reason."""
         self.unfilled = 0
         """How many batches in a row did not fill in time."""
 
@@ -40,6 +47,22 @@ class History:
         if change.ended:
             event["ended"] = True
         self.events.append(event | {"reports": self.reports})
+        if record["event"] == "released" and not program.decides:
+            # Who decides has a curve of its own, of differences.
+            self._newest = {"record": record["number"], "at": seconds(record["at"]), "reports": self.reports}
+            self._has_arms = change.offer is not None and change.offer.arm is not None
+            if self._curve.due():
+                self._curve.add(self._point(program))
+
+    def _point(self, program: Program) -> dict[str, Any]:
+        return point(self._newest, program.show() if self._has_arms else {})
+
+    def curve(self, program: Program) -> list[dict[str, Any]]:
+        """How estimates went: a few moments of the past, and the newest."""
+        points = self._curve.points
+        if not points or points[-1]["record"] == self._newest["record"]:
+            return points
+        return [*points, self._point(program)]
 
     def _about(self, change: Change) -> Record:
         """What the event was about, in short."""
@@ -62,11 +85,13 @@ class History:
         if "decoded" not in change.record:
             return {"arm": offer.arm, "users": mechanism.users}
         self.unfilled, users = 0, change.record.get("users", mechanism.users)
+        refused = json.loads(change.record["receipt"]["body"]).get("refused", {})
         if offer.number not in self._counted:
             # A counter's turn is one report in several batches: it counts with the first of them.
             self._counted.add(offer.number)
-            self.reports += min(users, _users(offer))
-        about: Record = {"arm": offer.arm, "users": users}
+            self.reports += users if offer.block else min(users, _users(offer))
+            self.refused.update(refused)
+        about: Record = {"arm": offer.arm, "users": users} | ({"refused": refused} if refused else {})
         return about | mechanism.for_users(users).summary(change.record["decoded"])
 
 

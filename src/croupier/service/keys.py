@@ -1,8 +1,9 @@
 """A server's secret keys on disk: made on first use, readable by their owner alone, replaced without losing the old.
 
 One directory a server: `sign` (Ed25519), `token` (the front's key for one-time tokens), `store` (the one that its
-store is encrypted with) and `seal-NUMBER.json` (one sealing key a suite and rotation). An issuer of blind tokens has
-`tokens.pem`, too. Bearer secrets, which one party shows another, are files of their own.
+store is encrypted with), `proofs` (the analyzer's: what keys of proofs are derived from) and `seal-NUMBER.json` (one
+sealing key a suite and rotation). An issuer of blind tokens has `tokens.pem`, too. Bearer secrets, which one party
+shows another, are files of their own.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from croupier.messages.sealing import DEFAULT_SUITE, key_id, suite
 from croupier.messages.signing import from_text, to_text
 from croupier.service.issuing import TokenIssuer, make_key
 
+SECRETS = ("token", "store", "proofs")
+"""Files of 32 random bytes."""
 BATCH_KEYS, ANSWERED = "batches", "answered"
 """Beside a server's keys: the directory of those that live as long as a batch, and how many answers it has given."""
 
@@ -70,7 +73,12 @@ class Keys:
     sign: Ed25519PrivateKey
     token: bytes
     store: bytes
+    proofs: bytes
     sealing: tuple[SealingKey, ...]
+
+    def proof_key(self, experiment: str) -> bytes:
+        """What proofs of an experiment are checked with, by both servers: no client must know it."""
+        return hmac.digest(self.proofs, b"croupier/2 proofs\0" + experiment.encode(), "sha256")
 
     def newest(self, suite_name: str) -> SealingKey:
         keys = [key for key in self.sealing if key.suite == suite_name]
@@ -95,14 +103,15 @@ def load(directory: Path) -> Keys:
     if not directory.is_dir():
         raise KeyProblem(f"there are no keys in {directory}: make them with `croupier serve keys {directory}`")
     sign = Ed25519PrivateKey.from_private_bytes(_read(directory / "sign"))
-    return Keys(sign, _read(directory / "token"), _read(directory / "store"), tuple(_sealing(directory)))
+    secret = {name: _read(directory / name) for name in SECRETS}
+    return Keys(sign, sealing=tuple(_sealing(directory)), **secret)
 
 
 def make(directory: Path, *, suites: tuple[str, ...] = (DEFAULT_SUITE,)) -> Keys:
     """Make whatever keys are missing, and read them all."""
     with _refusals(directory):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name in ("sign", "token", "store"):
+    for name in ("sign", *SECRETS):
         if not (directory / name).exists():
             renew(directory / name)
     for name in suites:

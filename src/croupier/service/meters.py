@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,7 @@ GAUGES = {
     "reports_accepted": ("experiment", "Reports that the front has accepted"),
     "turns_assigned": ("experiment", "Turns that the front has given out"),
     "finished": ("experiment", "1 when the experiment has ended"),
+    "paused": ("experiment", "1 while an operator has paused the experiment"),
     "trouble": ("experiment", "1 while the experiment does not go on"),
     "stalled": ("experiment", "1 while too few people report for the next batch"),
     "ready": ("server", "1 while the server can do its work, as /readyz says"),
@@ -80,23 +81,25 @@ class Meters:
         for label, value in values.items():
             self._gauges[name].labels(label).set(value)
 
-    def answer(self) -> Response:
-        """All of it, of all workers, as Prometheus reads it."""
+    def answer(self, seen: Set[str] | None = None) -> Response:
+        """All of it, of all workers, as Prometheus reads it; of experiments only those in `seen`, unless it is None."""
         if self._directory:
             _forget_the_dead(self._directory)
-        return Response(generate_latest(_Coarse(self._registry)), media_type=TEXT_TYPE)
+        return Response(generate_latest(_Told(self._registry, seen)), media_type=TEXT_TYPE)
 
 
-class _Coarse:
+class _Told:
     """A registry's metrics; what comes with each report is told in steps, or anybody could see when one came."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+    def __init__(self, registry: CollectorRegistry, seen: Set[str] | None) -> None:
+        self._registry, self._seen = registry, None if seen is None else {None, *seen}
 
     def collect(self) -> Iterator[Metric]:
         for family in self._registry.collect():
             if family.name in COARSE:
                 family.samples = [sample._replace(value=sample.value // STEP * STEP) for sample in family.samples]
+            if self._seen is not None:
+                family.samples = [one for one in family.samples if one.labels.get("experiment") in self._seen]
             yield family
 
 

@@ -6,6 +6,7 @@ It refuses what goes beyond its own rules or beyond what was signed before.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,9 @@ from croupier.programs.records import Head
 from croupier.service.keys import Keys
 from croupier.service.problems import Problem
 from croupier.service.store import FrontStore, NewBatch
+
+GRID = 10
+"""Turns are due at one of about this many moments a period, so that they can be counted together."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,11 @@ class Notary:
         self.store, self.keys, self.rules, self.clock = store, keys, rules, clock
         self._texts: dict[tuple[str, bytes], str] = {}
 
-    def register(self, name: str, statement: Statement) -> Statement:
-        """Check an analyzer's configuration, sign it too, and serve it. Again is the same."""
+    def register(self, name: str, statement: Statement, proof_key: bytes | None = None) -> Statement:
+        """Check an analyzer's configuration, sign it too, and serve it. Again is the same.
+
+        Where reports come with proofs, `proof_key` is what both servers check them with.
+        """
         configuration = Configuration.from_text(statement.text)
         if configuration.experiment != name:
             raise Problem("bad-request", f"the configuration is of {configuration.experiment!r}")
@@ -58,11 +65,14 @@ class Notary:
         key = self.keys.by_id(key_id(own.seal))
         if own.verify != self.keys.verify or key is None or (key.suite, key.public) != (configuration.suite, own.seal):
             raise Problem("bad-signature", "the configuration names other keys than this front's")
+        if configuration.validity.proved and not configuration.validity.is_checked_with(proof_key):
+            raise Problem("bad-request", "the key of its proofs is missing, or not the one that is signed")
         self._check_rules(configuration)
         known = self._check_known(configuration)
         signed = statement.signed("front", self.keys.sign)
         envelope = json.dumps(signed.to_dict())
-        if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope, known):
+        kept = proof_key if configuration.validity.proved else None
+        if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope, known, kept):
             raise Problem("configuration-conflict")
         return signed
 
@@ -109,11 +119,17 @@ class Notary:
         return statement
 
     def open_offer(
-        self, name: str, number: int, statement: Statement, deadline: float | None, together: Sequence[int] = ()
+        self,
+        name: str,
+        number: int,
+        statement: Statement,
+        deadline: float | None,
+        together: Sequence[int] = (),
+        odds: float | None = None,
     ) -> Statement:
         """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same.
 
-        Its turns are dealt once all offers of `together` are known here.
+        Its turns are dealt once all offers of `together` are known here, by its odds, or by these where it tells none.
         """
         configuration = self._configuration(name, configuration_of(statement))
         # Before it is read: a mechanism's text may make whoever reads it compute for long.
@@ -125,7 +141,10 @@ class Notary:
             configuration.check(offer)
         except NotCovered as error:
             raise Problem("not-covered", str(error)) from None
-        if self.store.finished(name):
+        odds = odds if offer.odds is None else offer.odds
+        if odds is None:
+            raise Problem("bad-request", "the offer tells no odds, and none came with it")
+        if self.store.finished(name) and not (offer.block is not None and self.store.closing(name)):
             raise Problem("experiment-finished")
         for batch in offer.batches:
             known = self.store.batch(name, batch.number)
@@ -134,12 +153,14 @@ class Notary:
         expires = None if deadline is None else self.clock() + deadline
         least = configuration.recipe["smallest"]
         batches = [self._new_batch(name, batch, expires, stream_of(offer), least) for batch in offer.batches]
-        length = upload_length(offer, configuration.suite)
+        length = upload_length(offer, configuration.suite, proved=configuration.validity.proved)
         if length > LONGEST_UPLOAD:
             raise Problem("beyond-policy", f"an upload of {length} bytes, and {LONGEST_UPLOAD} is the most")
         signed = statement.signed("front", self.keys.sign)
         envelope, stream = json.dumps(signed.to_dict()), stream_of(offer)
-        if not self.store.put_offer(name, number, envelope, batches, length, offer.odds, together, stream):
+        last = self._times(name, self.clock())[1]
+        said = (length, odds, together, stream, offer.block, last)
+        if not self.store.put_offer(name, number, envelope, batches, *said):
             raise Problem("offer-conflict")
         return signed
 
@@ -183,6 +204,14 @@ class Notary:
             raise Problem("unknown-experiment", "no log of it was countersigned yet")
         statement: dict[str, Any] = json.loads(envelope)
         return statement
+
+    def _times(self, name: str, now: float) -> tuple[int, int]:
+        """When a turn of this experiment that is given out now is overdue, and when its token expires."""
+        reports = self._current(name).reports
+        awaited = reports.at[1] + self.rules.due_within
+        step = max(1, math.ceil(awaited / GRID))
+        due = (int(now + awaited) // step + 1) * step
+        return due, due + max(0, reports.within - math.floor(awaited))
 
     def _current(self, name: str) -> Configuration:
         """The configuration that is served now."""

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from croupier import __version__
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.configuration import NAME
+from croupier.service.exports import FORMATS, TABLES
+from croupier.service.pages import PAGES
 from croupier.service.problems import PROBLEMS, URN
 from croupier.service.schemas import (
     ADMISSION,
     ANY,
+    AUDITED,
     BASE64,
     COUNT,
     COUNTS,
-    FLAG,
+    CREATE,
+    LOGIN,
     OFFER,
     OPERATE,
     PARTICIPATION,
+    REGISTERED,
+    SESSION,
+    SHORT,
+    STANDING,
     STATE,
     STATEMENT,
     SUITE_KEYS,
@@ -26,6 +35,7 @@ from croupier.service.schemas import (
     Schema,
     array,
     fields,
+    optional,
 )
 
 MESSAGES_TYPE = "application/vnd.croupier.messages"
@@ -36,20 +46,13 @@ MOST_BATCHES = 1000
 """Batches that are shown at a time: anybody may ask."""
 MOST_LINES = 10_000
 """Lines of a log whose digests are shown at a time."""
-PAGES = {
-    "dashboard.html": "text/html",
-    "participate.html": "text/html",
-    "pages.js": "text/javascript",
-    "pictures.js": "text/javascript",
-    "dashboard.js": "text/javascript",
-    "participate.js": "text/javascript",
-    "pages.css": "text/css",
-}
 
 PARAMETERS: dict[str, Schema] = {
     "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
     "hash": BASE64 | {"minLength": 1},
     "page": {"enum": list(PAGES)},
+    "table": {"enum": list(TABLES)},
+    "format": {"enum": list(FORMATS)},
 }
 WHOLE: Schema = {"type": "integer", "minimum": 0, "maximum": MOST_NUMBER}
 SINCE = {"name": "since", "in": "query", "description": "batches from this one on", "schema": WHOLE}
@@ -64,7 +67,11 @@ TICKET = {"name": "Croupier-Ticket", "in": "header", "description": "a ticket or
 
 @dataclass(frozen=True)
 class Operation:
-    """One request: what it does, whether it needs a bearer token, what goes in, what comes out, how it is refused."""
+    """One request: what it does, who may ask it, what goes in, what comes out, how it is refused.
+
+    `bearer`: the other server's token is needed. `operator`: an operator's token or session is, always or, where it is
+    `"private"`, for experiments that are.
+    """
 
     method: str
     path: str
@@ -77,12 +84,15 @@ class Operation:
     media: tuple[str, ...] = (JSON,)
     takes: str = JSON
     parameters: tuple[Schema, ...] = ()
+    operator: bool | str = False
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Every problem that this can be answered with."""
         named = "{" in self.path
-        own = (*self.refusals, *(("unauthorized",) if self.bearer else ()), *(("not-found",) if named else ()))
+        guarded = ("unauthorized",) if self.bearer or self.operator else ()
+        changes = ("cross-site",) if self.operator and self.method != "get" else ()
+        own = (*self.refusals, *guarded, *changes, *(("not-found",) if named else ()))
         return tuple(token for token in PROBLEMS if token in (*own, "internal"))
 
     def to_dict(self) -> Schema:
@@ -93,7 +103,7 @@ class Operation:
         for status in sorted({PROBLEMS[token].status for token in self.problems}):
             responses[str(status)] = _refusal([t for t in self.problems if PROBLEMS[t].status == status])
         operation: Schema = {"summary": self.summary, "responses": responses}
-        names = [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+        names = re.findall(r"{(\w+)}", self.path)
         parameters = [{"name": n, "in": "path", "required": True, "schema": PARAMETERS.get(n, WHOLE)} for n in names]
         if parameters or self.parameters:
             operation["parameters"] = [*parameters, *self.parameters]
@@ -101,6 +111,9 @@ class Operation:
             operation["requestBody"] = {"required": True, "content": {self.takes: {"schema": self.body}}}
         if self.bearer:
             operation["security"] = [{"bearer": []}]
+        if self.operator:
+            cookie: Schema = {"session": []} | ({} if self.method == "get" else {"csrf": []})
+            operation["security"] = [*([] if self.operator is True else [{}]), {"bearer": []}, cookie]
         return operation
 
 
@@ -130,12 +143,12 @@ _BINARY: Schema = {"type": "string", "format": "binary"}
 _COMMON = (
     _get("/healthz", "The process is alive", fields(status={"const": "alive"})),
     _get("/readyz", "The server can do its work", fields(status={"const": "ready"}), "not-ready"),
-    _get("/metrics", "Counts for Prometheus", TEXT, media=("text/plain",)),
     _get("/openapi.json", "This description", fields(openapi=TEXT, paths=ANY)),
 )
 
 FRONT = (
     *_COMMON,
+    _get("/metrics", "Counts for Prometheus", TEXT, media=("text/plain",)),
     _get("/keys", "The front's public keys", fields(verify=BASE64, seal=SUITE_KEYS, admission=ADMISSION)),
     _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN),
     Operation(
@@ -143,7 +156,7 @@ FRONT = (
         _BASE,
         "Register a configuration that the analyzer signed",
         STATEMENT,
-        STATEMENT,
+        REGISTERED,
         True,
         (*_WRITES, "bad-signature", "broken-promise", "configuration-conflict", "beyond-policy"),
     ),
@@ -219,9 +232,10 @@ FRONT = (
         COUNTS,
         _UNKNOWN,
         "bad-request",
+        "unauthorized",
         parameters=(SINCE,),
     ),
-    _get(_BATCH + "/receipt", "What a released batch is, signed by the front", STATEMENT, *_RELEASE),
+    _get(_BATCH + "/receipt", "What a released batch is, signed by the front", STATEMENT, *_RELEASE, "unauthorized"),
     _get(
         _BATCH + "/messages/{part}",
         "One part of a released batch's messages",
@@ -253,7 +267,7 @@ FRONT = (
     Operation(
         "post",
         _BASE + "/groups/{group}",
-        "Settle a group: a bit for each report that counts; the answer is the next group",
+        "Settle a group: what becomes of each report; the answer is the next group",
         _BINARY,
         _BINARY,
         True,
@@ -263,39 +277,89 @@ FRONT = (
         takes="application/octet-stream",
     ),
     Operation("delete", _BATCH, "Delete an open batch", bearer=True, refusals=("unknown-batch",), status=(204,)),
+    Operation("post", _BASE + "/close", "Open blocks close now", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
+    Operation("post", _BASE + "/pause", "Deal nobody a turn for now", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
+    Operation("post", _BASE + "/resume", "Deal turns again", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
     Operation("post", _BASE + "/finish", "The experiment has ended", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
 )
 
 ANALYZER = (
     *_COMMON,
+    _get(
+        "/metrics",
+        "Counts for Prometheus; those of private experiments to operators",
+        TEXT,
+        operator="private",
+        media=("text/plain",),
+    ),
+    _get("/session", "Who is logged in", SESSION),
+    Operation(
+        "post",
+        "/session",
+        "Log in, with a password or a text token",
+        SESSION,
+        LOGIN,
+        refusals=(*_WRITES, "unauthorized", "cross-site", "too-busy"),
+    ),
+    Operation("delete", "/session", "Log out", refusals=("cross-site",), status=(204,)),
+    _get("/audit", "Who did what, the newest last", fields(audit=array(AUDITED)), operator=True),
+    _get("/audit.{format}", "All of it as rows", {}, "no-such-format", operator=True, media=tuple(FORMATS.values())),
     _get("/", "The dashboard", TEXT, media=("text/html",)),
     _get("/participate/{name}", "A participant's page", TEXT, media=("text/html",)),
     _get("/pages/{page}", "What the pages are made of", TEXT, media=tuple(dict.fromkeys(PAGES.values()))),
     _get(
         "/experiments",
         "Every experiment, in short",
-        fields(experiments=array(fields(name=TEXT, title=TEXT, finished=FLAG))),
+        fields(experiments=array(SHORT), formats=array({"enum": list(FORMATS)})),
+        operator="private",
+    ),
+    Operation(
+        "post",
+        "/experiments",
+        "Create an experiment, and start it if wanted",
+        SHORT,
+        CREATE,
+        operator=True,
+        refusals=(*_WRITES, "name-taken"),
+        status=(201,),
     ),
     _get(_BASE, "The signed configuration", STATEMENT, _UNKNOWN, "not-ready"),
-    _get(_BASE + "/state", "The live state", STATE, _UNKNOWN),
+    _get(_BASE + "/state", "The live state", STATE, _UNKNOWN, operator="private"),
     _get(
         _BASE + "/live",
         "The live state whenever it changes",
         TEXT,
         _UNKNOWN,
         "too-busy",
+        operator="private",
         media=("text/event-stream",),
     ),
     _get(_BASE + "/participation", "What a participant sends", PARTICIPATION, _UNKNOWN),
-    _get(_BASE + "/transcript", "The log, a record a line", TEXT, _UNKNOWN, media=("application/jsonl",)),
+    _get(
+        _BASE + "/transcript",
+        "The log, a record a line",
+        TEXT,
+        _UNKNOWN,
+        operator="private",
+        media=("application/jsonl",),
+    ),
+    _get(
+        _BASE + "/tables/{table}.{format}",
+        "Batches as they came, how the experiment stands, or how its estimates went, as rows",
+        {},
+        _UNKNOWN,
+        "no-such-format",
+        operator="private",
+        media=tuple(FORMATS.values()),
+    ),
     Operation(
         "post",
         _BASE + "/operations",
-        "Pause, resume, retire or add an arm, or stop",
-        fields(record=COUNT),
+        "Start, pause, resume, stop or archive an experiment; pause, resume, retire or add an arm",
+        fields(record=optional(COUNT), standing=STANDING),
         OPERATE,
-        True,
-        (*_WRITES, _UNKNOWN, "operation-refused", "not-ready"),
+        operator=True,
+        refusals=(*_WRITES, _UNKNOWN, "operation-refused", "not-ready"),
     ),
 )
 
@@ -316,6 +380,10 @@ def document(title: str, operations: tuple[Operation, ...]) -> Schema:
         "paths": paths,
         "components": {
             "schemas": {"Problem": problem},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "__Host-croupier"},
+                "csrf": {"type": "apiKey", "in": "header", "name": "Croupier-CSRF"},
+            },
         },
     }

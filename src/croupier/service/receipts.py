@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, integer
+from croupier.messages.block import Block
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, from_text, to_text
+from croupier.programs.interpreter import MOST_IN_BLOCK
+from croupier.service.groups import Reason
+
+WORDS = dict.fromkeys(reason.word for reason in Reason)
+"""Why reports in shares may not count, as receipts say it."""
 
 
 class BadRelease(CroupierError):
     """A release that no honest front hands out."""
 
 
-def check_receipt(receipt: Statement, pinned: Configuration, batch: Batch) -> dict[str, Any]:
+def check_receipt(
+    receipt: Statement, pinned: Configuration, batch: Batch, block: Block | None = None
+) -> dict[str, Any]:
     """A release is what the front signed: this batch, exactly its users, exactly their messages and its own."""
     receipt.check("front", pinned.verify_keys["front"])
     body = receipt.body
@@ -33,11 +41,28 @@ def check_receipt(receipt: Statement, pinned: Configuration, batch: Batch) -> di
     for key, value in due.items():
         if body.get(key) != value:
             raise BadRelease(f"the receipt says {key} = {body.get(key)!r}, and {value!r} is due")
+    _check_block(body, block)
     return body
 
 
-def check_share(answer: Statement, pinned: Configuration, batch: Batch) -> dict[str, Any]:
-    """The front's answer for a batch in shares: of this batch, and of no more reports than it takes."""
+def _check_block(body: dict[str, Any], block: Block | None) -> None:
+    """What a receipt says of a batch's block: that it is this one, and how many turns its reports came of."""
+    if (number := body.get("block")) != (None if block is None else block.number):
+        raise BadRelease(f"the receipt says block = {number!r}, and {None if block is None else block.number!r} is due")
+    if block is None:
+        return
+    turns = body.get("turns")
+    if not isinstance(turns, int) or isinstance(turns, bool) or turns < body["reports"]:
+        raise BadRelease(f"the receipt says turns = {turns!r}, for {body['reports']} reports")
+    if not isinstance(body.get("over"), bool):
+        raise BadRelease(f"the receipt says over = {body.get('over')!r}, and true or false is due")
+
+
+def check_share(answer: Statement, pinned: Configuration, batch: Batch, block: Block | None = None) -> dict[str, Any]:
+    """The front's answer for a batch in shares: of this batch, and of no more reports than it takes.
+
+    In a block of two servers it takes any number.
+    """
     answer.check("front", pinned.verify_keys["front"])
     body = answer.body
     due = {
@@ -49,13 +74,19 @@ def check_share(answer: Statement, pinned: Configuration, batch: Batch) -> dict[
     for key, value in due.items():
         if body.get(key) != value:
             raise BadRelease(f"the receipt says {key} = {body.get(key)!r}, and {value!r} is due")
-    users = batch.mechanism.users
-    least = 1 if batch.mechanism.fits_any_batch else users
+    users, any_batch = batch.mechanism.users, batch.mechanism.fits_any_batch
+    least, most = 1 if any_batch else users, MOST_IN_BLOCK if any_batch and block is not None else users
     reports = body.get("reports")
-    if not isinstance(reports, int) or isinstance(reports, bool) or not least <= reports <= users:
-        raise BadRelease(f"the receipt says reports = {reports!r}, and {least} to {users} are due")
+    if not isinstance(reports, int) or isinstance(reports, bool) or not least <= reports <= most:
+        raise BadRelease(f"the receipt says reports = {reports!r}, and {least} to {most} are due")
+    _check_block(body, block)
     for key in ("set", "share"):
         from_text(key, body.get(key))
+    refused = body.get("refused")
+    if not isinstance(refused, dict) or not refused.keys() <= WORDS.keys():
+        raise BadRelease(f"the receipt says refused = {refused!r}, and a number for some of {', '.join(WORDS)} is due")
+    for word, count in refused.items():
+        integer(f"refused.{word}", count, 1)
     return body
 
 

@@ -30,6 +30,8 @@ def restored_analyzer(settings: AnalyzerSettings) -> int:
         key_files.rotate(directory, suite, least=1 + max(key.number for key in keys.sealing))
     store = AnalyzerStore(store_url(settings.store))
     store.give_up()
+    # Some of those who are logged in by this copy may have been logged out since.
+    store.end_sessions()
     HighWater(directory / ANSWERED).begin_again(store.answers)
     store.close()
     return len(keys.sealing)

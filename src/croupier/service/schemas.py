@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from croupier.messages.sealing import SUITES
+from croupier.messages.validity import VALIDITIES
 from croupier.programs import OPERATIONS
 
 Schema = dict[str, Any]
@@ -35,35 +36,66 @@ def optional(schema: Schema) -> Schema:
 STATEMENT: Schema = fields(body=TEXT, signatures={"type": "object", "additionalProperties": BASE64}) | {
     "description": "A text and who signed exactly that text; see docs/wire.md."
 }
+REGISTERED: Schema = STATEMENT | {
+    "properties": STATEMENT["properties"] | {"proof_key": BASE64},
+    "description": "A configuration; with it the key that both servers check proofs with, where reports come with any.",
+}
 SUITE_KEYS: Schema = {"type": "object", "propertyNames": {"enum": list(SUITES)}, "additionalProperties": BASE64}
 ADMISSION: Schema = {"type": "object", "required": ["kind"], "properties": {"kind": TEXT, "issuer": BASE64}}
 _STATES: Schema = {"enum": ["open", "closed", "ready", "released", "expired", "cancelled"]}
+REFUSED: Schema = {
+    "type": "object",
+    "additionalProperties": COUNT,
+    "description": "how many reports in shares did not count, by reason",
+}
+VALIDITY: Schema = {"enum": list(VALIDITIES)}
 COUNTS = fields(
     finished=FLAG,
+    paused=FLAG,
     assigned=COUNT,
     accepted=COUNT,
-    refused=COUNT,
+    refused=REFUSED,
     batches=array(fields(batch=COUNT, users=COUNT, received=COUNT, state=_STATES, late=FLAG)),
 )
 _PRIVACY = fields(
     epsilon={"type": "number"}, delta={"type": "number"}, honest_fraction={"type": "number"}, unit=TEXT, protocol=TEXT
 )
 _OPEN = fields(offer=COUNT, arm=optional(COUNT), batches=array(fields(batch=COUNT, users=COUNT, received=COUNT)))
+STANDING: Schema = {"enum": ["created", "running", "stalled", "paused", "finished", "archived"]}
+SHORT = fields(name=TEXT, title=TEXT, finished=FLAG, standing=STANDING, public=FLAG)
+SESSION = fields(operator=optional(TEXT), csrf=optional(TEXT), expires=optional(COUNT))
+LOGIN: Schema = {
+    "type": "object",
+    "required": ["secret"],
+    "properties": {"name": TEXT, "secret": TEXT | {"description": "a password, or a text token whatever the name"}},
+}
+CREATE: Schema = {
+    "type": "object",
+    "required": ["text"],
+    "properties": {"text": TEXT | {"description": "the experiment as TOML"}, "start": FLAG},
+}
+AUDITED = fields(number=COUNT, at=TEXT, who=TEXT, event=TEXT)
 STATE = fields(
     experiment=TEXT,
     title=TEXT,
     kind=TEXT,
     asks_again=FLAG,
     arms=array(TEXT),
+    public=FLAG,
+    standing=STANDING,
     finished=FLAG,
+    operations={"type": "object", "additionalProperties": optional(TEXT)},
     trouble=TEXT,
     stalled=TEXT,
     trust=TEXT,
+    validity=VALIDITY,
+    refused=REFUSED,
     privacy=_PRIVACY,
     smallest=COUNT,
     assigned=COUNT,
     accepted=COUNT,
     program=ANY,
+    curve=array(fields(at={"type": "number"}, reports=COUNT)),
     open=array(_OPEN),
     records=COUNT,
     events=array(fields(number=COUNT, event=TEXT, at=TEXT)),
@@ -73,6 +105,7 @@ _SAMPLE = fields(
     users=COUNT,
     messages=COUNT,
     message_bytes=COUNT,
+    front_bytes=COUNT,
     residual_epsilon=NUMBER,
     hides_nothing_alone=FLAG,
     residual_advantage=NUMBER,
@@ -83,6 +116,7 @@ PARTICIPATION = fields(
     title=TEXT,
     arms=array(TEXT),
     trust=TEXT,
+    validity=VALIDITY,
     report_at=array({"type": "number"}),
     privacy=_PRIVACY,
     values=optional(ANY),
@@ -100,6 +134,7 @@ OFFER: Schema = {
     "properties": {
         "offer": STATEMENT,
         "deadline": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "seconds from now"},
+        "odds": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1, "description": "where it tells none"},
         "together": array(COUNT) | {"description": "offers that must be known here before turns of this one are dealt"},
     },
 }
@@ -107,8 +142,17 @@ OPERATE: Schema = {
     "type": "object",
     "required": ["operation"],
     "properties": {
-        "operation": {"enum": list(OPERATIONS)},
-        "arm": COUNT | {"type": ["integer", "null"], "description": "which arm to pause, resume or retire"},
+        "operation": {"enum": ["start", "archive", *OPERATIONS]},
+        "arm": {
+            "type": ["integer", "string", "null"],
+            "minimum": 0,
+            "description": "which arm to pause, resume or retire, by number or name; none for the whole experiment",
+        },
         "name": {"type": ["string", "null"], "maxLength": LONGEST_ARM, "description": "of the arm to add"},
+        "shares": {
+            "type": ["object", "null"],
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
+            "description": "of all arms, by name: how users are split from now on",
+        },
     },
 }

@@ -115,7 +115,8 @@ class AnalyzerSettings(ServerSettings):
     `bearer` is the file with the secret that it shows the front; `admin` the one that operators show, or `sha256:`
     and its hash. `url` and `front` are the addresses that clients use; `front_internal` is its own way there.
     With `plain_http` somebody else encrypts what goes to the front, too. A sealing key is offered for `epoch` seconds,
-    and destroyed when no report can come under it any more; 0: for ever.
+    and destroyed when no report can come under it any more; 0: for ever. Who logs in at the page must do so again
+    after `session` seconds.
     """
 
     bearer: str
@@ -125,11 +126,13 @@ class AnalyzerSettings(ServerSettings):
     listen: str = "127.0.0.1:8400"
     poll: float = 0.05
     epoch: int = 7 * 86_400
+    session: int = 43_200
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("poll", self.poll)
         integer("epoch", self.epoch, 0)
+        integer("session", self.session, 60, 30 * 86_400)
         _secret("admin", self.admin)
         if not self.front:
             raise InvalidParameter("front", self.front, "an http or https address")
@@ -176,6 +179,14 @@ def read_toml(path: str) -> dict[str, Any]:
         raise CroupierError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CroupierError(f"{path} is not TOML: {error}") from None
+
+
+def toml_of(name: str, text: str) -> dict[str, Any]:
+    """A text as TOML, or one clear line about what is wrong with it."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise CroupierError(f"{name} is not TOML: {error}") from None
 
 
 def address(listen: str) -> tuple[str, int]:

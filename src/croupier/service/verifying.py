@@ -8,6 +8,7 @@ said: only the analyzer saw them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
@@ -47,8 +48,16 @@ class Verdict:
     damaged: int = 0
     expired: int = 0
     refused: int = 0
+    validity: str = ""
+    refused_reports: dict[str, int] = field(default_factory=dict)
+    """How many reports did not count, by reason, as the front signed it."""
     operations: int = 0
     smallest: int = 0
+    blocks: int = 0
+    """Of how many blocks all batches were released."""
+    arms: list[str] = field(default_factory=list)
+    decision: dict[str, Any] | None = None
+    """What the log tells as decided, which its blocks lead to."""
     finished: bool = False
     countersigned: int = 0
     """How many records, from the first on, the front has countersigned."""
@@ -99,6 +108,7 @@ class _Check:
         self._known: dict[int, bytes] = {}
         """Every batch that was ever opened, by number, and its hash."""
         self._signer: Ed25519PublicKey | None = None
+        self._in_block: Counter[int] = Counter()
         self._last_pull = 0
         """The number of the newest record that a batch was pulled for."""
 
@@ -153,9 +163,13 @@ class _Check:
         batch, decoded = self.state.batch(record["batch"]), _decoded(record["decoded"])
         receipt = Statement.from_dict("release", record["receipt"])
         check = check_receipt if batch.mechanism.ring is None else check_share
-        users = check(receipt, self.state.configuration(batch.pin), batch)["reports"]
+        signed = check(receipt, self.state.configuration(batch.pin), batch, self.state.turns[batch.number].block)
+        users = signed["reports"]
         if record.get("users", batch.mechanism.users) != users:
             raise CroupierError(f"{record['users']} users, and the front signed for {users}")
+        for key in ("turns", "over"):
+            if repr(record.get(key)) != repr(signed.get(key)):
+                raise CroupierError(f"{key} = {record.get(key)!r}, and the front signed for {signed.get(key)!r}")
         check_decoded(batch, decoded, integer("damaged", record["damaged"], 0), users)
         self._check_witnessed(record)
 
@@ -173,6 +187,7 @@ class _Check:
         configuration, verdict = Configuration.from_text(self.state.configured.text), self.verdict
         verdict.experiment, verdict.configurations = configuration.experiment, verdict.configurations + 1
         verdict.claimed_epsilon, verdict.claimed_delta = configuration.privacy.epsilon, configuration.privacy.delta
+        verdict.validity = configuration.validity.kind
         verdict.signers = {server: to_text(key) for server, key in configuration.verify_keys.items()}
 
     def _note_opened(self, change: Change) -> None:
@@ -186,9 +201,16 @@ class _Check:
 
     def _note_released(self, change: Change) -> None:
         assert change.batch is not None
+        assert change.offer is not None
+        if (block := change.offer.block) is not None:
+            self._in_block[block.number] += 1
+            self.verdict.blocks += self._in_block[block.number] == len(block.batches)
         self.verdict.released += 1
         self.verdict.reports += change.record.get("users", change.batch.mechanism.users)
         self.verdict.damaged += change.record["damaged"]
+        known = Counter(self.verdict.refused_reports)
+        known.update(Statement.from_dict("release", change.record["receipt"]).body.get("refused", {}))
+        self.verdict.refused_reports = dict(sorted(known.items()))
 
     def _note_expired(self, _: Change) -> None:
         self.verdict.expired += 1
@@ -239,7 +261,8 @@ def verify(transcript: str | Iterable[bytes], trust: Mapping[str, bytes] | None 
             raise BadTranscript(f"line {number} is no record of a transcript ({type(error).__name__})") from None
     if check.state.configured is None:
         raise BadTranscript("the transcript is empty")
-    check.verdict.finished = check.state.program.finished
+    check.verdict.finished, check.verdict.decision = check.state.program.finished, check.state.decided
+    check.verdict.arms = list(check.state.arms)
     check.verdict.result = check.state.program.show()
     return check.verdict
 

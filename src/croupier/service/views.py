@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from croupier.client.account import Account
 from croupier.client.device import Device, Joined, Turn
 from croupier.client.limits import Limits
+from croupier.comparisons.decision import Decision
 from croupier.messages.configuration import Configuration
-from croupier.messages.offer import Offer
+from croupier.messages.offer import Batch, Offer
+from croupier.messages.proofs import prove
 from croupier.messages.sealing import SUITES
-from croupier.messages.shares import upload_length
+from croupier.messages.shares import form, upload_length
 from croupier.messages.signing import from_text, to_text
 from croupier.messages.wire import TOKEN
 from croupier.noise import secure, seeded
+from croupier.programs import WHOLE
 from croupier.protocols import Mechanism
 from croupier.service.experiment_log import Live
 
@@ -25,23 +29,24 @@ from croupier.service.experiment_log import Live
 class Shown:
     """What is shown of one experiment: made once a version, as text, however many look at it."""
 
-    def __init__(self, live: Live) -> None:
-        self.live = live
-        self._version, self._text = -1, b""
+    def __init__(self, live: Live, standing: Callable[[Live], str]) -> None:
+        self.live, self._standing = live, standing
+        self._version, self._text = (-1, ""), b""
         self._asked: tuple[Any, ...] = ()
         self._answer = b""
 
     def text(self) -> bytes:
         """Everything that the dashboard shows, as JSON."""
         live = self.live
-        if self._version != live.version:
-            self._version, self._text = live.version, _json(state(live))
+        if self._version != (now := (live.version, self._standing(live))):
+            self._version, self._text = now, _json(state(live) | {"standing": now[1]})
         return self._text
 
     def participation(self) -> bytes:
         """What a participant may ask, as JSON: it changes with the configuration and the turns."""
         live = self.live
-        asked = (live.configured, live.arms, *live.offers)
+        # Of a private experiment nothing is shown that changes with its turns.
+        asked = (live.configured, live.arms, *(live.offers if live.plan.public else ()))
         if asked != self._asked:
             self._asked, self._answer = asked, _json(participation(live))
         return self._answer
@@ -67,6 +72,12 @@ def state(live: Live) -> dict[str, Any]:
     program = live.program.show()
     for row in program.get("arms", ()):
         row["out"] = history.outs.get(row["arm"])
+    if "decision" in program:
+        found = Decision(**program["decision"])
+        program["decision"] |= {
+            "sentence": found.sentence(live.arms),
+            "tipping_sentence": found.tipping_sentence(live.arms),
+        }
     return {
         "experiment": live.name,
         "title": live.plan.title,
@@ -74,16 +85,23 @@ def state(live: Live) -> dict[str, Any]:
         "asks_again": live.program.expires,
         "arms": list(live.arms),
         "values": live.plan.recipe.get("values"),
+        "public": live.plan.public,
         "finished": live.program.finished,
+        "operations": {name: known.takes for name, known in (WHOLE | dict(live.program.operations)).items()},
         "trouble": live.trouble,
         "stalled": live.stalled,
         "trust": live.plan.trust,
+        "validity": live.plan.validity,
+        "refused": dict(sorted(history.refused.items())),
         "privacy": _privacy(live) | {"worst_delta": history.worst_delta},
         "smallest": live.plan.recipe["smallest"],
         "assigned": live.counted("assigned"),
         "accepted": live.counted("accepted"),
         "reports": history.reports,
         "program": program,
+        # What a program shows of comparisons: how arms stand to the control, now and so far, and how turns are dealt.
+        "curve": history.curve(live.program),
+        **{key: program.pop(key) for key in ("decision", "curve", "odds") if key in program},
         "open": [_open(offer, counts) for offer in live.offers.values()],
         "records": live.count,
         "head": to_text(live.run.head.hash),
@@ -132,12 +150,13 @@ def participation(live: Live) -> dict[str, Any]:
 
     The sample shows one report of the lowest and one of the highest value, before sealing, made with a public seed.
     """
-    offers = list(live.offers.values()) or [offer for offer in (live.state.latest,) if offer is not None]
+    offers = _sampled(live)
     body: dict[str, Any] = {
         "experiment": live.name,
         "title": live.plan.title,
         "arms": list(live.arms),
         "trust": live.plan.trust,
+        "validity": live.plan.validity,
         "report_at": list(live.plan.reports.at),
         "privacy": _privacy(live),
         "values": live.plan.recipe.get("values"),
@@ -151,28 +170,28 @@ def participation(live: Live) -> dict[str, Any]:
         return body
     configuration = Configuration.from_text(live.configured.text)
     body |= {"servers": configuration.urls, "admission": configuration.admission.to_dict()}
-    overhead = SUITES[configuration.suite].overhead
     for offer in offers:
         batches: list[dict[str, Any]] = []
-        for batch in offer.batches:
+        for batch, (front, length) in zip(offer.batches, _lengths(offer, configuration), strict=True):
             local = batch.mechanism.residual
             batches.append(
                 {
                     "batch": batch.number,
                     "users": batch.mechanism.users,
                     "messages": batch.shape.slots,
-                    "message_bytes": batch.shape.length + overhead,
+                    "message_bytes": length,
+                    "front_bytes": front,
                     "residual_epsilon": local.epsilon,
                     "hides_nothing_alone": local.hides_nothing,
                     "residual_advantage": local.advantage,
                     "sample": [
-                        {"value": value, "messages": _sample(batch.mechanism, value)}
+                        {"value": value, "messages": _sample(batch.mechanism, value, configuration.validity.proved)}
                         for value in batch.mechanism.extremes
                     ],
                 }
             )
         whole = {
-            "upload_bytes": upload_length(offer, configuration.suite),
+            "upload_bytes": upload_length(offer, configuration.suite, proved=configuration.validity.proved),
             "sample_upload": _sample_upload(live, offer),
             # A turn shows the same value to all its batches, so what they cost adds up.
             "residual_epsilon": sum(batch["residual_epsilon"] for batch in batches),
@@ -181,12 +200,37 @@ def participation(live: Live) -> dict[str, Any]:
     return body
 
 
-def _sample(mechanism: Mechanism, value: object) -> list[str]:
-    """One report before sealing, made with a public seed: its messages, or the front's seed and the other share."""
+def _sampled(live: Live) -> list[Offer]:
+    """The turns that are shown as examples: those that are open, or the last one; of a private experiment the first
+    ones that there ever were, which tell nothing of how it stands.
+    """
+    if not live.plan.public and live.configured is not None:
+        digest = live.configured.hash
+        return [
+            Offer(live.name, digest, one.number, one.arm, tuple(Batch.of(n, digest, m) for n, m in one.batches), None)
+            for one in live.plan.program().wanted
+        ]
+    return list(live.offers.values()) or [offer for offer in (live.state.latest,) if offer is not None]
+
+
+def _lengths(offer: Offer, configuration: Configuration) -> list[tuple[int, int]]:
+    """For each batch the bytes that the front reads, none where there are no shares, and those of a sealed message."""
+    if configuration.in_shares:
+        front, parts = form(offer, configuration.suite, proved=configuration.validity.proved)
+        return [(front, parts[min(place, len(parts) - 1)]) for place in range(len(offer.batches))]
+    overhead = SUITES[configuration.suite].overhead
+    return [(0, batch.shape.length + overhead) for batch in offer.batches]
+
+
+def _sample(mechanism: Mechanism, value: object, proved: bool) -> list[str]:
+    """One report before sealing, made with a public seed: its messages, or the front's share and the analyzer's."""
     if mechanism.ring is None:
         return [slot.hex() for slot in mechanism.slots(value, seeded(1))]
-    seed = hashlib.sha256(repr(value).encode()).digest()
-    return [seed.hex(), mechanism.ring.split(mechanism.secret(value, seeded(1)), seed, b"a sample").hex()]
+    seed, numbers = hashlib.sha256(repr(value).encode()).digest(), mechanism.secret(value, seeded(1))
+    if proved and mechanism.prio3 is not None:
+        rand = (seed * mechanism.prio3.rand_size)[: mechanism.prio3.rand_size]
+        return [share.hex() for share in prove(mechanism.prio3, numbers, bytes(16), b"a sample", rand)]
+    return [seed.hex(), mechanism.ring.split(numbers, seed, b"a sample").hex()]
 
 
 def _sample_upload(live: Live, offer: Offer) -> str:

@@ -6,7 +6,7 @@ import { hex } from "./bytes.js";
 import { answer, outcome, quiet, sizeOf, standing, turnWith } from "./checks.js";
 import { readConfiguration, verifyKeys } from "./configuration.js";
 
-function staged({ configuration, offer, broken = {}, failures = 0 }, more = {}) {
+export function staged({ configuration, offer, broken = {}, failures = 0 }, more = {}) {
   const stage = { failures, now: 1e6, sent: [], broken: { ...broken }, uploads: [] };
   const fetch = async (url, { method = "GET", body } = {}) => {
     const what = url.endsWith("/assignments") ? "assignments" : url.endsWith("/reports") ? "reports" : "configuration";
@@ -129,6 +129,42 @@ export async function returns({ retired, ...given }) {
     fresh: fresh instanceof Turn && fresh.id !== first.id,
     drawn: drawn instanceof Turn && drawn.id !== fresh.id,
     assignments: stage.sent.filter(([, what]) => what === "assignments").length,
+  };
+}
+
+// An experiment that has ended with an arm: what is shown to a new user, and to one who has seen another.
+export async function ended({ before, ...given }) {
+  const early = staged(before);
+  const first = await early.client().play("colours");
+  const later = staged(given, { account: early.account });
+  const known = await later.client().play("colours");
+  const fresh = staged(given);
+  const shown = await fresh.client().play("colours");
+  return {
+    first: first.armName,
+    shown: [known, shown].map((one) => [one instanceof Shown, one.armName, one.isDefault]),
+    assignments: fresh.sent.filter(([, what]) => what === "assignments").length,
+  };
+}
+
+// A device of which one report is taken: before it has reported, after it, and when its arm was retired.
+export async function once({ retired, ...given }) {
+  const stage = staged(given);
+  const reason = (played) => played.then(() => null, (problem) => problem.reason);
+  const first = await stage.client().play("colours", { sticky: false });
+  const second = await reason(stage.client().play("colours", { sticky: false }));
+  stage.now = first.reportAt;
+  await stage.client().sendDue();
+  const after = await reason(stage.client().play("colours", { sticky: false }));
+  const again = await stage.client().play("colours");
+  const other = staged({ ...given, ...retired }, { account: stage.account });
+  const shown = await other.client().play("colours", { default: "green" });
+  return {
+    second, after,
+    again: again instanceof Shown && again.armName === first.armName && !again.isDefault,
+    shown: [shown.armName, shown.isDefault, shown.why?.reason],
+    assignments: stage.sent.filter(([, what]) => what === "assignments").length,
+    uploads: stage.uploads.length,
   };
 }
 

@@ -11,6 +11,10 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from playwright.sync_api import sync_playwright
+
+from cases.service.browser_world import chromium
+
 CLIENT = Path(__file__).parents[3] / "clients" / "javascript"
 
 
@@ -111,6 +115,20 @@ crypto.getRandomValues = (bytes) => bytes.map(() => {
 """For laws: a source that can be repeated."""
 
 
+CHECKS = json.dumps([f"/{path.name}" for path in sorted(Path(__file__).parent.glob("*checks.js"))])
+
+
+@contextmanager
+def browsing(directory: Path):
+    """A browser without servers, and the site."""
+    with site(directory) as origin, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        context = browser.new_context()
+        context.add_init_script(NO_OTHER_CHANCE)
+        yield context, origin
+        browser.close()
+
+
 class Asked:
     """A page of the site that runs the checks, in JavaScript, one by one."""
 
@@ -121,6 +139,7 @@ class Asked:
 
     def __call__(self, name, given=None):
         code = "async ([name, given]) => {"
-        code += " const found = { ...(await import('/checks.js')), ...(await import('/app_checks.js')) }[name];"
+        code += f" const modules = await Promise.all({CHECKS}.map((one) => import(one)));"
+        code += " const found = Object.assign({}, ...modules)[name];"
         code += " return typeof found === 'function' ? found(given) : found; }"
         return self.page.evaluate(code, [name, given])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib import resources
 from urllib.parse import urlsplit
 
 import pytest
@@ -60,6 +61,17 @@ class Watched:
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).inner_text()
+
+    def barriers(self) -> list[str]:
+        """What keeps people from using what is shown, as axe-core finds it; what is minor or moderate is left out."""
+        script = resources.files("axe_playwright_python").joinpath("axe.min.js")
+        self.page.evaluate(script.read_text(encoding="utf-8"))
+        found = self.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
+        return [
+            f"{one['id']}: {one['help']} ({one['nodes'][0]['html'][:120]})"
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
 
 
 # The lowest contrast (WCAG 2) of any text that is shown, with the text, against the first opaque background behind it.

@@ -8,13 +8,16 @@ import { leastPieces, readMechanism } from "./mechanism.js";
 import { law, sample, sampleBits, spread } from "./noise.js";
 import { fixedToDouble } from "./numbers.js";
 import { binomial, counted, turnDelta } from "./privacy.js";
+import { Prio3 } from "./prio3.js";
 import { encoded, messagesOf, randomize, rounded } from "./randomizing.js";
 import { open, sealer } from "./sealing.js";
-import { expand, split } from "./shares.js";
+import { bothServers, words } from "./prio3_checks.js";
+import { expand } from "./shares.js";
 import { checkSigned, hashOf } from "./statements.js";
 import { blindRequest, challengeOf, tokenRequest } from "./tokens.js";
 import {
-  batchHash, fillSlots, messageInfo, packReport, packShared, packUpload, reportInfo, scopesOf, sealReport, shareInfo,
+  bareShares, batchHash, fillSlots, messageInfo, packReport, packShared, packUpload, provedShares, reportInfo, scopesOf,
+  sealReport, shareInfo,
 } from "./wire.js";
 
 export const nameOf = (error) => error.reason ?? error.name;
@@ -38,7 +41,7 @@ export async function report(vector) {
   for (const kind of ["configuration", "offer"]) await checkSigned(kind, vector[kind], verifyKeys(configuration));
   const hash = await hashOf("configuration", vector.configuration);
   const offer = readOffer(vector.offer.body);
-  checkOffer(offer, configuration);
+  await checkOffer(offer, configuration);
   const { analyzer, front } = vector.private_seal;
   const keys = { analyzer: await pairOf(analyzer), front: await pairOf(front) };
   const [batches, parts] = [[], []];
@@ -93,48 +96,73 @@ export async function shared(vector) {
   for (const kind of ["configuration", "offer"]) await checkSigned(kind, vector[kind], verifyKeys(configuration));
   const hash = await hashOf("configuration", vector.configuration);
   const offer = readOffer(vector.offer.body);
-  checkOffer(offer, configuration);
-  const [seed, report, sealKey] = [vector.seed, vector.report_id, configuration.keys.analyzer.seal].map((one, at) =>
-    at < 2 ? fromHex(one) : fromBase64(one));
+  await checkOffer(offer, configuration);
+  const [report, sealKey] = [fromHex(vector.report_id), fromBase64(configuration.keys.analyzer.seal)];
+  const isProved = configuration.validity.kind === "prio3";
+  const given = (await scopesOf(offer)).map((scope, at) => {
+    const secret = vector.parts[at].secret.map(BigInt);
+    return { scope, plan: offer.batches[at].plan, secret, info: shareInfo("colours", hash, scope, at, report) };
+  });
+  const { front, analyzer } = isProved
+    ? provedShares(given, report, fromHex(vector.parts[0].rand))
+    : bareShares(given, fromHex(vector.front_part));
   const parts = [];
-  for (const [at, scope] of (await scopesOf(offer)).entries()) {
-    const { plan } = offer.batches[at];
-    const { secret, ephemeral } = vector.parts[at];
-    const info = shareInfo("colours", hash, scope, at, report);
-    const share = split(plan.modulus, secret.map(BigInt), seed, info);
-    const sealed = await (await sealer(sealKey, info))(share, await pairOf(ephemeral));
-    const front = expand(plan.modulus, seed, info, secret.length).map(String);
-    const bytes = { scope, share_info: info, analyzer_share: share, sealed };
+  for (const [at, { scope, plan, secret, info }] of given.entries()) {
+    const { ephemeral } = vector.parts[at];
+    const sealed = await (await sealer(sealKey, info))(analyzer[at], await pairOf(ephemeral));
+    const bytes = { scope, share_info: info, analyzer_share: analyzer[at], sealed };
     const hexes = Object.fromEntries(Object.entries(bytes).map(([name, one]) => [name, hex(one)]));
-    parts.push({ ...hexes, modulus: String(plan.modulus), front_share: front, secret, ephemeral });
+    const own = isProved ? checkedBy(vector.parts[at], plan, report, info, front, analyzer[at])
+      : { front_share: expand(plan.residues, front, info, secret.length).map(String) };
+    parts.push({ ...hexes, modulus: String(plan.residues.modulus), secret: secret.map(Number), ephemeral, ...own });
   }
   const seals = parts.map((part) => fromHex(part.sealed));
-  const packed = packShared(report, fromHex(vector.token), offer.number, seed, seals);
+  const packed = packShared(report, fromHex(vector.token), offer.number, front, seals);
   const info = reportInfo("colours", hash);
   const frontKey = fromBase64(configuration.keys.front.seal);
   const sealed = await (await sealer(frontKey, info))(packed, await pairOf(vector.report_ephemeral));
   const upload = hex(await packUpload(frontKey, hash, sealed));
-  const whole = { configuration_hash: base64(hash), report: hex(packed), report_info: hex(info), upload, parts };
-  return { whole, own: await Promise.all([1, 2].map(() => putTogether(vector, offer, hash))) };
+  const made = { configuration_hash: base64(hash), report: hex(packed), report_info: hex(info), upload, parts };
+  const whole = { ...made, front_part: hex(front) };
+  return { whole, own: await Promise.all([1, 2].map(() => putTogether(vector, offer, hash, isProved))) };
 }
 
-async function putTogether(vector, offer, hash) {
+// What both servers make of the two shares of a proved report, with a vector's key, in a vector's words.
+function checkedBy({ rand, proof_key }, plan, report, info, front, analyzer) {
+  const found = bothServers(plan, { report, info, front, analyzer, key: fromHex(proof_key) });
+  const [leader, helper] = found.servers;
+  const shown = { analyzer_verifier: leader.shown, front_verifier: helper.shown };
+  const outputs = { analyzer_output: leader.output, front_output: helper.output };
+  const shares = { leader_share: found.leader, helper_share: found.helper, public_share: found.publicShare };
+  return { type: found.type, rand, proof_key, message: found.message, ...shares, ...shown, ...outputs };
+}
+
+async function putTogether(vector, offer, hash, isProved) {
   const turn = turnOf(vector);
   const body = await sealReport(turn, vector.value);
   const keys = { analyzer: await pairOf(vector.private_seal.analyzer), front: await pairOf(vector.private_seal.front) };
   const opened = await open(keys.front, reportInfo("colours", hash), body.slice(42));
-  const [id, seed] = [opened.slice(0, 16), opened.slice(76, 108)];
-  let at = 108;
+  const [{ plan }] = offer.batches;
+  const { helper, publicShare } = isProved ? plan.prio3.sizes : { helper: 32, publicShare: 0 };
+  let at = 76 + helper + publicShare / 2;
+  const [id, front] = [opened.slice(0, 16), opened.slice(76, at)];
   const numbers = [];
   for (const [part, scope] of (await scopesOf(offer)).entries()) {
-    const { modulus, outputs } = offer.batches[part].plan;
+    const { residues, outputs } = offer.batches[part].plan;
     const info = shareInfo("colours", hash, scope, part, id);
-    const share = await open(keys.analyzer, info, opened.slice(at, (at += 8 * outputs + 48)));
-    const view = new DataView(share.buffer);
-    const mask = expand(modulus, seed, info, outputs);
-    numbers.push(mask.map((own, i) => Number((own + view.getBigUint64(8 * i, true)) % modulus)));
+    const length = isProved ? plan.prio3.sizes.leader + publicShare / 2 : residues.size * outputs;
+    const analyzer = await open(keys.analyzer, info, opened.slice(at, (at += length + 48)));
+    if (isProved) {
+      const { message, result } = bothServers(plan, { report: id, info, front, analyzer, key: new Uint8Array(32) });
+      numbers.push(message === null ? "refused" : result);
+    } else {
+      const mask = expand(residues, front, info, outputs);
+      const other = words(residues, analyzer);
+      numbers.push(mask.map((own, i) => Number((own + other[i]) % residues.modulus)));
+    }
   }
-  return { length: body.length, bytes: turn.bytes, id: hex(id), seed: hex(seed), named: hex(turn.report), numbers };
+  const named = { id: hex(id), named: hex(turn.report), seed: hex(front.slice(0, 32)) };
+  return { length: body.length, bytes: turn.bytes, whole: at === opened.length, ...named, numbers };
 }
 
 // What a device says of mechanisms in the place of the one that a vector's offer names.
@@ -246,7 +274,7 @@ export const answer = (status, body) => new Response(JSON.stringify(body), { sta
 export const turnWith = (offer) => answer(201, { offer, token: base64(new Uint8Array(56)), expires: 2 ** 33 });
 
 // A turn against servers that answer with what a vector holds: what was refused, why, and all that was sent.
-export async function turn({ before, configuration, offer, kept }) {
+export async function turn({ before, configuration, offer, kept, keys }) {
   const sent = [];
   let joining = before ?? configuration;
   const fetch = async (url, { method = "GET" } = {}) => {
@@ -255,7 +283,7 @@ export async function turn({ before, configuration, offer, kept }) {
     if (url.includes("/configurations/")) return answer(200, kept[url.split("/").at(-1)]);
     return url.endsWith("/reports") ? answer(201, { status: "accepted" }) : answer(200, joining);
   };
-  const client = new Client("https://analyzer.example", { fetch, ...quiet });
+  const client = new Client("https://analyzer.example", { fetch, keys, ...quiet });
   if (before) await client.join("colours");
   sent.length = 0;
   joining = configuration;
@@ -353,6 +381,23 @@ export function draws({ share, parties, times, size }) {
   return Array.from({ length: times }, () => Number(sample(share, parties)));
 }
 
+const LIAR = 8; // every so many devices, where reports are proved
+
+// The upload of a turn with numbers that no honest device has, each five times as large as it may be, proved as well as
+// anybody can.
+async function lieOf({ configuration: { experiment, keys }, offer, token, report }) {
+  const [hash, { plan }] = [fromBase64(offer.configuration), offer.batches[0]];
+  const { circuit } = plan.prio3;
+  const beyond = { encode: () => Array(circuit.length).fill(5n), measurement: () => null };
+  const info = shareInfo(experiment, hash, (await scopesOf(offer))[0], 0, report);
+  const liar = { info, secret: null, plan: { prio3: new Prio3({ ...circuit, ...beyond }) } };
+  const { front, analyzer } = provedShares([liar], report);
+  const sealed = await (await sealer(fromBase64(keys.analyzer.seal), info))(analyzer[0]);
+  const frontKey = fromBase64(keys.front.seal);
+  const packed = packShared(report, token, offer.number, front, [sealed]);
+  return packUpload(frontKey, hash, await (await sealer(frontKey, reportInfo(experiment, hash)))(packed));
+}
+
 // Devices, each with an account of its own, until the experiment ends: how often each outcome came with each value.
 async function crowd({ analyzer, name, devices, values, keys }) {
   const own = { epsilon: 100, users: 2, epsilonPerPeriod: 100, honestFraction: 1 };
@@ -360,8 +405,10 @@ async function crowd({ analyzer, name, devices, values, keys }) {
   const add = (what) => (found[what] = (found[what] ?? 0) + 1);
   async function device(at) {
     let refused;
+    let lie = null;
     const fetch = async (url, options) => {
-      const response = await globalThis.fetch(url, options);
+      const sent = lie && url.endsWith("/reports") ? { ...options, body: lie } : options;
+      const response = await globalThis.fetch(url, sent);
       if (url.endsWith("/reports") && !response.ok) refused = (await response.clone().json()).type.split(":").at(-1);
       return response;
     };
@@ -369,8 +416,9 @@ async function crowd({ analyzer, name, devices, values, keys }) {
     const turn = await client.play(name, { patience: 60 });
     const value = turn.arm === null ? values[at % values.length] : values[turn.arm];
     await client.report(turn, value);
+    if (turn.configuration.validity.kind === "prio3" && at % LIAR === 0) lie = await lieOf(turn);
     const due = await client.sendDue();
-    add(refused ?? (due === null ? `accepted ${value}` : "kept"));
+    add(refused ?? (due !== null ? "kept" : lie ? "lied" : `accepted ${value}`));
   }
   let next = 0;
   let over = false;

@@ -40,7 +40,8 @@ def long_log(kind: str, length: int) -> Iterator[str]:
     run = Run(found)
     state = run.state
     keys = {server: keys_of(server).public(SUITE) for server in ("analyzer", "front")}
-    configuration = found.configuration(0, found.arms, Site(SUITE, keys, URLS, Admission("everybody")))
+    site = Site(SUITE, keys, URLS, Admission("everybody"))
+    configuration = found.configuration(0, found.arms, site, proof_key=bytes(32))
     signed = configuration.statement()
     for server in ("analyzer", "front"):
         signed = signed.signed(server, keys_of(server).sign)
@@ -101,5 +102,6 @@ def _receipt(batch, name: str, overhead: int) -> Statement:
             "sha256": to_text(bytes(32)),
         }
     else:
-        body |= {"set": to_text(bytes(32)), "share": to_text(bytes(8 * (batch.mechanism.outputs or 1)))}
+        share = batch.mechanism.ring.encode([0] * (batch.mechanism.outputs or 1))
+        body |= {"refused": {}, "set": to_text(bytes(32)), "share": to_text(share)}
     return Statement.of("release", body).signed("front", keys_of("front").sign)

@@ -143,6 +143,9 @@ class Model:
             over = person.experiment in self.finished
             assert outcome_of(answer) == ("experiment-finished" if over else "nothing-open")
             assert not certain, "a turn was refused that there was"
+            # Where the experiment has ended the client looks once which arm it ended with.
+            while person.request is not None:
+                person.send()
             self.gone(person)
         else:
             assert free, "a turn was given out that there was not"

@@ -77,3 +77,13 @@ export async function fetched(path) {
   if (!answer.ok) throw new Error(`${path} answered ${answer.status}`);
   return answer.json();
 }
+
+// Why something was refused, in the server's words.
+export async function refusal(answer) {
+  try {
+    const problem = await answer.json();
+    return problem.detail || problem.title;
+  } catch {
+    return `status ${answer.status}`;
+  }
+}

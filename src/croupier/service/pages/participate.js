@@ -56,6 +56,10 @@ const TRUSTS = {
     not: [],
   },
 };
+const PROVED = {
+  prio3: "A proof that your answer is one of those allowed. The servers check it together, and learn nothing else from it.",
+  none: "No proof that your answer is one of those allowed: people who send nonsense may spoil the result.",
+};
 const said = (points, body) => points.map((point) => (typeof point === "function" ? point(body.privacy, body) : point));
 
 function force(body) {
@@ -77,7 +81,7 @@ function cards(body) {
   const p = body.privacy, budget = p.budget, trust = TRUSTS[body.trust];
   const [first, last] = body.report_at;
   return element("div", { class: "cards" },
-    card("What leaves your device", trust.leaves,
+    card("What leaves your device", trust.leaves, PROVED[body.validity],
       `At a moment that your device draws by chance, ${last ? `${number(first)} to ${number(last)} seconds after your turn` : "right after your turn"}, whatever you answered: the time tells nothing.`,
       "Always the same number of bytes, whatever you answered.", "No name and no account is in it.",
       `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),
@@ -100,13 +104,13 @@ function bytes(one, body) {
       ["One upload", `exactly ${counted(one.upload_bytes, "byte")}, whatever you answered`],
       ...one.batches.flatMap((batch) => [
         shared(body)
-          ? ["Its shares", `a seed of 32 bytes for the front, and ${counted(batch.message_bytes, "byte")} sealed to the analyzer`]
+          ? ["Its shares", `${counted(batch.front_bytes, "byte")} for the front, and ${counted(batch.message_bytes, "byte")} sealed to the analyzer${body.validity === "prio3" ? ", with the proof" : ""}`]
           : [`To batch ${whole(batch.batch)}`, `${counted(batch.messages, "sealed message")} of ${counted(batch.message_bytes, "byte")}, among those of ${counted(batch.users, "person", "people")}`],
         [one.batches.length > 1 ? "From these alone, if both servers joined" : "If both servers joined", left(batch)],
       ]),
     ]),
     one.batches.map((batch) => batch.sample.map((sample) => element("details", { class: "messages" },
-      element("summary", {}, `Before sealing: an answer of “${sample.value}”${one.batches.length > 1 ? ` to batch ${whole(batch.batch)}` : ""}, ${shared(body) ? "as the front's seed and the analyzer's share" : "with noise"}`),
+      element("summary", {}, `Before sealing: an answer of “${sample.value}”${one.batches.length > 1 ? ` to batch ${whole(batch.batch)}` : ""}, ${shared(body) ? "as the front's share and the analyzer's" : "with noise"}`),
       element("pre", { tabindex: 0 }, sample.messages.join("\n"))))),
     element("details", { class: "upload" }, element("summary", {}, "As it leaves a device: one whole upload, sealed"), element("pre", { tabindex: 0 }, one.sample_upload)));
 }

@@ -14,6 +14,18 @@ export function interval(arm, said) {
     drawn("circle", { class: "point", cx: share(arm.mean, 0, 1), cy: 10, r: 5 }));
 }
 
+// A difference and its interval, on a scale from -reach to reach with nothing in the middle.
+export function difference(value, lower, upper, reach, said) {
+  const at = (one, otherwise) => share(Number.isFinite(one) ? one : otherwise, -1.05 * reach, 1.05 * reach);
+  const left = parseFloat(at(lower, -reach)), right = parseFloat(at(upper, reach));
+  return drawn("svg", { class: "interval", height: 20, role: "img", "aria-label": said },
+    drawn("title", {}, said),
+    drawn("line", { x1: "0%", x2: "100%", y1: 10, y2: 10 }),
+    drawn("line", { class: "zero", x1: "50%", x2: "50%", y1: 0, y2: 20 }),
+    drawn("rect", { class: "range", x: `${left}%`, width: `${Math.max(0.5, right - left)}%`, y: 6, height: 8, rx: 2 }),
+    drawn("circle", { class: "point", cx: at(value, 0), cy: 10, r: 5 }));
+}
+
 // A count with its error: the bar, and a line as far as the truth may be off.
 export function bar(count, radius, most, said) {
   return drawn("svg", { class: "bar-row", height: 20, role: "img", "aria-label": said },
@@ -24,7 +36,7 @@ export function bar(count, radius, most, said) {
 }
 
 // Round steps of 1, 2 or 5 times a power of ten, about `wanted` of them.
-function ticks(low, high, wanted) {
+export function ticks(low, high, wanted) {
   const rough = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);

@@ -1,7 +1,7 @@
 """What the analyzer keeps: for each experiment a numbered log of lines; in shares also its part of open batches.
 
 Of a batch in shares it keeps the sum of its own shares, under a key that is not in the database, and the names of the
-reports that it has counted. In one transaction a sum is replaced by the total with noise. Names are remembered for as
+reports that it has opened. In one transaction a sum is replaced by the total with noise. Names are remembered for as
 long as the key that their shares were sealed to.
 """
 
@@ -29,7 +29,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from croupier.service.groups import bitmap, set_hash
+from croupier.service.groups import Reason, set_hash
+from croupier.service.store import operators
 from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database, StoreProblem
 from croupier.validity.shares import Ring
@@ -45,7 +46,7 @@ _lines = Table(
 )
 _pulse = Table("pulse", META, Column("number", Integer, primary_key=True))
 _settled = Table(
-    # The newest group of each experiment and what was answered: asked again, the same.
+    # The newest group of each experiment and what became of its reports: asked again, the same.
     "settled",
     META,
     Column("experiment", String(63), primary_key=True),
@@ -54,7 +55,7 @@ _settled = Table(
     Column("answer", LargeBinary, nullable=False),
 )
 _names = Table(
-    # Reports that were counted, under the key that they were sealed to.
+    # Reports that were opened, whether or not they count, under the key that they were sealed to.
     "names",
     META,
     Column("key", LargeBinary, primary_key=True),
@@ -80,6 +81,9 @@ _totals = Table(
 )
 _answers = Table("answers", META, Column("number", BigInteger, primary_key=True))
 
+Beside = tuple[str, int, str]
+"""A log's name, and a line's number and text."""
+
 PAGE_RECORDS, PAGE_CHARACTERS = 64, 2**18
 """A log is read in pieces of at most so many records, and of few more characters than this."""
 
@@ -91,20 +95,24 @@ def _begin_pulse(connection: Connection) -> None:
     connection.execute(insert(_answers).values(number=0))
 
 
-STEPS = (META.create_all, _begin_pulse)
+STEPS = (META.create_all, _begin_pulse, operators.META.create_all)
 """Numbered migrations; a later one is added, never changed."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A report that opened: its name, the id of the key that it was sealed to, and this server's share of each part.
+    """A report that opened: its name, the id of the key that it was sealed to, and this server's share of each part, or
+    why it does not count.
 
     One part counts for all batches of its group, or there is one for each.
     """
 
     name: bytes
     key: bytes
-    parts: tuple[tuple[Ring, list[int]], ...]
+    parts: tuple[tuple[Ring, list[int]], ...] = ()
+    reason: Reason | None = None
+    verifier: bytes = b""
+    """What this server shows the front of its proof; it is not stored."""
 
     def ring(self, place: int) -> Ring:
         return self.parts[min(place, len(self.parts) - 1)][0]
@@ -115,9 +123,9 @@ class Opened:
 
 @dataclass(frozen=True)
 class Held:
-    """This server's sum of a batch: of how many reports, and which."""
+    """This server's sum of a batch, encoded: of how many reports, and which."""
 
-    numbers: tuple[int, ...]
+    total: bytes
     reports: int
     settled: bytes
 
@@ -126,7 +134,7 @@ def _sum_key(experiment: str, batch: int) -> str:
     return f"{experiment}.sum.{batch}"
 
 
-class AnalyzerStore:
+class AnalyzerStore(operators.Operators):
     """The logs of all experiments. A log only grows: the state of an experiment is what its log says.
 
     `writer` and `readers` are threads for whoever must not stand still when the disk does: with threads of their own
@@ -170,17 +178,21 @@ class AnalyzerStore:
             yield from page
             start += len(page)
 
-    def append(self, experiment: str, number: int, *lines: str) -> None:
-        """Add lines as number, number + 1, ...: on disk when this returns. A number that is taken is an error."""
-        rows = [{"experiment": experiment, "number": number + i, "line": line} for i, line in enumerate(lines)]
+    def append(self, experiment: str, number: int, *lines: str, beside: Beside | None = None) -> None:
+        """Add lines as number, number + 1, ...: on disk when this returns. A number that is taken is an error.
+
+        `beside` is a line of another log, which is added together with these or not at all.
+        """
+        added = [(experiment, number + i, line) for i, line in enumerate(lines)]
+        first = {experiment: number} | ({} if beside is None else {beside[0]: beside[1]})
         try:
             with self.database.write() as connection:
-                last = connection.execute(
-                    select(func.max(_lines.c.number)).where(_lines.c.experiment == experiment)
-                ).scalar()
-                if number != (0 if last is None else last + 1):
-                    raise StoreProblem(f"the log of {experiment} has grown elsewhere: is another analyzer at work?")
-                connection.execute(insert(_lines), rows)
+                for log, due in first.items():
+                    last = connection.execute(select(func.max(_lines.c.number)).where(_lines.c.experiment == log))
+                    if due != 1 + (-1 if (known := last.scalar()) is None else known):
+                        raise StoreProblem(f"the log of {log} has grown elsewhere: is another analyzer at work?")
+                rows = added if beside is None else [*added, beside]
+                connection.execute(insert(_lines), [dict(zip(_lines.c.keys(), row, strict=True)) for row in rows])
         except IntegrityError:
             raise StoreProblem(f"the log of {experiment} has grown elsewhere: is another analyzer at work?") from None
 
@@ -194,51 +206,54 @@ class AnalyzerStore:
 
     def settle(
         self, experiment: str, group: int, digest: bytes, batches: Sequence[int], opened: Sequence[Opened | None]
-    ) -> bytes:
-        """Count the reports of a group that opened and were not counted before; the answer, a bit for each.
+    ) -> tuple[Reason | None, ...]:
+        """Count the reports of a group that opened, are in order and were not there before; why others do not count.
 
-        All in one transaction: their names, this server's sums and the answer. Asked again, the answer is the same.
+        All in one transaction: their names, this server's sums and what becomes of them. Asked again, that is the same.
         """
         with self.database.write() as connection:
             known = connection.execute(select(_settled).where(_settled.c.experiment == experiment)).first()
             if known is not None and known.number == group:
                 if known.digest != digest:
                     raise StoreProblem(f"group {group} of {experiment} came with other reports than before")
-                return bytes(known.answer)
-            fresh = self._fresh(connection, opened)
-            counted = [report for report, good in zip(opened, fresh, strict=True) if report is not None and good]
-            if counted:
-                connection.execute(insert(_names), [{"key": one.key, "name": one.name} for one in counted])
+                return tuple(Reason(code) if code else None for code in known.answer)
+            reasons = self._reasons(connection, opened)
+            fresh = [one for one, why in zip(opened, reasons, strict=True) if one and why is not Reason.REPEATED]
+            good = [one for one, why in zip(opened, reasons, strict=True) if one and why is None]
+            if fresh:
+                connection.execute(insert(_names), [{"key": one.key, "name": one.name} for one in fresh])
+            if good:
                 for place, batch in enumerate(batches):
-                    self._add(connection, experiment, batch, place, counted)
-            answer = bitmap(fresh)
+                    self._add(connection, experiment, batch, place, good)
+            answer = bytes(reason or 0 for reason in reasons)
             row = {"experiment": experiment, "number": group, "digest": digest, "answer": answer}
             wish = self.database.insert(_settled).values(row)
             connection.execute(wish.on_conflict_do_update(index_elements=["experiment"], set_=row))
             connection.execute(_answers.update().values(number=_answers.c.number + 1))
-        return answer
+        return tuple(reasons)
 
-    def _fresh(self, connection: Connection, opened: Sequence[Opened | None]) -> list[bool]:
-        """Which of these reports were never counted under the key that they were sealed to."""
+    def _reasons(self, connection: Connection, opened: Sequence[Opened | None]) -> list[Reason | None]:
+        """Why each of these reports does not count: one that was there before under its key is not looked at again."""
         seen: set[tuple[bytes, bytes]] = set()
         for key in {one.key for one in opened if one is not None}:
             names = [one.name for one in opened if one is not None and one.key == key]
             query = select(_names.c.name).where(_names.c.key == key, _names.c.name.in_(names))
             seen |= {(key, name) for name in connection.execute(query).scalars()}
-        fresh = []
+        reasons: list[Reason | None] = []
         for one in opened:
-            good = one is not None and (one.key, one.name) not in seen
-            fresh.append(good)
-            if one is not None:
+            if one is None:
+                reasons.append(Reason.UNOPENABLE)
+            else:
+                reasons.append(Reason.REPEATED if (one.key, one.name) in seen else one.reason)
                 seen.add((one.key, one.name))
-        return fresh
+        return reasons
 
     def _add(self, connection: Connection, experiment: str, batch: int, place: int, counted: Sequence[Opened]) -> None:
         ring = counted[0].ring(place)
         shares = [one.share(place) for one in counted]
-        known = self._sum(connection, experiment, batch)
+        known, length = self._sum(connection, experiment, batch), len(shares[0])
         reports, settled = (0, bytes(32)) if known is None else (known.reports, known.settled)
-        numbers = ring.total(shares if known is None else [known.numbers, *shares], len(shares[0]))
+        numbers = ring.total(shares if known is None else [ring.decode(known.total, length), *shares], length)
         row = {
             "experiment": experiment,
             "batch": batch,
@@ -253,9 +268,7 @@ class AnalyzerStore:
         row = connection.execute(select(_sums).where(_sums.c.experiment == experiment, _sums.c.batch == batch)).first()
         if row is None:
             return None
-        shown = self.batch_keys.show(_sum_key(experiment, batch), row.payload)
-        numbers = tuple(int.from_bytes(shown[i : i + 8], "little") for i in range(0, len(shown), 8))
-        return Held(numbers, row.reports, row.settled)
+        return Held(self.batch_keys.show(_sum_key(experiment, batch), row.payload), row.reports, row.settled)
 
     def total(self, experiment: str, batch: int, add: Callable[[Held | None], bytes]) -> bytes:
         """The total of a batch: what `add` makes of this server's sum, once; the sum is deleted with it.

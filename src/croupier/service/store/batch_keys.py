@@ -79,7 +79,8 @@ class BatchKeys:
 
     def _cipher(self, name: str, *, make: bool) -> AESGCM:
         with self._lock:
-            if self.directory is not None and not (self.directory / name).exists():
+            # A path as text: thousands of reports a second ask for it.
+            if self.directory is not None and not os.path.exists(f"{self.directory}/{name}"):
                 # Another process has destroyed it.
                 self._known.pop(name, None)
             if name not in self._known:

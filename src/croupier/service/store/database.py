@@ -13,6 +13,7 @@ from sqlalchemy import (
     Engine,
     Integer,
     MetaData,
+    Select,
     Table,
     create_engine,
     event,
@@ -91,6 +92,13 @@ class Database:
         else:
             from sqlalchemy.dialects.postgresql import insert as dialect_insert  # type: ignore[assignment]
         return dialect_insert(table)
+
+    def locked(self, query: Select[Any], *, read: bool = False, skip_locked: bool = False) -> Select[Any]:
+        """A query whose rows nobody else changes before the transaction ends; SQLite has one writer at a time anyway.
+
+        With `read` others may do the same, with `skip_locked` rows that others hold are left out.
+        """
+        return query if self.sqlite else query.with_for_update(read=read, skip_locked=skip_locked)
 
     def migrate(self, steps: Sequence[Step], own: str = "") -> None:
         """Run the steps that this database has not seen, in order, each once; `own` is a table of the first."""

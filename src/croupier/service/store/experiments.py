@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
+from croupier.messages.block import Block
 from croupier.programs.records import Head
 from croupier.service.store.database import Database
-from croupier.service.store.schema import BATCHES, CONFIGURATIONS, EXPERIMENTS, HEADS, OFFERS, TOTALS, NewBatch
+from croupier.service.store.schema import (
+    BATCHES,
+    CONFIGURATIONS,
+    EXPERIMENTS,
+    HEADS,
+    OFFERS,
+    PAUSED,
+    TOTALS,
+    NewBatch,
+    proof_place,
+)
+from croupier.service.store.vault import Vault
 
 # Built once: putting a statement together takes longer than running it.
 _FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
+_PAUSED = select(PAUSED.c.experiment).where(PAUSED.c.experiment == bindparam("e"))
 _LONGEST_UPLOAD = select(EXPERIMENTS.c.longest_upload).where(EXPERIMENTS.c.name == bindparam("e"))
 
 
@@ -20,23 +34,34 @@ class Experiments:
     """Experiments, offers, and how far the analyzer's logs were countersigned."""
 
     database: Database
+    vault: Vault
 
     def put_configuration(
-        self, experiment: str, revision: int, digest: bytes, envelope: str, known: bytes | None
+        self,
+        experiment: str,
+        revision: int,
+        digest: bytes,
+        envelope: str,
+        known: bytes | None,
+        proof_key: bytes | None = None,
     ) -> bool:
         """Make this the current configuration in the place of the one that was known, by its hash; False when the
         revision is taken by another or an older one, or another than the known one is current now.
+
+        `proof_key` is what proofs under it are checked with, where there are any.
         """
         with self.database.write() as connection:
             query = select(EXPERIMENTS.c.hash, EXPERIMENTS.c.revision).where(EXPERIMENTS.c.name == experiment)
-            stored = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            stored = connection.execute(self.database.locked(query)).first()
             if stored is not None and stored.hash == digest:
                 return True
             if (None if stored is None else stored.hash) != known:
                 return False
             if stored is not None and revision <= stored.revision:
                 return False
-            row = {"hash": digest, "experiment": experiment, "revision": revision, "envelope": envelope}
+            row: dict[str, Any] = {"hash": digest, "experiment": experiment, "revision": revision, "envelope": envelope}
+            if proof_key is not None:
+                row["proof_key"] = self.vault.hide(experiment, 0, proof_place(digest), proof_key)
             connection.execute(self.database.insert(CONFIGURATIONS).values(row).on_conflict_do_nothing())
             current = {"name": experiment, "hash": digest, "revision": revision}
             if stored is None:
@@ -55,6 +80,15 @@ class Experiments:
         with self.database.read() as connection:
             return connection.execute(query).scalar()
 
+    def proof_key(self, experiment: str, digest: bytes) -> bytes | None:
+        """The key that proofs under a configuration are checked with."""
+        query = select(CONFIGURATIONS.c.proof_key).where(
+            CONFIGURATIONS.c.experiment == experiment, CONFIGURATIONS.c.hash == digest
+        )
+        with self.database.read() as connection:
+            hidden = connection.execute(query).scalar()
+        return None if hidden is None else self.vault.show(experiment, 0, proof_place(digest), hidden)
+
     def put_offer(
         self,
         experiment: str,
@@ -65,11 +99,14 @@ class Experiments:
         odds: float = 1.0,
         together: Sequence[int] = (),
         stream: str = "",
+        block: Block | None = None,
+        last: float = 0.0,
     ) -> bool:
         """Open an offer and those of its batches that are new; False when either exists with other contents.
 
         Reports on it have `upload` bytes. Its turns count with those of its `stream`. It is dealt with these odds, once
-        all offers of `together` are here.
+        all offers of `together` are here; in a block, once all of its batches are. `last` is when a turn that is given
+        out now can no longer be reported.
         """
         this = (OFFERS.c.experiment == experiment, OFFERS.c.number == number)
         waits_for = json.dumps(list(together))
@@ -82,6 +119,7 @@ class Experiments:
                 return bool(known == envelope)
             for batch in batches:
                 row = {"experiment": experiment, "received": 0, "state": "open", "receipt": None} | vars(batch)
+                row |= {"block": None if block is None else block.number}
                 stored = connection.execute(
                     select(BATCHES.c.hash, BATCHES.c.state, BATCHES.c.length, BATCHES.c.stream).where(
                         BATCHES.c.experiment == experiment, BATCHES.c.number == batch.number
@@ -109,11 +147,20 @@ class Experiments:
                     together=waits_for,
                     assigned=0,
                     accepted=0,
+                    block=None if block is None else block.number,
                 )
             )
+            if block is not None:
+                self.join_block(connection, experiment, block, batches[0].shares, batches[0].expires, last)
             shorter = (EXPERIMENTS.c.name == experiment) & (EXPERIMENTS.c.longest_upload < upload)
             connection.execute(update(EXPERIMENTS).where(shorter).values(longest_upload=upload))
         return True
+
+    def join_block(
+        self, connection: Connection, experiment: str, block: Block, shares: str, expires: float | None, last: float
+    ) -> None:
+        """See `Blocks.join_block`."""
+        raise AssertionError("a store has blocks, too")
 
     def longest_upload(self, experiment: str) -> int | None:
         """How long a report on any of its offers is at most, closed ones too; None when the experiment is unknown."""
@@ -132,7 +179,7 @@ class Experiments:
         row = {"experiment": experiment, "number": head.number, "hash": head.hash, "envelope": envelope}
         with self.database.write() as connection:
             query = select(HEADS.c.number, HEADS.c.hash).where(this)
-            stored = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            stored = connection.execute(self.database.locked(query)).first()
             if (Head() if stored is None else Head(*stored)) != known:
                 return False
             if stored is None:
@@ -146,7 +193,7 @@ class Experiments:
         this = HEADS.c.experiment == experiment
         with self.database.write() as connection:
             query = select(HEADS.c.number, HEADS.c.pulled, HEADS.c.pulled_at).where(this)
-            stored = connection.execute(query if self.database.sqlite else query.with_for_update()).first()
+            stored = connection.execute(self.database.locked(query)).first()
             if stored is None or (stored.pulled != batch and stored.number <= stored.pulled_at):
                 return False
             if stored.pulled != batch:
@@ -162,3 +209,14 @@ class Experiments:
         """Whether it has ended; None when it is unknown."""
         with self.database.read() as connection:
             return connection.execute(_FINISHED, {"e": experiment}).scalar()
+
+    def pause(self, experiment: str, *, paused: bool) -> None:
+        """Deal nobody a turn for now, or again."""
+        with self.database.write() as connection:
+            connection.execute(delete(PAUSED).where(PAUSED.c.experiment == experiment))
+            if paused:
+                connection.execute(insert(PAUSED).values(experiment=experiment))
+
+    def paused(self, experiment: str) -> bool:
+        with self.database.read() as connection:
+            return connection.execute(_PAUSED, {"e": experiment}).scalar() is not None

@@ -50,7 +50,7 @@ Key = tuple[str, int]
 
 # Built once: putting a statement together takes longer than running it.
 _FIND_BATCHES = (
-    select(*(BATCHES.c[name] for name in ("number", "users", "received", "length", "state", "shares")))
+    select(*(BATCHES.c[name] for name in ("number", "users", "received", "length", "state", "shares", "block")))
     .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number.in_(bindparam("numbers", expanding=True)))
     .order_by(BATCHES.c.number)
 )
@@ -74,6 +74,9 @@ _COUNT_TURN = (
         ISSUED.c.due == bindparam("d"),
     )
     .values(open=ISSUED.c.open - bindparam("k"))
+)
+_ENDED = select(OFFERS.c.number).where(
+    OFFERS.c.experiment == bindparam("e"), OFFERS.c.number.in_(bindparam("numbers", expanding=True)), ~OFFERS.c.open
 )
 _SPEND = insert(SPENT)
 _FINISHED = select(EXPERIMENTS.c.name, EXPERIMENTS.c.finished).where(
@@ -212,6 +215,7 @@ def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, 
     # Offers before turns, as `assign` has it: two transactions then never wait for each other.
     offers = Counter((report.experiment, report.offer) for report in taken)
     connection.execute(_COUNT_OFFER, [{"e": e, "o": o, "k": k} for (e, o), k in sorted(offers.items())])
+    _count_late(connection, offers)
     turns = Counter((report.experiment, report.offer, report.due) for report in taken)
     connection.execute(_COUNT_TURN, [{"e": e, "o": o, "d": d, "k": k} for (e, o, d), k in sorted(turns.items())])
     rows = []
@@ -224,7 +228,8 @@ def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, 
         {(report.experiment, number) for report in shuffled for number, _ in report.parts}
     ):
         batch = batches[experiment, number]
-        full = batch["received"] >= batch["users"]
+        # One of a block waits for the others.
+        full = batch["received"] >= batch["users"] and batch["block"] is None
         state = {"now_received": batch["received"], "now_state": "closed" if full else "open"}
         rows.append({"e": experiment, "b": number} | state)
         if full:
@@ -234,10 +239,26 @@ def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, 
         close_offers(connection, experiment, numbers)
 
 
+def _count_late(connection: Connection, offers: Counter[tuple[str, int]]) -> None:
+    """Of offers that have ended the counts stand in the experiment's, and so do reports that come late."""
+    for experiment in {experiment for experiment, _ in offers}:
+        numbers = [number for name, number in offers if name == experiment]
+        ended = connection.execute(_ENDED, {"e": experiment, "numbers": numbers}).scalars()
+        if late := sum(offers[experiment, number] for number in ended):
+            more = {"accepted": TOTALS.c.accepted + late}
+            connection.execute(update(TOTALS).where(TOTALS.c.experiment == experiment).values(more))
+
+
 def close_offers(connection: Connection, experiment: str, gone: set[int]) -> None:
-    """An offer ends with the first of its batches; then its counts stand."""
+    """An offer ends with the first of its batches."""
     query = select(OFFERS.c.number, OFFERS.c.batches).where(OFFERS.c.experiment == experiment, OFFERS.c.open)
-    ended = [row.number for row in connection.execute(query) if gone & set(json.loads(row.batches))]
+    end_offers(
+        connection, experiment, [row.number for row in connection.execute(query) if gone & set(json.loads(row.batches))]
+    )
+
+
+def end_offers(connection: Connection, experiment: str, ended: Sequence[int]) -> None:
+    """No turns are given out on these offers any more, and their counts go to the experiment's."""
     # Another transaction may end some of them at this moment: then they are counted there.
     these = (OFFERS.c.experiment == experiment, OFFERS.c.number.in_(ended), OFFERS.c.open)
     counts = update(OFFERS).where(*these).values(open=False).returning(OFFERS.c.assigned, OFFERS.c.accepted)

@@ -24,6 +24,7 @@ from croupier.service.store.schema import (
     TOTALS,
     Closing,
     Standing,
+    in_block_of,
     part_place,
     pool_place,
 )
@@ -106,7 +107,7 @@ class Outbox:
         this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
         query = select(BATCHES).where(*this, BATCHES.c.state == "closed")
         with self.database.write() as connection:
-            locked = connection.execute(query if self.database.sqlite else query.with_for_update(skip_locked=True))
+            locked = connection.execute(self.database.locked(query, skip_locked=True))
             batch = locked.mappings().first()
             if batch is None:
                 return False
@@ -136,6 +137,7 @@ class Outbox:
                 length,
                 count,
                 digest.digest(),
+                in_block_of(batch),
             )
             connection.execute(delete(POOLS).where(*where))
             connection.execute(update(BATCHES).where(*this).values(state="ready", receipt=receipt(closing)))
@@ -178,7 +180,7 @@ class Outbox:
 
     def expire(self, now: float) -> int:
         """Delete the batches whose time is over and that are not full; returns how many."""
-        late = (BATCHES.c.expires <= now) & (BATCHES.c.shares != "two-servers")
+        late = (BATCHES.c.expires <= now) & (BATCHES.c.shares != "two-servers") & BATCHES.c.block.is_(None)
         with self.database.read() as connection:
             if connection.execute(select(BATCHES.c.number).where(late, BATCHES.c.state == "open")).first() is None:
                 return 0
@@ -187,7 +189,7 @@ class Outbox:
         return self._forget(dropped)
 
     def drop_sums(self, connection: Connection, experiment: str, batches: Sequence[int], everything: bool) -> list[str]:
-        """See `ShareSums.drop_sums`."""
+        """See `ShareGroups.drop_sums`."""
         raise AssertionError("a store has sums of shares, too")
 
     def _forget(self, dropped: Dropped) -> int:
@@ -205,7 +207,7 @@ class Outbox:
         query = select(BATCHES.c.experiment, BATCHES.c.number).where(which, BATCHES.c.state == "open")
         # In one order everywhere, so that no two transactions wait for each other.
         query = query.order_by(BATCHES.c.experiment, BATCHES.c.number)
-        batches = connection.execute(query if self.database.sqlite else query.with_for_update()).all()
+        batches = connection.execute(self.database.locked(query)).all()
         dropped: dict[str, set[int]] = defaultdict(set)
         for experiment, number in batches:
             dropped[experiment].add(number)

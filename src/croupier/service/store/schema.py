@@ -15,11 +15,13 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    RowMapping,
     String,
     Table,
     Text,
     false,
     insert,
+    inspect,
 )
 
 from croupier.service.store.vault import Vault
@@ -33,6 +35,8 @@ CONFIGURATIONS = Table(
     Column("experiment", String(63), nullable=False, index=True),
     Column("revision", Integer, nullable=False),
     Column("envelope", Text, nullable=False),
+    # Of proofs, where there are any, hidden in the vault.
+    Column("proof_key", LargeBinary),
 )
 EXPERIMENTS = Table(
     "experiments",
@@ -59,6 +63,8 @@ OFFERS = Table(
     Column("together", Text, nullable=False),
     Column("assigned", BigInteger, nullable=False),
     Column("accepted", BigInteger, nullable=False),
+    # The block that its batch closes with, where there is one.
+    Column("block", BigInteger),
     Index("offers_open", "experiment", "open"),
 )
 BATCHES = Table(
@@ -82,9 +88,43 @@ BATCHES = Table(
     Column("least", BigInteger, nullable=False),
     Column("expires", Float),
     Column("claimed", Float, nullable=False, server_default="0"),
-    # In shares: whether its answer was given to the analyzer.
+    # In shares: whether its answer was given to the analyzer, and how many reports for it did not count, by reason.
     Column("given", Boolean, nullable=False, server_default=false()),
+    Column("refused", Text, nullable=False, server_default="{}"),
     Column("receipt", Text),
+    # In a block: its number, the turns dealt of this stream when it closed, and whether no report can come any more.
+    Column("block", BigInteger),
+    Column("turns", BigInteger),
+    Column("over", Boolean),
+)
+BLOCKS = Table(
+    # Batches that close at the same instant. One is "coming" until all its offers are here, then "open"; "cut" when no
+    # report that is accepted from now on is in it; then "closed", or "over" without having given anything out.
+    "blocks",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("batches", Text, nullable=False),
+    Column("users", BigInteger, nullable=False),
+    Column("left", BigInteger),
+    Column("shares", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    # In shares between two servers: the reports of this lot, and of those before, are in it.
+    Column("lot", BigInteger, nullable=False),
+    Column("expires", Float),
+    Index("blocks_state", "state"),
+    Index("blocks_epoch", "experiment", "epoch", "number"),
+)
+EPOCHS = Table(
+    # Turns that are dealt by the same odds: what is left of the deal, by arm, and when the last turn is too old to be
+    # reported, once a newer epoch is dealt.
+    "epochs",
+    META,
+    Column("experiment", String(63), primary_key=True),
+    Column("epoch", BigInteger, primary_key=True),
+    Column("deal", Text, nullable=False),
+    Column("until", Float),
 )
 ISSUED = Table(
     "issued",
@@ -177,8 +217,8 @@ TOTALS = Table(
     Column("experiment", String(63), primary_key=True),
     Column("assigned", BigInteger, nullable=False),
     Column("accepted", BigInteger, nullable=False),
-    # Reports in shares that the analyzer could not count: they do not open, or came twice.
-    Column("refused", BigInteger, nullable=False, server_default="0"),
+    # Reports in shares that did not count, by reason.
+    Column("refused", Text, nullable=False, server_default="{}"),
 )
 HEADS = Table(
     "heads",
@@ -189,6 +229,12 @@ HEADS = Table(
     Column("envelope", Text, nullable=False),
     Column("pulled", BigInteger, nullable=False, server_default="-1"),
     Column("pulled_at", BigInteger, nullable=False, server_default="-1"),
+)
+PAUSED = Table(
+    # Experiments in which nobody is dealt a turn for now.
+    "paused",
+    META,
+    Column("experiment", String(63), primary_key=True),
 )
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
 ANSWERS = Table(
@@ -207,12 +253,32 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
         connection.execute(insert(ANSWERS).values(number=0))
 
-    return META.create_all, keep_the_keys_mark
+    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses
+
+
+def add_pauses(connection: Connection) -> None:
+    PAUSED.create(connection, checkfirst=True)
+
+
+def add_blocks(connection: Connection) -> None:
+    """A store that was begun before there were blocks gets their tables and columns."""
+    META.create_all(connection)
+    for table in (OFFERS, BATCHES):
+        known = {column["name"] for column in inspect(connection).get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in known:
+                kind = column.type.compile(connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")
 
 
 def pool_place(key: bytes) -> bytes:
     """Where a pool lies, for the vault."""
     return b"pool" + key
+
+
+def proof_place(configuration: bytes) -> bytes:
+    """Where the key of a configuration's proofs lies, for the vault."""
+    return b"proofs" + configuration
 
 
 def part_place(part: int) -> bytes:
@@ -247,6 +313,20 @@ class OpenOffer:
 
 
 @dataclass(frozen=True)
+class InBlock:
+    """What a batch's receipt says of its block: the turns dealt of its stream, and whether all of them are over."""
+
+    block: int
+    turns: int
+    over: bool
+
+
+def in_block_of(batch: RowMapping) -> InBlock | None:
+    """What a batch's row says of its block, where it has one."""
+    return None if batch["block"] is None else InBlock(batch["block"], batch["turns"], batch["over"])
+
+
+@dataclass(frozen=True)
 class Arrival:
     """A report that was opened and checked: what it spends, and sealed messages for each of its batches."""
 
@@ -264,10 +344,10 @@ class Arrival:
     """In shares: what it waits for."""
     name: bytes = b""
     configuration: bytes = b""
-    seed: bytes = b""
+    own: bytes = b""
     sealed: bytes = b""
-    """In shares: its name as the analyzer knows it, the configuration it was made under, its seed, and the analyzer's
-    shares one after the other."""
+    """In shares: its name as the analyzer knows it, the configuration it was made under, what the front has of it (a
+    seed, or what it made of its share of a proof), and the analyzer's shares one after the other."""
 
     @property
     def in_shares(self) -> bool:
@@ -298,3 +378,4 @@ class Closing:
     length: int
     parts: int
     digest: bytes
+    in_block: InBlock | None = None

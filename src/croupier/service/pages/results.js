@@ -1,0 +1,170 @@
+// What a program has found, drawn by what it shows of itself: comparisons, arms, sums, counts.
+import { multiples, shares, traffic } from "./curves.js";
+import { clock, counted, duration, element, facts, minus, number, percent, table, whole } from "./pages.js";
+import { bar, difference, interval, sums } from "./pictures.js";
+
+// Rewards are on the scale from 0 to 1 inside, and people see their own.
+const scaled = (state, value) => inUnits(state, state.values.low + value * (state.values.high - state.values.low));
+
+// All rewards with as many decimals, so that they can be compared at a glance: a thousandth of the scale.
+export function inUnits(state, value) {
+  const decimals = Math.max(0, 3 - Math.round(Math.log10(state.values.high - state.values.low)));
+  return minus(value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+}
+
+// Differences of shares are said in points, others in the reward's own unit.
+function apart(state) {
+  const span = state.values.high - state.values.low, binary = span === 1 && state.values.low === 0;
+  const decimals = binary ? 1 : Math.max(0, 3 - Math.round(Math.log10(span)));
+  const times = binary ? 100 : span;
+  const said = (value, sign = false) => minus((times * value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals, signDisplay: sign ? "exceptZero" : "auto" }));
+  return { said, unit: binary ? " points" : "" };
+}
+
+function standing(state, arm) {
+  if (arm.out) {
+    return element("span", {}, `${arm.out.retired ? "retired" : "out"} after ${counted(arm.out.reports, "report")} in all, `, clock(arm.out.at));
+  }
+  if (!arm.active) return "out";
+  if (arm.paused) return "paused";
+  if (state.odds && !state.finished && !state.odds[arm.arm]) return "set aside";
+  if (state.decision) return state.decision.kind === "better" && state.decision.leader === arm.arm ? element("span", { class: "best" }, "★ winner") : "in play";
+  return arm.batches && arm.arm === state.program.best_arm
+    ? element("span", { class: "best" }, state.finished ? "★ best" : "★ best so far") : "in play";
+}
+
+const SIGNS = { better: "✓", "no difference": "=", leading: "…", "no decision": "–" };
+
+// What may be said now, in words.
+export function decision(state) {
+  const { decision: found, program } = state;
+  if (!found) return [];
+  const [first, ...rest] = found.sentence;
+  const names = (arm) => state.arms[arm];
+  const notes = [];
+  const [lift, least, most] = (found.lift ?? []).map((share) => (Number.isFinite(share) ? minus(percent(share)) : null));
+  if (lift && found.kind !== "no decision" && found.kind !== "no difference") {
+    notes.push(`Lift: ${names(found.leader)} has ${lift} more than ${names(found.reference)}${least && most ? ` (${least} to ${most})` : ""}.`);
+  }
+  if (found.tipping_sentence) notes.push(`${found.tipping_sentence[0].toUpperCase()}${found.tipping_sentence.slice(1)}.`);
+  if (!program.decided && !program.may_decide && !state.finished) notes.push(`It is decided after ${duration(program.minimum_run)} at the earliest.`);
+  notes.push("Reporting rates of the arms are compared all the time. If as many are silent in each arm, but other people, nobody can see it.");
+  return [element("div", { class: `decision ${found.kind.replace(" ", "-")}` },
+    element("p", { class: "sentence" }, element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[found.kind] ?? ""), ` ${first.toUpperCase()}${rest.join("")}.`),
+    notes.map((note) => element("p", { class: "soft" }, note)))];
+}
+
+function comparison(state) {
+  const { program, curve } = state, { said, unit } = apart(state);
+  const now = curve[curve.length - 1], control = program.control;
+  const known = (arm) => now && Number.isFinite(now.difference[arm]) && arm !== control && program.arms[arm].batches && program.arms[control].batches;
+  const ends = curve.length ? program.arms.flatMap((_, arm) => (known(arm) ? [now.lower[arm], now.upper[arm]] : [])).filter(Number.isFinite) : [];
+  const reach = Math.max(1e-3, ...ends.map(Math.abs));
+  const rows = program.arms.map((arm) => {
+    const range = known(arm.arm) ? `${said(now.lower[arm.arm] ?? -1, true)} to ${said(now.upper[arm.arm] ?? 1, true)}` : "";
+    return {
+      kind: arm.active ? "" : "gone",
+      cells: [
+        element("span", {}, element("b", {}, state.arms[arm.arm]), arm.arm === control ? element("span", { class: "tag" }, "control") : ""),
+        standing(state, arm), whole(arm.users), percent(state.odds[arm.arm] ?? 0), arm.batches ? scaled(state, arm.mean) : "–",
+        arm.arm === control ? element("small", { class: "soft" }, "the others are compared with it")
+          : known(arm.arm) ? element("div", {}, difference(now.difference[arm.arm], now.lower[arm.arm], now.upper[arm.arm], reach, `${state.arms[arm.arm]}: ${said(now.difference[arm.arm], true)}${unit}, interval ${range}`),
+            element("small", { class: "soft" }, element("b", {}, said(now.difference[arm.arm], true)), `${unit} (${range})`))
+            : element("small", { class: "soft" }, "no block yet"),
+      ],
+    };
+  });
+  const level = percent(state.decision?.confidence ?? 0.95);
+  return [
+    table("Arms", [{ text: "Arm" }, { text: "Standing", kind: "standing" }, { text: "Reports", kind: "number", short: "reports" }, { text: "Odds", kind: "number", short: "odds" }, { text: "Mean", kind: "number", short: "mean" },
+      { text: `Difference to ${state.arms[control]}${unit ? `, in${unit}` : ""}`, kind: "wide" }], rows),
+    element("p", { class: "soft" }, `Differences are taken within blocks, in which all arms run side by side, and summed. All intervals hold together and at every look with a chance of ${level}.`),
+  ];
+}
+
+function arms(state) {
+  if ("control" in state.program) return comparison(state);
+  const value = (share) => scaled(state, share);
+  const { low, high } = state.values;
+  const rows = state.program.arms.map((arm) => {
+    const range = `${value(arm.lower)} to ${value(arm.upper)}`;
+    const said = `${state.arms[arm.arm]}: ${value(arm.mean)}, interval ${range}`;
+    return {
+      kind: arm.active ? "" : "gone",
+      cells: [
+        element("b", {}, state.arms[arm.arm]), standing(state, arm), whole(arm.users), arm.batches ? value(arm.mean) : "–",
+        arm.batches ? element("div", {}, interval(arm, said), element("small", { class: "soft" }, range)) : element("small", { class: "soft" }, "no batch released yet"),
+      ],
+    };
+  });
+  return [
+    table("Arms", [{ text: "Arm" }, { text: "Standing", kind: "standing" }, { text: "Reports", kind: "number", short: "reports" }, { text: "Mean", kind: "number", short: "mean" },
+      { text: `95 % interval, on the scale from ${number(low)} to ${number(high)}`, kind: "wide" }], rows),
+    element("p", { class: "soft" }, "All intervals hold together and at all times with a chance of 95 %, so looking often costs nothing."
+      + (state.program.arms.some((arm) => arm.mean < 0 || arm.mean > 1) ? " A mean is a sum with noise over its reports, so noise can carry it beyond the scale; the true mean, and the interval, stay on it." : "")),
+    element("p", { class: "soft" }, "This policy shows arms one after the other and claims no comparison: a difference may come from the time of day. Policies in blocks, such as split, compare."),
+  ];
+}
+
+function counter(state, width) {
+  const { points, estimate, bound, planned, shufflers, left_out: missing } = state.program;
+  if (!points.length) return [element("p", { class: "soft" }, "No sum yet: the first batch is filling.")];
+  return [
+    element("p", { class: "result" }, "The sum so far is ", element("b", {}, bound > 10 ? whole(estimate) : number(estimate, 4)), `, off by at most ${number(bound)} (with a chance of 95 %, at all times together).`),
+    missing ? element("p", {}, `Nothing is known of ${counted(missing, "person", "people")}: their batch was refused and left out. They count as the middle, and the bound allows for it.`) : "",
+    sums(points, planned, width),
+    element("p", { class: "soft" }, `Every report is in ${counted(shufflers, "batch", "batches")} at once, one a level of the tree. The band is the bound.`),
+  ];
+}
+
+function histogram(state) {
+  const { top, radius, size, rounds, users } = state.program;
+  if (!top.length) return [element("p", { class: "soft" }, "No counts yet: they are known once the first round is full.")];
+  const most = Math.max(...top.map((one) => one.count)) + radius;
+  return [
+    element("p", { class: "result" }, `Counts among ${counted(users, "person", "people")}, each off by at most ${number(radius)} (with a chance of 95 %, all items${rounds > 1 ? " and rounds" : ""} together).`),
+    table("Counts", [{ text: "Item" }, { text: "People", kind: "number" }, { text: `Count, and how far off it may be; the scale ends at ${whole(most)}`, kind: "wide" }],
+      top.map((one) => ({ cells: [element("b", {}, one.item), whole(one.count), bar(one.count, radius, most, `${one.item}: ${whole(one.count)}, off by at most ${whole(radius)}`)] }))),
+    size > top.length ? element("p", { class: "soft" }, `The ${top.length} largest of ${whole(size)} items.`) : "",
+  ];
+}
+
+const other = (state) => [facts(Object.entries(state.program).map(([key, value]) => [key, JSON.stringify(value)]))];
+
+// How a program is shown follows from what it shows of itself, whatever kind it is of.
+const SHOWN = { arms: ["Arms", arms], points: ["The sum", counter], top: ["Counts", histogram] };
+export const shownAs = (state) => SHOWN[Object.keys(SHOWN).find((key) => key in state.program)] ?? ["Result", other];
+
+function compared(state, width) {
+  const { said, unit } = apart(state), control = state.program.control;
+  const series = state.arms.map((name, arm) => arm).filter((arm) => arm !== control && state.program.arms[arm]).map((arm) => {
+    const points = state.curve.map((point) => ({ at: point.at, value: point.difference[arm], lower: point.lower[arm], upper: point.upper[arm] }));
+    const last = points[points.length - 1];
+    return { name: state.arms[arm], points, now: Number.isFinite(last.value) ? `${said(last.value, true)}${unit} (${said(last.lower ?? -1, true)} to ${said(last.upper ?? 1, true)})` : "" };
+  });
+  return [element("h3", {}, `Difference to ${state.arms[control]}${unit ? `, in${unit}` : ""}`),
+    multiples(series, { width, shown: (value) => said(value), zero: true }),
+    element("p", { class: "soft" }, "The band is the interval as it was then: it holds at every look.")];
+}
+
+function estimated(state, width) {
+  const series = state.program.arms.map(({ arm }) => {
+    const points = state.curve.map((point) => ({ at: point.at, value: point.mean[arm], lower: point.lower[arm], upper: point.upper[arm] }));
+    const last = points[points.length - 1];
+    return { name: state.arms[arm], points, now: Number.isFinite(last.value) ? `${scaled(state, last.value)} (${scaled(state, last.lower)} to ${scaled(state, last.upper)})` : "not shown yet" };
+  });
+  return [element("h3", {}, "Estimates"), multiples(series, { width, shown: (value) => scaled(state, value), low: 0, high: 1 })];
+}
+
+// Nothing is drawn of less than two moments.
+export function history(state, width) {
+  const { curve } = state;
+  if (!curve || curve.length < 2) return [];
+  const last = curve[curve.length - 1];
+  return [
+    element("h2", {}, "Over time"),
+    last.difference ? compared(state, width) : last.mean ? estimated(state, width) : "",
+    last.odds && curve.some((point) => String(point.odds) !== String(last.odds)) ? [element("h3", {}, "Odds"), shares(curve, state.arms.slice(0, last.odds.length), width)] : "",
+    element("h3", {}, "Reports"), traffic(curve, width),
+  ];
+}

@@ -1,0 +1,119 @@
+"""Of what the front keeps, reports in shares that wait: accepted, and not yet counted.
+
+A report waits in its stream: that of its arm, or of its offer. The front's share of it lies under the key of the
+stream's lot, which is not in the database and is destroyed when a batch of the stream closes (see `batch_keys`); what
+waits then is written again under the next lot's.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from croupier.messages.wire import REPORT_ID
+from croupier.service.store.batch_keys import BatchKeys
+from croupier.service.store.database import Database
+from croupier.service.store.schema import PENDING, STREAMS, Arrival
+
+NOT_SETTLING = -1
+_LENGTH = struct.Struct(">I")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A report that waits: its name, its configuration, what the front has of it, and the analyzer's shares of it."""
+
+    report: bytes
+    configuration: bytes
+    own: bytes
+    sealed: bytes
+
+
+def lot_key(experiment: str, stream: str, lot: int) -> str:
+    """The name of the key that reports of a lot wait under."""
+    return f"{experiment}.{stream}.{lot}"
+
+
+class ShareWaiting:
+    """Reports in shares, from their acceptance until they are settled."""
+
+    database: Database
+    batch_keys: BatchKeys
+
+    def put_waiting(self, connection: Connection, arrivals: Sequence[Arrival]) -> None:
+        """Write accepted reports, each under the key of its stream's lot, in no order."""
+        rows = []
+        for experiment, stream in sorted({(arrival.experiment, arrival.stream) for arrival in arrivals}):
+            lot = self._lot(connection, experiment, stream)
+            for arrival in arrivals:
+                if (arrival.experiment, arrival.stream) == (experiment, stream):
+                    payload = _LENGTH.pack(len(arrival.own)) + arrival.name + arrival.own + arrival.sealed
+                    rows.append(
+                        {
+                            "experiment": experiment,
+                            "stream": stream,
+                            "key": secrets.token_bytes(16),
+                            "lot": lot,
+                            "configuration": arrival.configuration,
+                            "settling": NOT_SETTLING,
+                            "payload": self.batch_keys.hide(lot_key(experiment, stream, lot), payload),
+                        }
+                    )
+        if rows:
+            connection.execute(insert(PENDING), rows)
+
+    def _lot(self, connection: Connection, experiment: str, stream: str) -> int:
+        this = (STREAMS.c.experiment == experiment, STREAMS.c.stream == stream)
+        query = select(STREAMS.c.lot).where(*this)
+        lot = connection.execute(self.database.locked(query, read=True)).scalar()
+        if lot is None:
+            row = {"experiment": experiment, "stream": stream, "lot": 0}
+            connection.execute(self.database.insert(STREAMS).values(row).on_conflict_do_nothing())
+            return 0
+        return int(lot)
+
+    def _next_lot(self, connection: Connection, experiment: str, stream: str) -> list[str]:
+        this = (STREAMS.c.experiment == experiment, STREAMS.c.stream == stream)
+        query = select(STREAMS.c.lot).where(*this)
+        lot = connection.execute(self.database.locked(query)).scalar()
+        if lot is None:
+            return []
+        where = (PENDING.c.experiment == experiment, PENDING.c.stream == stream, PENDING.c.lot == lot)
+        for row in connection.execute(select(PENDING).where(*where)).all():
+            shown = self.batch_keys.show(lot_key(experiment, stream, lot), row.payload)
+            hidden = self.batch_keys.hide(lot_key(experiment, stream, lot + 1), shown)
+            connection.execute(
+                update(PENDING).where(*where, PENDING.c.key == row.key).values(lot=lot + 1, payload=hidden)
+            )
+        connection.execute(update(STREAMS).where(*this).values(lot=lot + 1))
+        return [lot_key(experiment, stream, lot)]
+
+    def _settling(self, connection: Connection, experiment: str, number: int, stream: str) -> list[Waiting]:
+        """The reports of a group, in one order whoever asks."""
+        query = select(PENDING).where(
+            PENDING.c.experiment == experiment, PENDING.c.stream == stream, PENDING.c.settling == number
+        )
+        rows = connection.execute(query.order_by(PENDING.c.key)).all()
+        return [self._waiting(row) for row in rows]
+
+    def _waiting(self, row: Any) -> Waiting:
+        shown = self.batch_keys.show(lot_key(row.experiment, row.stream, row.lot), row.payload)
+        (length,), begin = _LENGTH.unpack_from(shown), _LENGTH.size + REPORT_ID
+        own, sealed = shown[begin : begin + length], shown[begin + length :]
+        return Waiting(shown[_LENGTH.size : begin], row.configuration, own, sealed)
+
+    def waiting(self, connection: Connection, experiment: str) -> dict[str, int]:
+        """How many reports wait in each stream, those that are being settled too."""
+        query = select(PENDING.c.stream, func.count()).where(PENDING.c.experiment == experiment)
+        return {row[0]: row[1] for row in connection.execute(query.group_by(PENDING.c.stream))}
+
+    def waiting_configurations(self, experiment: str) -> list[bytes]:
+        """The configurations that reports wait under: their keys are still needed."""
+        query = select(PENDING.c.configuration).where(PENDING.c.experiment == experiment).distinct()
+        with self.database.read() as connection:
+            return list(connection.execute(query).scalars())

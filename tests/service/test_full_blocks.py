@@ -1,0 +1,99 @@
+"""Blocks where every batch must be full: they close together when all are, or are given up together."""
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import select
+
+from cases.service.blocks import LEAST, PLAN, check_together
+from cases.service.shares import DEADLINE, opened
+from croupier.service.experiment_log import Asked
+from croupier.service.store.schema import BATCHES, PENDING, POOLS
+
+ISSUER = Ed25519PrivateKey.generate()
+TRUSTS = {
+    "shuffler": {"reward": {"protocol": "shuffled-bits"}, "privacy": {"epsilon": 8.0, "honest_fraction": 1.0}},
+    "devices": {"privacy": {"trust": "devices", "epsilon": 8.0, "honest_fraction": 1.0}},
+    "nobody": {"privacy": {"trust": "nobody", "epsilon": 8.0}},
+}
+
+
+@pytest.fixture(params=TRUSTS)
+def plan(request):
+    return PLAN | {"reward": {"binary": True}} | TRUSTS[request.param]
+
+
+@pytest.fixture
+def service(plan, tmp_path):
+    found = opened(tmp_path, experiment=plan, validity="none", ahead=2.0, issuer=ISSUER)
+    yield found
+    found.close()
+
+
+def sizes(service):
+    """How many users every open batch wants."""
+    return {turn.number: turn.batches[0][1].users for turn in service.live.program.wanted}
+
+
+def test_a_block_closes_when_all_its_batches_are_full(service):
+    wanted = sizes(service)
+    assert len(wanted) == 2
+    people = [service.comes(value=1.0) for _ in range(2 * sum(wanted.values()))]
+    by_arm = {arm: [person for person in people if person is not None and person.arm == arm] for arm in (0, 1)}
+    for person in by_arm[0][: wanted[0]]:
+        assert service.reports(person) == "accepted"
+    for _ in range(3):
+        service.step()
+        check_together(service)
+    assert service.reports(by_arm[0][wanted[0]]) == "batch-closed", "a full batch takes no more"
+    assert service.records("released") == [], "one that is full waits for the others"
+    for person in by_arm[1][: wanted[1]]:
+        assert service.reports(person) == "accepted"
+    for _ in range(4):
+        service.step()
+        check_together(service)
+    released = service.records("released")
+    assert [record["batch"] for record in released] == [0, 1]
+    assert {record["users"] for record in released} == set(wanted.values())
+    assert all(record["turns"] >= record["users"] and record["over"] for record in released)
+    assert sizes(service), "the next block is open"
+
+
+def test_a_block_that_does_not_fill_in_time_is_given_up_as_a_whole(service):
+    wanted = sizes(service)
+    people = [service.comes(value=1.0) for _ in range(2 * sum(wanted.values()))]
+    for person in [person for person in people if person is not None and person.arm == 0][: wanted[0]]:
+        assert service.reports(person) == "accepted"
+    service.step()
+    service.servers.clock.now += DEADLINE + 1
+    for _ in range(2):
+        service.step()
+        check_together(service)
+    assert service.records("released") == []
+    assert [record["batch"] for record in service.records("expired")] == [0, 1]
+    assert min(sizes(service)) == 2, "another block is open"
+    with service.servers.front.front.store.database.read() as connection:
+        for table in (POOLS, PENDING):
+            assert connection.execute(select(table)).first() is None, "nothing of it is kept"
+        states = {row.number: row.state for row in connection.execute(select(BATCHES.c.number, BATCHES.c.state))}
+    assert (states[0], states[1]) == ("expired", "expired")
+
+
+def test_an_arm_that_is_to_leave_goes_from_its_block_and_the_others_go_on(tmp_path):
+    plan = PLAN | {"arms": ["red", "green", "blue"], "reward": {"binary": True}} | TRUSTS["devices"]
+    service = opened(tmp_path, experiment=plan, validity="none", ahead=2.0, issuer=ISSUER)
+    wanted = sizes(service)
+    service.servers.run(service.live.operate(Asked("pause", 2)))
+    for _ in range(3):
+        service.step()
+    people = [service.comes(value=1.0) for _ in range(4 * LEAST)]
+    assert {person.arm for person in people if person} == {0, 1}
+    for person in people:
+        if person:
+            service.reports(person)
+    for _ in range(4):
+        service.step()
+    assert [record["batch"] for record in service.records("released")] == [0, 1]
+    assert [record["batch"] for record in service.records("expired")] == [2]
+    assert len(sizes(service)) == 2
+    assert wanted.keys() == {0, 1, 2}
+    service.close()

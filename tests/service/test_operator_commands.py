@@ -1,0 +1,161 @@
+"""Operators' commands at real servers: an experiment's whole life, through a `kill -9`; and what is refused before."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from cases.service.processes import QUICK, home_of, written
+from croupier.cli import main
+from croupier.service.crowd import Crowd, run
+from croupier.service.keys import bearer
+from croupier.service.processes import Child, both
+from croupier.service.verifying import verify
+
+EXPERIMENT = """
+name = "{name}"
+title = "Which colour?"
+public = false
+arms = ["red", "green"]
+[program]
+horizon = 4000
+[privacy]
+epsilon = 4.0
+[reports]
+report_within = 600
+report_at = [0, 0]
+[batches]
+deadline = 100
+"""
+
+
+class Operator:
+    """Somebody at a terminal."""
+
+    def __init__(self, url, token, capsys):
+        self.url, self.token, self.capsys = url, token, capsys
+
+    def __call__(self, command, *arguments, token=True):
+        shown = ("--token", self.token) if token else ()
+        status = main([command, self.url, *arguments, *shown])
+        said = self.capsys.readouterr()
+        return status, said.out, said.err
+
+    def rows(self, command, *arguments):
+        status, out, err = self(command, *arguments, "--json")
+        assert status == 0, err
+        return json.loads(out)
+
+
+@pytest.mark.slow
+def test_an_experiments_whole_life_by_commands_through_a_kill(tmp_path, capsys):
+    home = home_of(tmp_path)
+    file = written(tmp_path, EXPERIMENT.format(name="colours"))
+    with both(home, [], **QUICK) as children:
+        ask = Operator(home.analyzer_url, bearer(home.admin), capsys)
+        assert ask.rows("status") == []
+        assert ask("create", file)[1] == f"colours is created: {home.analyzer_url}/#colours\n"
+        status, _, err = ask("create", file)
+        assert (status, err) == (
+            2,
+            "croupier create: the analyzer refused: there is an experiment called 'colours', or there was one\n",
+        )
+        assert ask("start", "colours")[1] == "start colours: done; the experiment is running\n"
+        children["analyzer"].kill()
+        command = home.command("analyzer", [], **QUICK["analyzer"])
+        children["analyzer"] = Child(command, home.analyzer_url, children["analyzer"].log)
+        children["analyzer"].wait_answering(path="/readyz")
+        assert [one["standing"] for one in ask.rows("status")] == ["running"]
+        assert run(Crowd(home.analyzer_url, "colours", 70, (0.5, 0.5), seed=1))["accepted"] == 70
+        assert ask.rows("pause", "colours")[0]["standing"] == "paused"
+        children["analyzer"].kill()
+        children["analyzer"] = Child(command, home.analyzer_url, children["analyzer"].log)
+        children["analyzer"].wait_answering(path="/readyz")
+        (state,) = ask.rows("status", "colours")
+        assert (state["standing"], state["arms"]) == ("paused", ["red", "green"])
+        assert ask.rows("resume", "colours")[0]["standing"] == "running"
+        assert "pause green of colours: done" in ask("pause", "colours", "green")[1]
+        assert ask("add", "colours", "blue")[0] == 0
+        assert ask("retire", "colours", "green")[0] == 0
+        status, _, err = ask("retire", "colours", "purple")
+        assert (status, "one of red, green, blue" in err) == (2, True)
+        status, out, err = ask("status", "colours", token=False)
+        assert (status, out) == (2, "")
+        assert err == "croupier status: the analyzer refused: show a token: --token, --token-file or CROUPIER_TOKEN\n"
+        assert ask.rows("stop", "colours")[0]["standing"] == "finished"
+        status, out, _ = ask("export", "colours")
+        released = [row for row in csv.DictReader(io.StringIO(out)) if row["event"] == "released"]
+        (state,) = ask.rows("status", "colours")
+        assert sum(int(row["users"]) for row in released) == state["reports"] > 0
+        transcript = tmp_path / "colours.jsonl"
+        assert ask("export", "colours", "--table", "transcript", "--out", str(transcript))[0] == 0
+        assert verify(transcript.read_text()).finished
+        assert _until(lambda: ask("retire", "colours")[0] == 0)
+        assert "archived" in ask("status")[1]
+        _, out, _ = ask("export")
+        done = [(row["who"], row["event"], row["operation"], row["arm"]) for row in csv.DictReader(io.StringIO(out))]
+        assert done == [
+            ("admin", "created", "", ""),
+            ("admin", "started", "", ""),
+            ("admin", "operated", "pause", ""),
+            ("admin", "operated", "resume", ""),
+            ("admin", "operated", "pause", "green"),
+            ("admin", "operated", "add", ""),
+            ("admin", "operated", "retire", "green"),
+            ("admin", "operated", "stop", ""),
+            ("admin", "archived", "", ""),
+        ]
+
+
+def _until(condition, times=100):
+    import time
+
+    for _ in range(times):
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_token_is_read_from_a_file_or_the_environment_and_never_sent_in_the_clear(tmp_path, monkeypatch, capsys):
+    from croupier.cli import operator
+
+    asked = []
+
+    class Answer:
+        status_code = 200
+
+        def json(self):
+            return {"experiments": []}
+
+    monkeypatch.setattr("httpx2.request", lambda *_, headers, **__: asked.append(headers) or Answer())
+    (tmp_path / "token").write_text("from-a-file\n")
+    (tmp_path / "admin").write_bytes(bytes(32))
+    (tmp_path / "admin").chmod(0o600)
+    (tmp_path / "odd").write_bytes(b"\xff" * 31)
+    url = "https://analyzer.example"
+    assert main(["status", url, "--token-file", str(tmp_path / "token")]) == 0
+    assert main(["status", url, "--token-file", str(tmp_path / "admin")]) == 0
+    assert main(["status", url]) == 0
+    monkeypatch.setenv(operator.TOKEN, "from-the-environment")
+    assert main(["status", url]) == 0
+    assert main(["status", "http://127.0.0.1:1", "--token", "given"]) == 0
+    shown = [headers.get("authorization", "").removeprefix("Bearer ") for headers in asked]
+    assert shown == ["from-a-file", "A" * 43, "", "from-the-environment", "given"]
+    for arguments, why in (
+        (["http://analyzer.example"], "would be read on its way"),
+        (["analyzer.example"], "is no address"),
+        ([url, "--token", "a", "--token-file", "b"], "not both"),
+        ([url, "--token-file", str(tmp_path / "nowhere")], "cannot be read"),
+        ([url, "--token-file", str(tmp_path / "odd")], "holds no token"),
+    ):
+        assert main(["status", *arguments]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_an_analyzer_that_does_not_answer_is_said_in_one_line(capsys):
+    assert main(["stop", "http://127.0.0.1:9", "colours"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("croupier stop: http://127.0.0.1:9 does not answer: ")
+    assert err.count("\n") == 1

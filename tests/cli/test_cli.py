@@ -76,11 +76,9 @@ def test_price_scales_with_the_values_own_units(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-def test_price_of_all_protocols_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "0.5")
-    assert status == 0
-    assert all(name in out for name in ROWS)
+def test_a_price_of_all_protocols_says_which_are_refused_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "price", "--users", "100", "--epsilon", "16", "--json", "--constants", "published")
+    assert status == 0
     assert any("published" in entry.get("refused", "") for entry in json.loads(out))
 
 
@@ -207,7 +205,7 @@ REFUSED = [
     (("plan", "--means", ".3,.5", "--epsilon", "1", "--plot", "nowhere/a.png"), "there is no folder nowhere"),
     (("price", "--users", "0", "--epsilon", "1"), "users = 0 is not allowed"),
     (("sweep", "--policy", "kl-ucb", "--out", "a.csv"), "ends in .parquet"),
-    (("serve",), "required: {front,analyzer,keys,restored}\n"),
+    (("serve",), "required: {front,analyzer,keys,operator,restored}\n"),
 ]
 
 
@@ -256,7 +254,8 @@ TABLES = [
     (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"), ["consistent"]),
     (("reproduce",), ["tkms23-shufflers-tradeoff"]),
     (("count", "--users", "300", "--epsilon", "1", "--runs", "1", "--references"), ["shufflers"]),
-    (("plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20"), ["dp-klucb"]),
+    (("plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20", "--policy", "dp-klucb"), ["dp-klucb"]),
+    (("plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20", "--users-per-day", "9"), ["two-servers", "nobody"]),
     (
         ("simulate", "--policy", "dist-zcdp-se", "--policy", "dp-klucb", "--means", ".3,.7", "--horizon", "99999"),
         ["dist-zcdp-se", "± is one standard error of the mean."],

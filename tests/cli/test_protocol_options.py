@@ -58,7 +58,11 @@ def test_simulate_hands_them_to_the_policies_that_read_them(capsys: pytest.Captu
 
 @pytest.mark.slow
 def test_plan_needs_more_users_when_they_return(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("plan", "--arms", "2", "--lift", "0.3", "--epsilon", "0.5", "--runs", "50", "--json")
+    what = ("plan", "--arms", "2", "--lift", "0.3", "--epsilon", "0.5", "--runs", "50", "--json")
+    once, often = (told(capsys, *what, "--protocol", "laplace", "--participations", b) for b in ("1", "8"))
+    for before, after in zip(once, often, strict=True):
+        assert after["users_median"] > 2 * before["users_median"]  # type: ignore[operator]
+    asked = (*what, "--policy", "dp-klucb")
     once, often = told(capsys, *asked), told(capsys, *asked, "--participations", "8")
     assert once[0] == often[0], "without privacy nothing changes"
     for before, after in zip(once[1:], often[1:], strict=True):

@@ -145,7 +145,7 @@ def test_the_exceptions_of_the_document_are_those_of_the_client() -> None:
     rows = re.findall(
         r"^\| `(\w+)`(?: \(`([\w.]+)`\))? \| .* \| .* \|$", DOCUMENT.split("## An experiment")[0], re.MULTILINE
     )
-    assert len(rows) == 12
+    assert len(rows) == 13
     for name, module in rows:
         assert issubclass(getattr(import_module(module or "croupier.client"), name), CroupierError)
 
@@ -174,3 +174,30 @@ def test_an_arm_that_nobody_was_shown_is_not_called_the_best() -> None:
 
     assert "red *" not in shown(0)
     assert "red *" in shown(1)
+
+
+def test_a_comparison_is_shown_beside_its_control_with_what_may_be_said() -> None:
+    from rich.console import Console
+
+    from croupier.programs import program
+    from croupier.service.experiment import plan
+
+    made = plan({"name": "a", "arms": ["plain", "tour"], "program": {"policy": "split"}})
+    shown = program(made.parameters).show()
+    state: dict[str, Any] = {"title": "Screens", "arms": ["plain", "tour"], "finished": False, "standing": "stalled"}
+    state |= {"accepted": 64, "assigned": 96, "values": {"low": 0, "high": 1}, "program": shown}
+    state |= {key: shown.pop(key) for key in ("decision", "curve", "odds")}
+    state["decision"]["sentence"] = "no decision"
+
+    def said() -> str:
+        console = Console(width=100)
+        with console.capture() as captured:
+            console.print(standing(state))
+        return captured.get()
+
+    assert "stalled, 64 reports of 96 turns" in said()
+    assert "control" in said()
+    assert said().rstrip().endswith("no decision")
+    state["curve"] = [{"difference": [0.0, 0.041], "lower": [0.0, 0.012], "upper": [0.0, None]}]
+    assert "+4.1" in said()
+    assert "[+1.2, ?]" in said()

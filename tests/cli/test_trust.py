@@ -98,7 +98,8 @@ def test_a_sweep_has_the_trust_in_its_rows(capsys: pytest.CaptureFixture[str], t
 
 
 def test_a_plan_compares_with_the_local_model_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    found = rows(capsys, "plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20", *SERVERS)
+    common = ("--means", ".3,.7", "--epsilon", "1", "--runs", "20", *SERVERS)
+    found = rows(capsys, "plan", "--policy", "dp-klucb", *common)
     assert [row["model"] for row in found] == ["no privacy", "dp-klucb", "the same in the local model"]
 
 

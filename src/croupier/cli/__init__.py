@@ -11,15 +11,20 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from croupier import __version__
 from croupier.checks import CroupierError, did_you_mean
 from croupier.cli import (
     audit,
     count,
+    create,
     crowd,
+    export,
     histogram,
     learn,
+    linear,
+    operate,
     plan,
     policies,
     price,
@@ -27,6 +32,7 @@ from croupier.cli import (
     reproduce,
     serve,
     simulate,
+    status,
     sweep,
     up,
     verify,
@@ -34,10 +40,11 @@ from croupier.cli import (
 from croupier.noise.window import TooWide
 from croupier.references import cited
 
-GROUPS = {
-    "try it": (simulate, count, sweep, policies),
+GROUPS: dict[str, tuple[Any, ...]] = {
+    "try it": (simulate, count, linear, sweep, policies),
     "plan an experiment": (plan, protocols, price),
     "run it": (up, serve, crowd, histogram, learn),
+    "operate it": (status, create, *operate.WISHES, export),
     "check the privacy": (audit, verify),
     "reproduce a paper": (reproduce,),
 }

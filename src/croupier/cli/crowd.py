@@ -6,6 +6,7 @@ import argparse
 
 from croupier.checks import CroupierError
 from croupier.cli.experiment_table import print_outcomes, print_standing
+from croupier.cli.operator import add_token, token_of
 from croupier.cli.options import numbers, print_json
 from croupier.cli.progress import progress
 from croupier.cli.serve import require_service
@@ -55,6 +56,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--issuer", default="", metavar="DIR", help="the keys of the issuer, where tickets or tokens admit"
     )
+    add_token(command)
     command.add_argument(
         "--seed",
         type=int,
@@ -69,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     from croupier.service import crowd
 
-    analyzer = options.analyzer.rstrip("/")
-    experiment = options.experiment or first_experiment(analyzer)
-    state = crowd.wait_finished(analyzer, experiment, 0)
+    analyzer, token = options.analyzer.rstrip("/"), token_of(options)
+    experiment = options.experiment or first_experiment(analyzer, token)
+    state = crowd.wait_finished(analyzer, experiment, 0, token)
     means = means_of(options.means, len(state["arms"]) or 1)
     population = crowd.Crowd(
         analyzer,
@@ -88,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     )
     with progress("users", options.users) as advance:
         outcomes = crowd.run(population, options.processes, advance)
-    state = crowd.wait_finished(analyzer, experiment, 1.0)
+    state = crowd.wait_finished(analyzer, experiment, 1.0, token)
     if options.json:
         print_json([{"experiment": experiment, "outcomes": outcomes, "state": state}])
         return 0
@@ -97,11 +99,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def first_experiment(analyzer: str) -> str:
+def first_experiment(analyzer: str, token: str = "") -> str:
     """The first experiment that is not finished, or else the first."""
     from croupier.service.crowd import experiments
 
-    for experiment in sorted(experiments(analyzer), key=lambda experiment: bool(experiment["finished"])):
+    for experiment in sorted(experiments(analyzer, token), key=lambda experiment: bool(experiment["finished"])):
         return str(experiment["name"])
     raise CroupierError(f"the analyzer at {analyzer} has no experiment")
 

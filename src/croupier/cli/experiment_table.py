@@ -31,6 +31,8 @@ def print_outcomes(experiment: str, outcomes: dict[str, int]) -> None:
 def standing(state: dict[str, Any]) -> Group | str:
     """An experiment's arms, or its estimate."""
     program = state["program"]
+    if "control" in program:
+        return _compared(state)
     if "arms" not in program:
         estimate = program.get("estimate")
         return f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else "")
@@ -44,9 +46,40 @@ def standing(state: dict[str, Any]) -> Group | str:
         ]
         for arm in program["arms"]
     ]
-    end = "finished" if state["finished"] else "running"
-    title = f"{state['title']} ({end}, {said(state)})"
-    return build(["arm (* best)", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=title)
+    return build(["arm (* best)", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=_title(state))
+
+
+def _title(state: dict[str, Any]) -> str:
+    ended = "finished" if state["finished"] else "standing still" if state.get("stalled") else "running"
+    return f"{state['title']} ({state.get('standing', ended)}, {said(state)})"
+
+
+def _compared(state: dict[str, Any]) -> Group:
+    """Arms beside their control, and what may be said."""
+    from rich.console import Group
+    from rich.text import Text
+
+    program, curve, control = state["program"], state["curve"], state["program"]["control"]
+    low, high = state["values"]["low"], state["values"]["high"]
+    scale, unit = (100.0, "points") if (low, high) == (0, 1) else (high - low, "")
+
+    def difference(arm: int) -> list[str]:
+        if arm == control:
+            return ["control", ""]
+        if not curve or curve[-1]["difference"][arm] is None:
+            return ["–", ""]
+        ends = [curve[-1][key][arm] for key in ("lower", "upper")]
+        shown = [f"{scale * end:+.1f}" if end is not None else "?" for end in ends]
+        return [f"{scale * curve[-1]['difference'][arm]:+.1f}", f"[{shown[0]}, {shown[1]}]"]
+
+    rows = [
+        [state["arms"][arm["arm"]], f"{arm['users']:,}", f"{state['odds'][arm['arm']]:.0%}", *difference(arm["arm"])]
+        for arm in program["arms"]
+    ]
+    interval = f"{state['decision']['confidence']:.0%} at every look"
+    headings = ["arm", "reports", "odds", f"{unit} to control".strip(), interval]
+    table = build(headings, rows, right={1, 2, 3}, title=_title(state))
+    return Group(table, Text(state["decision"]["sentence"]))
 
 
 def said(state: dict[str, Any]) -> str:

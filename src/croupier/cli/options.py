@@ -158,6 +158,34 @@ def add_world(command: Any) -> None:
     )
 
 
+def add_decisions(command: Any) -> None:
+    """What policies that claim comparisons are told, and who stays silent."""
+    command.add_argument(
+        "--smallest-effect",
+        type=float,
+        metavar="D",
+        help="the least difference worth finding, as 0.05, for policies in blocks (default: none is planned)",
+    )
+    command.add_argument(
+        "--reporting",
+        type=numbers,
+        metavar="R,R,...",
+        help="the share of users who report, one for all or one an arm (default: all do)",
+    )
+
+
+DECIDED = ["decided", "median users", "80 %", "95 %", "wrong", "silence alarms"]
+"""What the table of decisions shows."""
+
+
+def decided(row: dict[str, Any]) -> list[str]:
+    """A policy's cells of it."""
+    users = [row[f"users_{share}"] for share in ("median", "80", "95")]
+    told = ["more" if one is None or one == float("inf") else f"{one:,.0f}" for one in users]
+    rate, wrong, alarms = (f"{100 * row[key]:.1f} %" for key in ("decided_rate", "wrong_rate", "alarm_rate"))
+    return [rate, *told, wrong, alarms]
+
+
 def picture(text: str) -> str:
     """Where a picture goes: refused before anything is computed if its folder is not there."""
     folder = Path(text).parent

@@ -6,7 +6,8 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import InvalidParameter
+from croupier.checks import InvalidParameter, between
+from croupier.cli import plan_decisions
 from croupier.cli.options import (
     POLICY,
     PROTOCOL,
@@ -28,13 +29,18 @@ from croupier.simulation.planning import Plan, lifted, users_needed
 NAME = "plan"
 SUMMARY = "how many users an experiment needs, with and without privacy"
 ABOUT = (
-    "Says how many users an experiment needs until the best arm is recommended in 95 % of runs: without "
-    "privacy, with it, and in the local model. One arm is better than the control by --lift; or give all "
-    "--means."
+    "Says how many users, and days, an experiment needs until it concludes by its own rule, for every trust side by "
+    "side. One arm is better than the control by --lift; or give all --means, the control's first. Policies that "
+    "claim no comparison are planned until they recommend the best arm in 95 % of runs."
 )
-EXAMPLES = ("croupier plan --arms 3 --control 0.1 --lift 0.02 --epsilon 1",)
+EXAMPLES = (
+    "croupier plan --control 0.5 --lift 0.05 --arms 3 --epsilon 1 \\",
+    "  --trust two-servers --power 0.8 --users-per-day 5000",
+)
 
-DEFAULT = "dp-klucb"
+DEFAULT = "split"
+LEARNER = "dp-klucb"
+"""What stands in where a policy without a protocol is compared with the local model."""
 
 SWEEP = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -60,15 +66,33 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
     )
-    command.add_argument("--plot", type=picture, metavar="FILE", help="write users needed over ε as a picture")
+    command.add_argument(
+        "--power", type=float, default=0.8, metavar="P", help="the share of experiments that conclude (default: 0.8)"
+    )
+    command.add_argument("--users-per-day", type=int, metavar="U", help="how many users report a day: tells days too")
+    command.add_argument(
+        "--plot", type=picture, metavar="FILE", help="write concluded experiments over users (or needs over ε)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plan for this policy, for none, and for the local model."""
+    """Plan until decisions where the policy takes them, else until the best arm is recommended."""
     means = means_from(options)
     name, over = ALL_POLICIES.admit(options.policy), ROWS.admit(options.protocol)
     given = protocol_options(options)
+    between("power", options.power, 0, 1)
+    if ALL_POLICIES.find(name).in_blocks:
+        return plan_decisions.run(options, means, name, given)
+    if options.users_per_day is not None:
+        raise InvalidParameter("users_per_day", options.users_per_day, f"left out: {name} claims no comparison")
     check_read([name], over, given)
+    return _recommending(options, means, name, over, given)
+
+
+def _recommending(
+    options: argparse.Namespace, means: list[float], name: str, over: str | None, given: dict[str, Any]
+) -> int:
+    """Plan for this policy, for none, and for the local model."""
     models = _models(name, over, options, given)
     epsilons = SWEEP if options.plot else ()
     plans: list[tuple[str, Plan]] = []
@@ -136,7 +160,7 @@ def _models(name: str, over: str | None, options: argparse.Namespace, given: dic
     if (over or entry.protocol) == LOCAL:
         return models
     # A policy that sums over no protocol has no local form: the default stands in, under its own name.
-    same = name if entry.protocol is not None else DEFAULT
+    same = name if entry.protocol is not None else LEARNER
     label = "the same in the local model" if same == name else f"{same} in the local model"
     local = {"epsilon": options.epsilon, "protocol_name": LOCAL} | read_options(same, LOCAL, given | {"trust": None})
     return [*models, (label, same, local)]

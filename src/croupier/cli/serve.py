@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from croupier.checks import CroupierError
+from croupier.cli.serve_operator import admit_operator
 
 NAME = "serve"
 SUMMARY = "run the front or the analyzer, or make their keys"
@@ -21,9 +22,10 @@ EXAMPLES = (
     "croupier serve keys front-keys",
     "croupier serve front --settings front.toml",
     "croupier serve analyzer experiment.toml --settings analyzer.toml",
+    "croupier serve operator anna --settings analyzer.toml",
 )
 
-ROLES = ("front", "analyzer", "keys", "restored")
+ROLES = ("front", "analyzer", "keys", "operator", "restored")
 
 SETTINGS = {
     "keys": "the directory of this server's keys",
@@ -54,6 +56,7 @@ SETTINGS = {
     "front": "analyzer: the front's address as clients reach it",
     "front_internal": "analyzer: its own way to the front (default: the same)",
     "epoch": "analyzer: seconds that a sealing key is offered; 0: for ever",
+    "session": "analyzer: seconds until who logged in at its page must do so again",
     "poll": "analyzer: seconds between two looks at the front",
 }
 """What each setting means; `docs/service.md` has the defaults."""
@@ -66,9 +69,10 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "role",
         choices=ROLES,
-        metavar="{front,analyzer,keys,restored}",
-        help="which server; `keys` makes or rotates keys and secrets and ends; `restored` makes a server safe to start "
-        "whose store was restored from a backup, and ends",
+        metavar="{" + ",".join(ROLES) + "}",
+        help="which server; `keys` makes or rotates keys and secrets and ends; `operator` lets somebody operate the "
+        "analyzer, with a new password and token, and ends; `restored` makes a server safe to start whose store was "
+        "restored from a backup, and ends",
     )
     # The front takes none; without a default argparse would call them required.
     command.add_argument(
@@ -76,11 +80,12 @@ def add(command: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[],
         metavar="FILE",
-        help="experiments (analyzer), a directory (keys), or whose (restored)",
+        help="experiments (analyzer), a directory (keys), a name (operator), or whose (restored)",
     )
     command.add_argument("--settings", metavar="FILE", help="settings as TOML; see docs/service.md")
     command.add_argument("--rotate", action="store_true", help="keys: add a new sealing key beside the old ones")
     command.add_argument("--tokens", action="store_true", help="keys: an issuer's key for blind tokens, too")
+    command.add_argument("--remove", action="store_true", help="operator: let them operate no longer")
     settings = command.add_argument_group(
         "settings",
         "Both servers have them, unless it says whose they are. They may also stand in the settings' file, or in the "
@@ -121,13 +126,13 @@ def run(options: argparse.Namespace) -> int:
         return _keys(options, given)
     if options.role == "restored":
         return _restored(options, given)
+    if options.role == "operator":
+        return admit_operator(options, given)
     if options.role == "front":
         if options.files:
             raise CroupierError("the front takes no experiments: the analyzer registers them")
         serve_front(settings.read(settings.FrontSettings, "FRONT", options.settings, given))
         return 0
-    if not options.files:
-        raise CroupierError("the analyzer needs at least one EXPERIMENT.toml")
     serve_analyzer(settings.read(settings.AnalyzerSettings, "ANALYZER", options.settings, given), options.files)
     return 0
 

@@ -11,10 +11,13 @@ import numpy as np
 from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.options import (
+    DECIDED,
     POLICY,
     PROTOCOL,
+    add_decisions,
     add_protocol_options,
     add_world,
+    decided,
     picture,
     print_json,
     protocol_options,
@@ -25,7 +28,7 @@ from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import STANDARD_ERROR, number, spread, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.simulation import ALL_POLICIES, WORLDS, Run, World, ratings, simulate, simulated_policy, world
+from croupier.simulation import ALL_POLICIES, WORLDS, Run, Silent, World, ratings, simulate, simulated_policy, world
 from croupier.simulation.baselines import check_read, read_options
 from croupier.simulation.sweep import drawn_means
 
@@ -61,6 +64,7 @@ def add(command: argparse.ArgumentParser) -> None:
         help="noise and radii: calculated exactly, or a paper's (default: tight)",
     )
     add_protocol_options(command)
+    add_decisions(command)
     command.add_argument("--runs", type=int, default=100, metavar="R", help="how many runs (default: 100)")
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
@@ -75,6 +79,9 @@ def run(options: argparse.Namespace) -> int:
     ROWS.admit(options.protocol)
     given = protocol_options(options)
     check_read(names, options.protocol, given)
+    decision = {} if options.smallest_effect is None else {"smallest_effect": options.smallest_effect}
+    if decision and not any(ALL_POLICIES[name].in_blocks for name in names):
+        raise InvalidParameter("smallest_effect", options.smallest_effect, "left out: no policy here claims anything")
     policies = [
         simulated_policy(
             name,
@@ -83,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
             runs=options.runs,
             binary=where.binary,
             constants=options.constants,
+            decision=decision,
             **privacy_of(name, options.epsilon, options.delta, options.protocol, given),
         )
         for name in names
@@ -102,6 +110,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     title = f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}"
     show(rows, title, [*_notes(where, given), *_meanings(policies, options)])
+    show_decisions(rows)
     if options.plot:
         print(f"figure: {path}")
     return 0
@@ -130,7 +139,16 @@ def world_from(options: argparse.Namespace) -> World:
     if drawn:
         ends = (0.25 if options.low is None else options.low, 0.75 if options.high is None else options.high)
         means = np.round(drawn_means(options.arms, 1, *ends, options.seed)[0], 4).tolist()
-    return world(WORLDS.admit(options.world or "bernoulli"), means)
+    return silent(world(WORLDS.admit(options.world or "bernoulli"), means), options.reporting)
+
+
+def silent(where: World, reporting: list[float] | None) -> World:
+    """The world with so many who report, where that was said."""
+    if reporting is None:
+        return where
+    if len(reporting) not in (1, where.arms):
+        raise InvalidParameter("reporting", reporting, f"one number, or {where.arms}: one an arm")
+    return Silent(where, reporting[0] if len(reporting) == 1 else reporting)
 
 
 def privacy_of(
@@ -188,6 +206,19 @@ def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
         title=title,
         notes=notes,
     )
+
+
+def show_decisions(rows: list[dict[str, Any]]) -> None:
+    """What the policies that claim comparisons decided."""
+    claiming = [row for row in rows if "decided_rate" in row]
+    if claiming:
+        table(
+            ["policy", *DECIDED],
+            [[row["policy"], *decided(row)] for row in claiming],
+            right=set(range(1, 7)),
+            title="Decisions",
+            notes=["Users are those who reported. Other policies play arms at different times, and claim nothing."],
+        )
 
 
 def _notes(where: World, given: dict[str, Any]) -> list[str]:

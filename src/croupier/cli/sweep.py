@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer, one_of
-from croupier.cli.options import POLICY, PROTOCOL, add_protocol_options, add_world, print_json
+from croupier.cli.options import (
+    DECIDED,
+    POLICY,
+    PROTOCOL,
+    add_decisions,
+    add_protocol_options,
+    add_world,
+    decided,
+    print_json,
+)
 from croupier.cli.progress import progress
 from croupier.cli.tables import STANDARD_ERROR, number, spread, table
 from croupier.protocols import ROWS
@@ -84,6 +93,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     sweep.add_argument("--horizon", **several, type=int, metavar="T", help="users in a run (default: 100000)")
     add_protocol_options(sweep)
+    add_decisions(sweep)
     where = command.add_argument_group("the worlds")
     add_world(where)
     where.add_argument(
@@ -186,6 +196,15 @@ def _report(options: argparse.Namespace, store: Store, rows: list[Row]) -> None:
         right={1, 3, 4, 5, 6, 7, 8, 9},
         notes=[STANDARD_ERROR + " Of the worlds' means, where there are several worlds."],
     )
+    claiming = [row for row in rows if "decided_rate" in row]
+    if claiming:
+        table(
+            ["policy", "ε", "horizon", *DECIDED],
+            [[row["policy"], number(row["epsilon"]), f"{row['horizon']:,}", *decided(row)] for row in claiming],
+            right=set(range(1, 9)),
+            title="Decisions",
+            notes=["Users are those who reported."],
+        )
     print(f"{sum(row['runs'] for row in rows):,} rows, one a run, are in {store.out}.")
     if store.folder.exists():
         print(f"{store.folder} holds finished cells of another sweep.")

@@ -33,16 +33,19 @@ SUMMARY = "start a front and an analyzer here, with a dashboard, until Ctrl-C"
 ABOUT = "Starts a front and an analyzer on this machine, with a dashboard, and runs until Ctrl-C."
 EXAMPLES = (
     "croupier up examples/onboarding.toml",
-    "croupier up --crowd 5000",
+    "croupier up --scratch --crowd 5000",
 )
+HOME = "croupier-data"
+"""Where results are kept unless one says otherwise."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """The experiments, where things go, and who comes."""
     command.add_argument(
-        "experiments", nargs="*", metavar="EXPERIMENT.toml", help="what is tried (default: five arms, dp-klucb)"
+        "experiments", nargs="*", metavar="EXPERIMENT.toml", help="what is tried (default: five arms, until one wins)"
     )
-    command.add_argument("--home", metavar="DIR", help="keep keys and stores here (default: for this run only)")
+    command.add_argument("--home", metavar="DIR", help=f"keep keys and results here (default: {HOME})")
+    command.add_argument("--scratch", action="store_true", help="begin anew, and keep nothing")
     command.add_argument(
         "--port", type=int, default=8400, help="the analyzer's port; the front has the next one; 0: any (default: 8400)"
     )
@@ -65,8 +68,13 @@ def run(options: argparse.Namespace) -> int:
     integer("port", options.port, 0, 65_534)
     between("silent", options.silent, 0, 1, "[)")
     print("Starting a front and an analyzer on this machine ...", file=sys.stderr, flush=True)
+    if not options.scratch:
+        with _stoppable():
+            return _run(options, Path(options.home or HOME))
+    if options.home:
+        raise CroupierError("--scratch keeps nothing, and --home says where to: give one of them")
     with tempfile.TemporaryDirectory(prefix="croupier-") as scratch, _stoppable():
-        return _run(options, Path(options.home or scratch))
+        return _run(options, Path(scratch))
 
 
 @contextmanager
@@ -85,16 +93,21 @@ def _stoppable() -> Iterator[None]:
 
 
 def _run(options: argparse.Namespace, directory: Path) -> int:
+    from croupier.service.keys import bearer
     from croupier.service.processes import Home, both, free_port
 
     analyzer = options.port or free_port()
     home = Home(directory, analyzer, analyzer + 1 if options.port else free_port())
-    experiments = options.experiments or [default_experiment()]
+    known = (directory / "analyzer" / "analyzer.db").exists()
+    experiments = options.experiments or ([] if known else [default_experiment()])
     with both(home, experiments, front=HERE) as children:
+        token = bearer(home.admin)
         print(f"dashboard  {home.analyzer_url}/", flush=True)
         print(f"analyzer   {home.analyzer_url}   (log: {children['analyzer'].log})")
         print(f"front      {home.front_url}   (log: {children['front'].log})")
-        print(f"operator's token: {home.admin}")
+        print(f"results    {'are not kept' if options.scratch else f'are kept in {directory}'}")
+        print(f"operators  log in at the dashboard with {token}")
+        print(f"           commands: --token-file {home.admin}")
         if not options.crowd:
             print(f"users      croupier crowd --analyzer {home.analyzer_url} --users 5000")
         sys.stdout.flush()
@@ -103,37 +116,45 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
 
             webbrowser.open(home.analyzer_url)
         if options.crowd:
-            _show_crowd(options, home)
+            _show_crowd(options, home, experiments)
             # Where nobody sits before a terminal, nobody looks at the page either.
             if not sys.stdout.isatty():
                 return 0
             print(f"\nThe dashboard stays at {home.analyzer_url}/ until Ctrl-C.", flush=True)
-        return _wait(children, options.home is not None)
+        return _wait(children, not options.scratch)
 
 
-def _show_crowd(options: argparse.Namespace, home: Home) -> None:
+def _show_crowd(options: argparse.Namespace, home: Home, experiments: list[str]) -> None:
     """Users take their turns; then the result, and whether its public transcript stands up to a check."""
     import httpx2
 
     from croupier.service import crowd
+    from croupier.service.experiment import read_plan
+    from croupier.service.keys import bearer
     from croupier.service.verifying import verify
 
-    url, name = home.analyzer_url, first_experiment(home.analyzer_url)
+    url, token = home.analyzer_url, bearer(home.admin)
+    name = read_plan(experiments[0]).name if experiments else first_experiment(url, token)
 
     def look() -> dict[str, object]:
-        return crowd.wait_finished(url, name, 0)
+        return crowd.wait_finished(url, name, 0, token)
 
+    if look()["finished"]:
+        print(f"\n{name} has ended before, and what came of it was kept; --scratch begins anew.\n", flush=True)
+        print_standing(look())
+        return
     means = means_of(options.means, len(look()["arms"]) or 1)  # type: ignore[arg-type]
     population = crowd.Crowd(url, name, options.crowd, means, silent=options.silent)
     print(f"\nUp to {options.crowd:,} simulated users come to {name}; {options.silent:.0%} never report.\n", flush=True)
     outcomes = watched(lambda: crowd.run(population), look)
     print_outcomes(name, outcomes)
-    state = crowd.wait_finished(url, name, 5.0)
+    state = crowd.wait_finished(url, name, 5.0, token)
     print_standing(state)
-    answer = httpx2.get(f"{url}/experiments/{name}/transcript", timeout=30.0)
+    headers = {"authorization": f"Bearer {token}"}
+    answer = httpx2.get(f"{url}/experiments/{name}/transcript", headers=headers, timeout=30.0)
     if answer.status_code != 200:
         raise CroupierError(f"the transcript of {name} cannot be read: status {answer.status_code}")
-    print("\nThe public transcript, checked as `croupier verify` does:")
+    print("\nThe transcript, checked as `croupier verify` does:")
     print_verdict(verify(answer.text))
 
 
@@ -144,7 +165,7 @@ def _wait(children: dict[str, Child], kept: bool) -> int:
             time.sleep(0.5)
             for server, child in children.items():
                 if child.ended:
-                    where = child.log if kept else "--home DIR keeps it"
+                    where = child.log if kept else "without --scratch it is kept"
                     raise CroupierError(f"the {server} has ended: {child.last_words} (its log: {where})")
     except KeyboardInterrupt:
         print()

@@ -14,6 +14,7 @@ from croupier.checks import CroupierError, positive
 from croupier.cli.options import print_json
 from croupier.cli.patience import limited
 from croupier.cli.tables import number
+from croupier.comparisons.decision import Decision
 
 if TYPE_CHECKING:
     from croupier.service.verifying import Verdict
@@ -119,6 +120,10 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
         print(f"  {server:<12} {key} ({compared})")
     print(f"  configured   {verdict.configurations} time(s), signed by both servers")
     print(f"  decisions    {verdict.offers} offers are those that the program wants")
+    if verdict.blocks:
+        print(f"  blocks       {verdict.blocks} whole ones, whose batches closed together as the front says")
+    if verdict.decision is not None:
+        print(f"  decided      {Decision(**verdict.decision).sentence(verdict.arms)}")
     print(
         f"  batches      {verdict.released} releases signed by the front, each with as many users as it says "
         f"({verdict.reports:,} in all batches together, smallest batch wanted {verdict.smallest})"
@@ -127,11 +132,18 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
         f"  privacy      (ε, δ) = ({verdict.claimed_epsilon:g}, {number(verdict.claimed_delta, 3)}) claimed for a turn"
         f"; recomputed δ = {number(verdict.worst_delta, 3)} at that ε"
     )
+    print(f"  validity     {_validity(verdict)}")
     print("  not shown    that the released numbers are what users said: the servers alone saw their reports.")
     print(
         f"               Its word alone: {verdict.damaged} damaged messages, {verdict.expired} batches expired, "
         f"{verdict.refused} refused, {verdict.operations} operations"
     )
+
+
+def _validity(verdict: Verdict) -> str:
+    said = {"prio3": "every report proved that it is in range (prio3)", "none": "reports proved nothing"}
+    counts = ", ".join(f"{count:,} {word}" for word, count in verdict.refused_reports.items())
+    return f"{said[verdict.validity]}; {counts or 'none'} refused in the batches released"
 
 
 def _part(some: int, of: int) -> str:

@@ -1,0 +1,65 @@
+"""`croupier export`: an experiment's rows, its transcript, or the operators' log, as a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from croupier.checks import CroupierError
+from croupier.cli.operator import add_analyzer, analyzer_of
+from croupier.cli.options import print_json
+from croupier.cli.serve import require_service
+
+NAME = "export"
+SUMMARY = "an experiment's rows, its transcript, or who did what, as a file"
+ABOUT = (
+    "Writes an experiment's batches, how it stands or how its estimates went as CSV, JSON or Parquet; its transcript, "
+    "which `croupier verify` checks; or, without an experiment, who did what."
+)
+EXAMPLES = (
+    "croupier export http://127.0.0.1:8400 onboarding --out batches.csv",
+    "croupier export http://127.0.0.1:8400 onboarding --table curve --format json",
+    "croupier export http://127.0.0.1:8400 onboarding --table transcript",
+    "croupier export http://127.0.0.1:8400 --out audit.parquet",
+)
+TABLES = ("batches", "result", "curve", "transcript")
+FORMATS = ("csv", "json", "parquet")
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """Where, what of which experiment, and in which form."""
+    add_analyzer(command)
+    command.add_argument("experiment", metavar="NAME", nargs="?", help="which experiment (default: who did what)")
+    command.add_argument(
+        "--table", choices=TABLES, default="batches", metavar="TABLE", help=f"{', '.join(TABLES)} (default: batches)"
+    )
+    how = f"{', '.join(FORMATS)} (default: as the file is called, or csv)"
+    command.add_argument("--format", choices=FORMATS, metavar="FORMAT", help=how)
+    command.add_argument("--out", metavar="FILE", help="where to (default: standard output)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Fetch it, and write it."""
+    require_service()
+    ending = Path(options.out).suffix.removeprefix(".") if options.out else ""
+    form = options.format or (ending if ending in FORMATS else "csv")
+    if options.experiment is None:
+        path = f"/audit.{form}"
+    elif options.table == "transcript":
+        path = f"/experiments/{options.experiment}/transcript"
+    else:
+        path = f"/experiments/{options.experiment}/tables/{options.table}.{form}"
+    content = analyzer_of(options).download(path)
+    if options.out is None:
+        sys.stdout.buffer.write(content)
+        return 0
+    try:
+        Path(options.out).write_bytes(content)
+    except OSError as error:
+        raise CroupierError(f"{options.out} cannot be written: {error.strerror}") from None
+    if options.json:
+        print_json([{"file": options.out, "bytes": len(content)}])
+    else:
+        print(f"{options.out}: {len(content):,} bytes")
+    return 0

@@ -1,0 +1,99 @@
+"""Asking an analyzer what its operators may ask: where it is, by which token, and what it refused."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from croupier.checks import CroupierError
+
+TOKEN = "CROUPIER_TOKEN"
+"""The variable of the environment that may hold the token."""
+SECONDS = 30.0
+
+
+def add_analyzer(command: argparse.ArgumentParser) -> None:
+    """Where the analyzer is, and who asks."""
+    command.add_argument("url", metavar="URL", help="the analyzer, as https://analyzer.example")
+    add_token(command)
+
+
+def add_token(command: argparse.ArgumentParser) -> None:
+    """Who asks."""
+    command.add_argument("--token", metavar="TEXT", help=f"your token (default: {TOKEN} in the environment)")
+    command.add_argument("--token-file", metavar="FILE", help="a file that holds it, as the analyzer's own `admin`")
+
+
+class Analyzer:
+    """An analyzer's address and an operator's token, if there is one."""
+
+    def __init__(self, url: str, token: str) -> None:
+        from croupier.client.limits import on_this_machine
+
+        if not url.startswith(("http://", "https://")):
+            raise CroupierError(f"{url!r} is no address: give the analyzer's, as https://analyzer.example")
+        if token and not url.startswith("https://") and not on_this_machine(url):
+            raise CroupierError(f"{url} is not encrypted: the token would be read on its way")
+        self.url = url.rstrip("/")
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+
+    def get(self, path: str) -> Any:
+        return self._sent("GET", path).json()
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        return self._sent("POST", path, body).json()
+
+    def download(self, path: str) -> bytes:
+        content: bytes = self._sent("GET", path).content
+        return content
+
+    def _sent(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        import httpx2
+
+        try:
+            answer = httpx2.request(method, self.url + path, json=body, headers=self._headers, timeout=SECONDS)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise CroupierError(f"{self.url} does not answer: {error or type(error).__name__}") from None
+        if answer.status_code >= 400:
+            raise CroupierError(_refusal(answer, bool(self._headers)))
+        return answer
+
+
+def analyzer_of(options: argparse.Namespace) -> Analyzer:
+    """The analyzer that a command names."""
+    return Analyzer(options.url, token_of(options))
+
+
+def token_of(options: argparse.Namespace) -> str:
+    """The token that was given, in one of three ways, or none."""
+    if options.token is not None and options.token_file is not None:
+        raise CroupierError("give --token or --token-file, not both")
+    if options.token_file is None:
+        return str(options.token or os.environ.get(TOKEN, ""))
+    try:
+        held = Path(options.token_file).read_bytes()
+    except OSError as error:
+        raise CroupierError(f"{options.token_file} cannot be read: {error.strerror}") from None
+    if len(held) == 32:
+        from croupier.service.keys import bearer
+
+        return bearer(Path(options.token_file))
+    try:
+        return held.decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise CroupierError(f"{options.token_file} holds no token") from None
+
+
+def _refusal(answer: Any, shown: bool) -> str:
+    """One line about a refusal."""
+    try:
+        problem = answer.json()
+        said = str(problem.get("detail") or problem["title"])
+    except (ValueError, KeyError, AttributeError, TypeError):
+        said = f"status {answer.status_code}"
+    if answer.status_code == 401:
+        remedy = "the token is nobody's" if shown else f"show a token: --token, --token-file or {TOKEN}"
+        return f"the analyzer refused: {remedy}"
+    return f"the analyzer refused: {said}"

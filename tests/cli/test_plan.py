@@ -1,0 +1,58 @@
+"""`croupier plan`: users and days until the experiment itself concludes, for every trust side by side."""
+
+import json
+
+import pytest
+
+from croupier.cli import main
+
+EASY = ("plan", "--control", ".3", "--lift", ".3", "--arms", "2", "--epsilon", "1", "--runs", "100")
+
+
+def rows(capsys, *arguments):
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_trust_stands_beside_the_one_that_was_asked_for(capsys):
+    found = rows(capsys, *EASY, "--trust", "devices")
+    assert [row["trust"] for row in found] == ["devices", "two-servers", "shuffler", "nobody"]
+    for row in found:
+        assert 0 < row["users_median"] <= row["users_power"] <= row["users_95"]
+        assert row["users_median"] <= row["no_difference_95"]
+        assert row["fixed_sample"] == 84
+    assert found[0]["users_power"] <= found[1]["users_power"] < found[3]["users_power"]
+
+
+def test_days_follow_from_users_and_a_week_is_the_least(capsys):
+    asked = (*EASY, "--protocol", "laplace", "--users-per-day", "10")
+    [found] = rows(capsys, *asked)
+    assert found["days_95"] == max(7.0, found["users_95"] / 10)
+    assert main([*asked]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Warning: with 10 users a day a first block of 2 × 32 reports" in shown
+    assert "A fixed sample size without privacy, looked at once: 84 users for 80 %." in shown
+
+
+def test_power_is_the_share_that_concludes(capsys):
+    half, most = (rows(capsys, *EASY, "--protocol", "laplace", "--power", p)[0] for p in ("0.5", "0.9"))
+    assert half["users_power"] == half["users_median"] < most["users_power"]
+    assert half["fixed_sample"] < most["fixed_sample"]
+
+
+def test_a_picture_shows_how_many_have_concluded(capsys, tmp_path):
+    assert main([*EASY, "--protocol", "laplace", "--plot", str(tmp_path / "a.png")]) == 0
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--power", "1.5"), "power = 1.5"),
+        (("--trust", "analyzer"), "trust = 'analyzer'"),
+        (("--policy", "dp-klucb", "--users-per-day", "9"), "claims no comparison"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(capsys, arguments, said):
+    assert main([*EASY, *arguments]) == 2
+    assert said in capsys.readouterr().err

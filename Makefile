@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 run: $(VENV)/.run
 	@echo "Which of five onboarding screens do people finish, if nobody may learn what any one of them did?"
-	@$(BIN)/croupier up --port 0 --crowd 8000
+	@$(BIN)/croupier up --port 0 --scratch --crowd 8000
 
 # Tests start many processes: what is compiled is kept, and no two of them use more threads than there are cores.
 unexport PYTHONDONTWRITEBYTECODE

@@ -5,9 +5,11 @@ from bench import (
     calibration,
     composition,
     continual,
+    dashboard,
     histograms,
     learning,
     linear,
+    logs,
     sampling,
     service,
     shares,
@@ -28,5 +30,7 @@ for module in (
     validity,
     service,
     shares,
+    logs,
+    dashboard,
 ):
     module.main()

@@ -14,7 +14,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bench.measure import heading, line
-from croupier.validity import Prio3, Verifier, prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec, shard_group
+from croupier.validity import (
+    Prepared,
+    Prio3,
+    Verifier,
+    prio3_count,
+    prio3_histogram,
+    prio3_sum,
+    prio3_sum_vec,
+    shard_group,
+)
 from croupier.validity.fields import Numbers
 from croupier.validity.proofs import decide
 from croupier.validity.steps import Single, helper_share, verify
@@ -70,6 +79,28 @@ def servers(prio3: Prio3, group: Reports, repeat: int = 7) -> tuple[float, float
         prepared.finish(messages).aggregate()
 
     return tuple(processor(call, repeat) / len(group.nonces) for call in (at_leader, at_helper))  # type: ignore[return-value]
+
+
+def in_service(prio3: Prio3, group: Reports, repeat: int = 7) -> tuple[float, float]:
+    """Seconds a report of the analyzer, who decides first, and of the front, who keeps what it found until then."""
+    leader, helper = (Verifier(prio3, server, KEY) for server in (0, 1))
+    front = helper.prepare(group.nonces, group.publics, group.helpers, CONTEXT)
+    kept, shown = front.kept, front.verifier_shares
+
+    def at_analyzer() -> list[Any]:
+        prepared = leader.prepare(group.nonces, group.publics, group.leaders, CONTEXT)
+        assert prepared.finish(prepared.combine(shown)).accepted.all()
+        _ = prepared.output_shares
+        return prepared.verifier_shares
+
+    answer = at_analyzer()
+
+    def at_front() -> None:
+        _ = helper.prepare(group.nonces, group.publics, group.helpers, CONTEXT).kept
+        again = Prepared.resume(prio3, 1, kept, CONTEXT)
+        again.finish(again.combine(answer)).aggregate()
+
+    return tuple(processor(call, repeat) / len(group.nonces) for call in (at_analyzer, at_front))  # type: ignore[return-value]
 
 
 def reference(name: str, parameters: list[int], group: Reports, count: int = 10) -> tuple[float, float]:
@@ -146,6 +177,15 @@ def main() -> None:
         if "VDAF_POC" in os.environ:
             slow = reference(*theirs, group)
             line("  against the draft's reference", f"{slow[0] / leader:.0f} ×", f"{slow[1] / helper:.0f} ×")
+    heading(f"The same as in the service, in groups of {GROUP}: the front keeps what it found, and both servers decide")
+    for name, prio3, measurement in (
+        ("Count", prio3_count(), 1),
+        ("Sum to 127", prio3_sum(127), 100),
+        ("Sum of 16 bits", prio3_sum(2**16 - 1), 54_321),
+        ("Histogram of 5", prio3_histogram(5), 3),
+    ):
+        analyzer, front = in_service(prio3, reports(prio3, measurement, GROUP))
+        line(name, f"analyzer {1 / analyzer:,.0f}/s", f"front {1 / front:,.0f}/s")
     heading("Growth of verification")
     for bits in (1, 2, 4, 8, 16, 32):
         prio3 = prio3_sum(2**bits - 1)

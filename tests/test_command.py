@@ -13,7 +13,7 @@ class Block:
 
 sys.meta_path.insert(0, Block())
 from croupier.command import main
-sys.argv = ["croupier", "price", "--users", "1000", "--epsilon", "0.5"]
+sys.argv = ["croupier", "audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "60"]
 sys.exit(main())
 """
 

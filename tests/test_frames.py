@@ -37,7 +37,7 @@ def test_every_result_has_a_frame(run: Run, pandas: None) -> None:
     mechanism = histogram(universe=Items(("a", "b")), epsilon=1.0).plan(100)
     counts = mechanism.run(["a"] * 60 + ["b"] * 40, seeded(1))
     assert [row["item"] for row in counts.frame().rows] == ["a", "b"]
-    assert len(prices(100, epsilon=0.5, constants=["tight"]).frame().rows) == 14
+    assert len(prices(100, epsilon=0.5, constants=["tight"]).frame().rows) == 17
 
 
 def test_without_pandas_one_line_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

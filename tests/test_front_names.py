@@ -17,7 +17,8 @@ FRONT = {
     "Protocol Mechanism Release Values Ball",
     "bandits": "policy Entry Ladder",
     "continual": "counter best_counter Counter",
-    "linear": "linear_bandit LinearServer",
+    "linear": "growing_bandit linear_bandit LinearServer",
+    "personal": "Context Rule",
     "learning": "PrivateClassifier Thresholds",
     "simulation": "simulate world Bernoulli ClippedGaussian Beta Drifting price",
     "client": "Client Limits",
@@ -25,7 +26,9 @@ FRONT = {
 NAMES = [f"croupier.{room}:{name}" for room, names in FRONT.items() for name in names.split()]
 
 VALUES = "secure seeded Table Protocol Mechanism Release Values Ball Guarantee Ledger Entry Ladder Limits Thresholds"
-DOORS = "privacy_loss calibrate protocol simulate world Bernoulli Beta Drifting price Client LinearServer Counter"
+DOORS = (
+    "privacy_loss calibrate protocol simulate world Bernoulli Beta Drifting price Client LinearServer Counter Context"
+)
 OWN = {*VALUES.split(), *DOORS.split()}
 """What no paper proposes: plain values, a door to several algorithms, and croupier's own."""
 

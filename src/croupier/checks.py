@@ -7,8 +7,10 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Integral, Rational, Real
+from typing import TypeVar
 
 Number = int | float | Fraction
+Thing = TypeVar("Thing")
 
 
 class CroupierError(Exception):
@@ -81,6 +83,19 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise unknown(name, value, choices)
     return value
+
+
+def several(name: str, things: Iterable[Thing]) -> list[Thing]:
+    """Return `things` as a list, or refuse what holds nothing.
+
+    >>> several("reports", 7)
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: reports = 7 is not allowed: it must be a list
+    """
+    try:
+        return list(things)
+    except TypeError:
+        raise InvalidParameter(name, things, "a list") from None
 
 
 def unknown(name: str, value: object, choices: Iterable[str]) -> InvalidParameter:

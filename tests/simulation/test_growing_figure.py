@@ -30,13 +30,17 @@ def test_it_is_drawn_from_its_json_alone(body: dict[str, Any], tmp_path: Path) -
     assert first.read_bytes() == again.read_bytes()
 
 
-def test_its_table_has_every_model_in_every_case(body: dict[str, Any]) -> None:
+def test_its_table_says_of_every_case_what_the_tree_loses_and_the_others_over_it(body: dict[str, Any]) -> None:
     table = FIGURES["linear-growing"].table
     assert table is not None
     headings, rows = table(body)
-    assert [row[1] for row in rows] == [*MODELS, *MODELS]
-    assert {len(row) for row in rows} == {len(headings)}
-    assert [row[3] for row in rows if row[1] == TREE] == ["1.00", "1.00"]
+    assert [row[:3] for row in rows] == [["4,000", "3", "1"], ["2,000", "2", "2"]]
+    for row, case in zip(rows, body["results"]["cases"], strict=True):
+        told, models = dict(zip(headings, row, strict=True)), case["models"]
+        tree = models[TREE]["regret"]
+        assert told["tree"] == f"{tree:,.0f}"
+        assert told["tuned, two servers"] == f"{models['growing, tuned, two servers']['regret'] / tree:.2f}"
+        assert sum(heading in {label.removeprefix("growing, ") for label in MODELS} for heading in headings) == 4
 
 
 def test_no_privacy_loses_least_and_proven_sets_hold(body: dict[str, Any]) -> None:

@@ -31,6 +31,8 @@ EXAMPLES = (
 
 CONTROL = 0.1
 """The control share of a plan, unless told."""
+PLANNED = 40
+"""Runs of a plan at each number of users, unless told more: with ten, trusts changed places by chance."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -234,7 +236,7 @@ def _plan(world: LinearWorld, options: argparse.Namespace) -> int:
                 delta=options.delta,
                 trust=trust,
                 control=control,
-                runs=max(options.runs, 10),
+                runs=max(options.runs, PLANNED),
                 seed=options.seed,
                 largest=options.largest,
                 progress=_thousandths(lambda step: advance(step // len(trusts))),
@@ -259,8 +261,8 @@ def _plan(world: LinearWorld, options: argparse.Namespace) -> int:
         right={1, 2, 3},
         title=f"Users until a gain over the best single action is shown: {_named(options)}",
         notes=[
-            f"In doublings, by {max(options.runs, 10)} simulated experiments each, of which 90 % must show it (95 % "
-            f"interval). A share of {control:g} is given the best single action. Exploration {TUNED:g}, no guarantee.",
+            f"In doublings, by {max(options.runs, PLANNED)} simulated experiments each, of which 90 % must show it "
+            f"(95 % interval). A share of {control:g} is given the best single action. Exploration {TUNED:g}, no guarantee.",
             *_prospects(world),
         ],
     )

@@ -262,7 +262,8 @@ def _plan(world: LinearWorld, options: argparse.Namespace) -> int:
         title=f"Users until a gain over the best single action is shown: {_named(options)}",
         notes=[
             f"In doublings, by {max(options.runs, PLANNED)} simulated experiments each, of which 90 % must show it "
-            f"(95 % interval). A share of {control:g} is given the best single action. Exploration {TUNED:g}, no guarantee.",
+            f"(95 % interval). A share of {control:g} is given the best single action. "
+            f"Exploration {TUNED:g}, no guarantee.",
             *_prospects(world),
         ],
     )

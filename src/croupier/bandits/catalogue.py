@@ -373,7 +373,7 @@ _OWN: dict[str, Entry] = {
             for name, title, paper, kind in (
                 ("split", "A/B/n test in blocks", "croupier", Split),
                 ("concurrent-elimination", "elimination in blocks", "croupier", ConcurrentElimination),
-                ("dp-top-two", "DP-TT in blocks", "[JA25]", TopTwo),
+                ("dp-top-two", "top two in blocks", "after [JA25]", TopTwo),
                 ("concurrent-klucb", "DP-KLUCB in blocks", "[AWHOIB25]", ConcurrentKLUCB),
                 ("concurrent-imed", "DP-IMED in blocks", "[AWHOIB25]", ConcurrentIMED),
             )

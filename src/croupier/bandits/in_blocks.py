@@ -26,11 +26,12 @@ class ConcurrentElimination(Concurrent):
 
 
 class TopTwo(Concurrent):
-    """The top-two rule: the leader, and those of whom it is least certain that they are worse ([JA25]).
+    """After the top-two rule of [JA25]: the leader, and those of whom it is least certain that they are worse.
 
-    The rule of [JA25] plays the leader or the challenger whose transportation cost is least, which lifts the costs of
-    all challengers evenly. In a block all have a batch, so each challenger's share is what its cost still lacks. The
-    cost is the evidence that the leader is better, from blocks where both ran: noise is in it, and drift is not.
+    [JA25] plays the leader, or else the challenger whose private transportation cost is least, which lifts the costs of
+    all challengers evenly. Here all have a batch in every block, and each challenger's share is what its cost still
+    lacks: one challenger at a time would pay a noise for many small batches. The cost is the evidence that the leader
+    is better, from blocks where both ran. Noise is in it, and drift is not. docs/papers.md says what else differs.
     """
 
     def allocation(self) -> Floats:

@@ -72,6 +72,8 @@ QUICK: list[Case] = [
     ("simulate", "--policy", "shuffle-dp-se", "--epsilon", "500", "--means", "0.3,0.7", "--horizon", "2000"),
     ("simulate", "--policy", "dp-klucb", "--epsilon", "1e-300", "--means", "0.3,0.7", "--horizon", "2000"),
     ("price", "laplace", "--users", str(10**12), "--epsilon", "1"),
+    ("price", "laplace-vectors", "--users", "1000", "--epsilon", "1e-300"),
+    ("price", "laplace-vectors", "--users", "1000", "--epsilon", "1e-100"),
     *(("price", name, "--users", "1000", "--epsilon", e) for name in SCALARS for e in ("1e-300", "500")),
     ("price", "skellam", "--users", str(10**12), "--epsilon", "1"),
     ("plan", "--arms", "3", "--lift", "0.2", "--runs", "3", "--protocol", "local-laplace", "--epsilon", "1e-300"),

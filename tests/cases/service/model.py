@@ -13,6 +13,8 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 
+from sqlalchemy import select
+
 from cases.service import stores as service_stores
 from cases.service.machine import ARRIVES, FRONT, REQUEST_LOST, Killed, Servers
 from cases.service.people import Person, Sent, open_report
@@ -22,6 +24,7 @@ from croupier.messages.sealing import seal
 from croupier.messages.wire import Envelope, report_info
 from croupier.service.experiment import plan
 from croupier.service.problems import URN
+from croupier.service.store.schema import HEADS
 
 ITEMS = tuple(f"item {number}" for number in range(8))
 AHEAD, SPARE, DUE_WITHIN, REPORT_WITHIN, DEADLINE = 1.5, 2, 10, 200, 60
@@ -270,6 +273,12 @@ class Model:
         if sure:
             self.must.add(f"release {name}")
         self.servers.wire.fates = []
+
+    def may_leave(self, name, number):
+        """Whether the front has countersigned a log since another batch left it."""
+        with self.servers.front.front.store.database.read() as connection:
+            head = connection.execute(select(HEADS).where(HEADS.c.experiment == name)).first()
+        return head is not None and (head.pulled == number or head.number > head.pulled_at)
 
     def operate(self, **wish):
         url = "http://analyzer.test/experiments/colours/operations"

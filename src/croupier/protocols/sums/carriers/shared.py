@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from croupier.checks import InvalidParameter, integer, one_of
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.noise import Source
+from croupier.noise.window import TooWide
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.carriers.base import Carrier, Integers
 from croupier.validity import Prio3, prio3_number, prio3_sum_vec
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 LARGEST = 2**62
 """No honest sum with its noise goes further, which is a quarter of the field."""
+FAR = 100
+"""Standard deviations beyond which no noise here goes: Laplace noise does with a chance of 10⁻⁶¹."""
+
+
+class LeavesField(TooWide):
+    """Noise that would wrap around in the field that sums are shared over."""
+
+    def __init__(self, std: float) -> None:
+        CroupierError.__init__(
+            self, f"noise of standard deviation {std:.3g} leaves the field that sums are shared over"
+        )
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,8 @@ class Shared(Carrier):
         if plan.side != "unbiased":
             raise InvalidParameter("side", plan.side, "unbiased for sums in shares")
         integer("precision", plan.precision, 1, LARGEST // plan.users)
+        if not plan.users * plan.precision + FAR * plan.share.std <= LARGEST:
+            raise LeavesField(plan.share.std)
 
     def prio3(self, plan: PlannedSum) -> Prio3:
         return prio3_sum_vec(plan.dimension, plan.precision) if plan.coordinates else prio3_number(plan.precision)

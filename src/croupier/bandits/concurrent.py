@@ -215,8 +215,8 @@ class Concurrent(Policy):
     def observe(self, sums: Floats, assigned: Integers, released: Bools, odds: Floats | None = None) -> None:
         """Be told a block: the sums of its batches, how many reports each has, and the odds it was dealt by.
 
-        Without `odds` they are those of now. A block of late reports was dealt by earlier ones. Where a decision ended the
-        comparison they change nothing of what was decided.
+        Without `odds` they are those of now. A block of late reports was dealt by earlier ones. Where a decision ended
+        the comparison they change nothing of what was decided.
         """
         dealt = self.odds() if odds is None else odds
         self.comparison.tell(sums, assigned, released & ~self.frozen[:, None])

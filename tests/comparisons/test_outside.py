@@ -66,6 +66,19 @@ def test_a_decision_whose_difference_is_gone_says_so():
     assert decision.sentence(["A", "B"]).startswith("B was chosen over A, and until now the difference is -")
 
 
+@pytest.mark.parametrize("then", ["stop", "exploit"])
+def test_reports_that_come_after_a_decision_that_ends_it_do_not_change_the_sentence(then):
+    """It stopped at a look, and the interval holds at every look; one block later it may well touch zero."""
+    chosen = in_blocks("split", then=then)
+    while not chosen.decided[0]:
+        told(chosen, [0.5, 0.6])
+    said = chosen.decision().sentence(["A", "B"])
+    assert "B scores more than A" in said
+    for _ in range(5):
+        told(chosen, [0.5, 0.4])
+    assert chosen.decision().sentence(["A", "B"]) == said
+
+
 def test_what_was_decided_stays_of_the_same_two_arms():
     chosen = policy(
         "split", arms=3, horizon=None, epsilon=1.0, binary=True, trust="two-servers", decision={"then": "exploit"}

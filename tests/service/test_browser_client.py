@@ -21,7 +21,7 @@ from cases import vector_reports as making
 from cases.blind_tokens import ISSUERS
 from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, SEEDED, Asked, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
-from cases.service.processes import QUICK, home_of, transcript_of, written
+from cases.service.processes import QUICK, home_of, in_process, transcript_of, written
 from croupier.client import Limits, TokenRequest
 from croupier.messages.admission import Admission
 from croupier.messages.admittance import Door
@@ -85,6 +85,18 @@ report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """
+COMPARED = """
+name = "compared"
+arms = ["old", "new"]
+[program]
+policy = "split"
+[decision]
+smallest_effect = 0.3
+minimum_run = 0
+[reports]
+report_within = 5
+report_at = [0, 0]
+"""
 IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 UNPROVED = '[reports]\nvalidity = "none"\n'
 RANGE = "binary = false\nlow = 1\nhigh = 5\n"
@@ -98,6 +110,7 @@ PLAYED = {
     "counted": BANDIT.format(name="counted", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="counted-messages"),
     "steps": COUNTER,
     "fruit": HISTOGRAM,
+    "compared": COMPARED,
 }
 OPEN = {
     "open": BANDIT.format(name="open", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace"),
@@ -119,6 +132,7 @@ VALUES = {
     "counted": [0, 1],
     "steps": [1],
     "fruit": ["apple", "pear", "pear"],
+    "compared": [0, 1],
 }
 
 
@@ -624,11 +638,14 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         assert verdict.reports > 0
         configuration = json.loads(json.loads(transcript.splitlines()[0])["configuration"]["body"])
         proved = configuration["validity"]["kind"] == "prio3"
-        assert proved == (configuration["trust"] == "two-servers") == (name in ("between", "fruit"))
+        assert proved == (configuration["trust"] == "two-servers") == (name in ("between", "compared", "fruit"))
         # Whoever lies about more than a value is in no sum, and is counted: in a batch that closed, or in none.
         assert 0 < _invalid(transcript) <= found["lied"] if proved else "lied" not in found
         for mechanism, arm, decoded in _released(transcript):
             _check_sum(mechanism, decoded, VALUES[name], arm, found)
+        if name == "compared":
+            assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 1)
+            assert in_process(transcript) == verdict.decision
 
 
 def _check_sum(mechanism, decoded, values, arm, found):
@@ -655,14 +672,16 @@ def _invalid(transcript):
 
 
 def _released(transcript):
-    """The mechanism, the arm and the number of every released batch."""
+    """The mechanism, for as many as reported, the arm and the number of every released batch."""
     batches = {}
     for record in map(json.loads, transcript.splitlines()):
         if record["event"] == "opened":
             offer = Offer.from_text(record["offer"]["body"])
             batches |= {batch.number: (batch.mechanism, offer.arm) for batch in offer.batches}
         elif record["event"] == "released":
-            yield *batches[record["batch"]], record["decoded"]
+            mechanism, arm = batches[record["batch"]]
+            users = record.get("users")
+            yield mechanism if users is None else mechanism.for_users(users), arm, record["decoded"]
 
 
 def test_what_a_device_refuses_is_refused_before_anything_is_sent(ask, world):

@@ -2,20 +2,24 @@
 
 import json
 import subprocess
-from collections import defaultdict
 
 import httpx2
-import numpy as np
 import pytest
 
-from cases.service.processes import COUNTER, HISTOGRAM, QUICK, check_decisions, home_of, transcript_of, written
-from croupier.bandits import policy as make_policy
+from cases.service.processes import (
+    COUNTER,
+    HISTOGRAM,
+    QUICK,
+    check_decisions,
+    home_of,
+    in_process,
+    transcript_of,
+    written,
+)
 from croupier.cli import main
 from croupier.client import Client, Limits, Reported
 from croupier.messages.configuration import Configuration
-from croupier.messages.offer import Offer
 from croupier.messages.signing import to_text
-from croupier.programs.comparison import finite
 from croupier.service import keys as key_files
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.processes import COMMAND, both
@@ -177,40 +181,6 @@ def test_an_experiment_in_blocks_ends_with_the_decision_that_its_totals_lead_to(
     # Nothing that was accepted is thrown away, unless the last block of all has too few.
     assert verdict.reports >= 0.95 * (outcomes["accepted"] + 1)
     assert in_process(transcript) == verdict.decision
-
-
-def in_process(transcript):
-    """What a policy decides that is told the totals of a log, block after block, by nothing but its own methods."""
-    records = [json.loads(line) for line in transcript.splitlines()]
-    asked = json.loads(records[0]["configuration"]["body"])["program"]
-    del asked["kind"], asked["minimum_run"]
-    policy, offers, came, turns = make_policy(horizon=None, **asked), {}, defaultdict(dict), {}
-    for record in records:
-        if record["event"] == "opened":
-            offer = Offer.from_text(record["offer"]["body"])
-            offers[offer.batches[0].number] = offer
-        elif record["event"] == "released":
-            offer = offers[record["batch"]]
-            came[offer.block.number][offer.arm] = (offer, record)
-            # Those of its arm in its epoch, so far.
-            turns[offer.block.epoch, offer.arm] = record["turns"]
-            if len(came[offer.block.number]) == len(offer.block.batches):
-                tell(policy, came[offer.block.number], turns)
-        elif record["event"] == "decided":
-            return finite(policy.decision().to_dict())
-    return None
-
-
-def tell(policy, block, turns):
-    sums, users, odds, dealt = np.zeros((4, 1, policy.arms))
-    for arm, (offer, record) in block.items():
-        mechanism = offer.batches[0].mechanism.for_users(record["users"])
-        sums[0, arm], users[0, arm] = float(mechanism.unit_sums(record["decoded"])), record["users"]
-        odds[0, arm] = offer.odds
-    for (_, arm), count in turns.items():
-        dealt[0, arm] += count
-    policy.observe_turns(dealt.astype(int))
-    policy.observe(sums, users.astype(int), users > 0, odds)
 
 
 @pytest.mark.slow

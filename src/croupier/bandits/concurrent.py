@@ -170,6 +170,12 @@ class Concurrent(Policy):
         return self.decided & (self.terms.then == "exploit")
 
     @property
+    def frozen(self) -> Bools:
+        """In which runs the comparison ended with its decision: nobody is dealt to two arms any more."""
+        side_by_side = self.exploiting & ((self._after() > 0).sum(axis=1) > 1)
+        return np.asarray(self.decided & ~side_by_side)
+
+    @property
     def finished(self) -> Bools:
         return super().finished | (self.decided & (self.terms.then == "stop"))
 
@@ -209,10 +215,11 @@ class Concurrent(Policy):
     def observe(self, sums: Floats, assigned: Integers, released: Bools, odds: Floats | None = None) -> None:
         """Be told a block: the sums of its batches, how many reports each has, and the odds it was dealt by.
 
-        Without `odds` they are those of now. A block of late reports was dealt by earlier ones.
+        Without `odds` they are those of now. A block of late reports was dealt by earlier ones. Where a decision ended
+        the comparison they change nothing of what was decided.
         """
         dealt = self.odds() if odds is None else odds
-        self.comparison.tell(sums, assigned, released)
+        self.comparison.tell(sums, assigned, released & ~self.frozen[:, None])
         if self.ladder.any_size:
             self.silence.hear_reports(np.where(released, assigned, 0), np.where(released, dealt, 0.0))
         else:

@@ -34,6 +34,7 @@ ABOUT = "Starts a front and an analyzer on this machine, with a dashboard, and r
 EXAMPLES = (
     "croupier up examples/onboarding.toml",
     "croupier up --scratch --crowd 5000",
+    "croupier up examples/first-experiment.toml --origins http://localhost:8000",
 )
 HOME = "croupier-data"
 """Where results are kept unless one says otherwise."""
@@ -50,6 +51,11 @@ def add(command: argparse.ArgumentParser) -> None:
         "--port", type=int, default=8400, help="the analyzer's port; the front has the next one; 0: any (default: 8400)"
     )
     command.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
+    command.add_argument(
+        "--origins",
+        metavar="SITES",
+        help="web sites whose pages may take part, as http://localhost:8000; * for all (default: none)",
+    )
     command.add_argument(
         "--crowd", type=int, default=0, metavar="N", help="let up to N simulated users come, and watch them here"
     )
@@ -100,7 +106,8 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
     home = Home(directory, analyzer, analyzer + 1 if options.port else free_port())
     known = (directory / "analyzer" / "analyzer.db").exists()
     experiments = options.experiments or ([] if known else [default_experiment()])
-    with both(home, experiments, front=HERE) as children:
+    pages = {} if options.origins is None else {"origins": options.origins}
+    with both(home, experiments, front=HERE | pages, analyzer=pages) as children:
         token = bearer(home.admin)
         print(f"dashboard  {home.analyzer_url}/", flush=True)
         print(f"analyzer   {home.analyzer_url}   (log: {children['analyzer'].log})")

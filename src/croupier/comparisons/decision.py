@@ -18,8 +18,9 @@ class Decision:
     kind : "better", "no difference" (larger than the margin), "leading" (not certain), or "no decision".
     leader, reference : the two arms that are compared: the reference is the control, unless that leads. What was
         decided stays of the same two arms.
-    difference, lower, upper : the leader's average difference to the reference until now, and its interval. After a
-        decision they go on with every block: where rates change, a difference that was shown may be gone.
+    difference, lower, upper : the leader's average difference to the reference, and its interval: until now, or until
+        a decision that ended the comparison. Where a control stays beside the winner they go on with every block:
+        where rates change, a difference that was shown may be gone.
     lift : the same three as shares of the reference's mean; None where that cannot be told.
     margin : the least difference worth finding.
     alike : the arms between which no difference is larger than that.

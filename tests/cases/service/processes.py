@@ -1,11 +1,15 @@
 """Both servers as processes: where their files lie, small experiments as files, and how a transcript is checked."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 
 import httpx2
+import numpy as np
 
+from croupier.bandits import policy as make_policy
+from croupier.messages.offer import Offer
 from croupier.programs import replay
+from croupier.programs.comparison import finite
 from croupier.service.processes import Home, free_port
 
 COUNTER = """
@@ -63,3 +67,37 @@ def check_decisions(transcript):
             assert json.loads(change.record["receipt"]["body"])["reports"] == change.batch.mechanism.users
     assert set(released.values()) == {1}
     return state.program
+
+
+def in_process(transcript):
+    """What a policy decides that is told the totals of a log, block after block, by nothing but its own methods."""
+    records = [json.loads(line) for line in transcript.splitlines()]
+    asked = json.loads(records[0]["configuration"]["body"])["program"]
+    del asked["kind"], asked["minimum_run"]
+    policy, offers, came, turns = make_policy(horizon=None, **asked), {}, defaultdict(dict), {}
+    for record in records:
+        if record["event"] == "opened":
+            offer = Offer.from_text(record["offer"]["body"])
+            offers[offer.batches[0].number] = offer
+        elif record["event"] == "released":
+            offer = offers[record["batch"]]
+            came[offer.block.number][offer.arm] = (offer, record)
+            # Those of its arm in its epoch, so far.
+            turns[offer.block.epoch, offer.arm] = record["turns"]
+            if len(came[offer.block.number]) == len(offer.block.batches):
+                tell(policy, came[offer.block.number], turns)
+        elif record["event"] == "decided":
+            return finite(policy.decision().to_dict())
+    return None
+
+
+def tell(policy, block, turns):
+    sums, users, odds, dealt = np.zeros((4, 1, policy.arms))
+    for arm, (offer, record) in block.items():
+        mechanism = offer.batches[0].mechanism.for_users(record["users"])
+        sums[0, arm], users[0, arm] = float(mechanism.unit_sums(record["decoded"])), record["users"]
+        odds[0, arm] = offer.odds
+    for (_, arm), count in turns.items():
+        dealt[0, arm] += count
+    policy.observe_turns(dealt.astype(int))
+    policy.observe(sums, users.astype(int), users > 0, odds)

@@ -1,0 +1,98 @@
+"""The page on a first experiment claims only what runs: all its commands and programs, one after another."""
+
+import re
+import shlex
+import subprocess
+import tomllib
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from cases.service.browser_pages import site
+from cases.service.browser_world import chromium
+from croupier.cli import main
+from croupier.service.experiment import plan
+from croupier.service.processes import COMMAND
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "first-experiment.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(toml|sh|python|js)\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE = ROOT / "examples" / "first-experiment.toml"
+HERE = "http://127.0.0.1:8400"
+
+
+def test_the_file_is_the_one_that_is_printed_and_may_go_on_with_the_winner():
+    printed, then = (tomllib.loads(text) for kind, text in BLOCKS if kind == "toml")
+    assert printed == tomllib.loads(EXAMPLE.read_text(encoding="utf-8"))
+    printed["decision"] |= then["decision"]
+    assert plan(printed).program().policy.terms.then == "exploit"
+
+
+@contextmanager
+def servers(directory):
+    """Both, as `croupier up` starts them, in this directory; their address."""
+    command = [*COMMAND, "up", str(EXAMPLE), "--port", "0", "--no-browser", "--origins", "*"]
+    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True) as up:
+        try:
+            yield next(line for line in up.stdout if line.startswith("dashboard")).split()[1].rstrip("/")
+        finally:
+            up.terminate()
+            up.wait(40)
+
+
+def in_a_page(directory, code):
+    """What a program prints on the console of a page."""
+    with site(directory / "site") as origin, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        page, said = browser.new_page(), []
+        page.on("console", lambda message: said.append(message.text))
+        here = code.replace('"croupier-client"', '"./croupier.js"').replace("armName)", "armName, turn.isDefault)")
+        (directory / "site" / "program.js").write_text(here)
+        page.goto(f"{origin}/empty.html")
+        page.evaluate("() => import('/program.js')")
+        browser.close()
+    return said
+
+
+@pytest.mark.slow
+def test_all_of_it_runs(tmp_path, capsys, monkeypatch):
+    chromium()
+    monkeypatch.chdir(tmp_path)
+    said, keys = "", {}
+    with servers(tmp_path) as url:
+        for kind, text in BLOCKS:
+            here = text.replace(HERE, url)
+            for server, key in keys.items():
+                here = here.replace(f"{server.upper()}_KEY", key)
+            if kind == "python":
+                exec(compile(here, "first-experiment.md", "exec"), names := {})
+                assert f"showing {names['turn'].arm_name}" in capsys.readouterr().out
+                assert not names["turn"].is_default, names["turn"].why
+            elif kind == "js":
+                assert in_a_page(tmp_path, here)[-1] in ("showing old false", "showing new false"), "the default"
+            elif kind == "sh":
+                # The plan's table is compared elsewhere.
+                for command in (line for line in here.splitlines() if not line.startswith("croupier plan")):
+                    said += run(command, url, capsys)
+            if "serve keys" in text:
+                keys = dict(re.findall(r"croupier-data/(\w+)/keys: signing key ([\w-]+)", said))
+    assert set(keys) == {"analyzer", "front"}
+    assert "every line follows" in said
+    assert "among those who reported" in said
+    assert {"batches.csv", "curve.json", "new-screen.jsonl"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def run(command, url, capsys):
+    words = shlex.split(command)
+    assert words[0] == "croupier"
+    # Where the page says nothing the analyzer is at the usual port.
+    there = ["--analyzer", url] if words[1] == "crowd" else []
+    assert main([*words[1:], *there]) == 0, command
+    return capsys.readouterr().out
+
+
+def test_there_is_something_to_run():
+    assert [kind for kind, _ in BLOCKS].count("sh") >= 5
+    assert {"python", "js", "toml"} <= {kind for kind, _ in BLOCKS}

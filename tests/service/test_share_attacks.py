@@ -84,13 +84,15 @@ def test_a_copy_in_a_later_group_or_batch_or_after_a_restart_does_not_count(serv
     assert held(service, group.batches[0]).reports == USERS
 
 
-def test_once_names_are_forgotten_under_a_key_that_still_opens_a_copy_counts(service):
-    """So names are forgotten only after their key is destroyed."""
+def test_once_names_are_forgotten_under_a_key_that_still_opens_a_copy_counts(service, monkeypatch):
+    """So names are forgotten only after their key is destroyed, and it is remembered that it was."""
     group = waiting_group(service)
     settle(service, group)
     key = service.servers.analyzer.analyzer.keys.newest("x25519-aes128gcm")
     service.servers.analyzer.store.forget_names(key.id)
-    assert settle(service, replace(group, number=group.number + 1)) == [None] * USERS
+    assert settle(service, replace(group, number=group.number + 1)) == [Reason.UNOPENABLE] * USERS
+    monkeypatch.setattr(AnalyzerStore, "_destroyed", lambda self, connection: set())
+    assert settle(service, replace(group, number=group.number + 2)) == [None] * USERS
     assert held(service, group.batches[0]).reports == 2 * USERS
 
 

@@ -48,7 +48,9 @@ class CounterProgram(Program):
     def wanted(self) -> list[Wanted]:
         if self.finished or self._due:
             return []
-        batches = tuple((batch.number, batch.mechanism) for batch in self.counter.open)
+        # Nobody reports to one that is lost: a server that has given it up takes nothing for it.
+        kept = [batch for batch in self.counter.open if batch.number not in self._lost]
+        batches = tuple((batch.number, batch.mechanism) for batch in kept)
         return [Wanted(self.counter.users // self.plan.tree.smallest, None, batches)] if batches else []
 
     @property

@@ -27,7 +27,7 @@ from croupier.service.decryption import Opener
 from croupier.service.epochs import Epochs
 from croupier.service.experiment import Plan, Site
 from croupier.service.experiment_log import Live
-from croupier.service.front_client import FrontAway, FrontClient
+from croupier.service.front_client import FrontAway, FrontClient, FrontRefused
 from croupier.service.high_water import HighWater
 from croupier.service.keys import Keys, SealingKey
 from croupier.service.openapi import MOST_LINES
@@ -38,6 +38,9 @@ from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
 
 log = logging.getLogger("croupier")
+
+DESTROYED = "the key that it was sealed to is destroyed"
+"""Why a batch was given up after this server's store was restored."""
 
 
 class Analyzer:
@@ -61,6 +64,8 @@ class Analyzer:
         self.clock, self.epochs = clock, epochs or Epochs(None, suite, 0.0, clock())
         self.settling = Settling(store, keys, link, opener, source or secure(), mark or HighWater(None), waits)
         self.keys, self.link, self.opener, self.urls, self.suite = keys, link, opener, urls, suite
+        self.destroyed = store.destroyed
+        """The ids of sealing keys that are no more."""
         self.live: dict[str, Live] = {}
         for plan in plans:
             self.add(plan)
@@ -125,6 +130,7 @@ class Analyzer:
         async with live.lock:
             await live.refreshed()
         await self._renew_keys()
+        await self._give_up(live)
         self._check_keys(live)
         await self._configure(live)
         await self._publish(live, published)
@@ -182,7 +188,20 @@ class Analyzer:
             # First the key, then the names: a name may be forgotten once nothing opens under its key.
             self.keys = self.settling.keys = self.epochs.destroy(self.keys, key)
             await self.settling.forget_names(key.id)
+            self.destroyed.add(key.id)
             log.info("key destroyed", extra={"fields": {"key": key.number}})
+
+    async def _give_up(self, live: Live) -> None:
+        """Give up, in public, the batches that are sealed to a key that was destroyed, as when a store was restored."""
+        void = set(self._void(live)) if live.open else set()
+        for number in sorted(number for number, batch in live.open.items() if batch.pin in void):
+            await live.record("expired", partial(_is_open, live, number), batch=number, reason=DESTROYED)
+            await self._forget(live, number)
+
+    def _void(self, live: Live) -> list[bytes]:
+        """The configurations whose reports nobody can open any more, by hash."""
+        known = live.state.configurations
+        return [digest for digest in known if self._key_id(live.state.configuration(digest)) in self.destroyed]
 
     async def _follow(self, live: Live, number: int, state: str, received: int) -> None:
         """Do what is due for a batch that the front has in this state."""
@@ -198,11 +217,20 @@ class Analyzer:
             await live.record("expired", lambda: number in live.open, **about)
             await self._forget(live, number)
         elif number in live.done and state == "ready":
-            await self.link.acknowledge(live.name, number)
+            await self._delete(live, number)
         elif state == "open" and (number in live.done or number in live.program.unwanted):
             await self.link.cancel(live.name, number)
             if number in live.done:
                 await self._forget(live, number)
+
+    async def _delete(self, live: Live, number: int) -> None:
+        """Have the front delete what is over: an answer that was taken, or one that nobody will ask for."""
+        try:
+            await self.link.acknowledge(live.name, number)
+        except FrontRefused as refusal:
+            if refusal.problem != "not-released":
+                raise
+            await self.link.cancel(live.name, number)
 
     async def _forget(self, live: Live, number: int) -> None:
         """Nothing of a batch in shares is kept once it is over."""
@@ -234,7 +262,7 @@ class Analyzer:
         elif known is not None and wanted != known:
             wanted = live.plan.configuration(known.revision + 1, live.arms, self._site, retired, key, chosen)
         own = wanted.statement().signed("analyzer", self.keys.sign)
-        signed = await self.link.register(live.name, own, key if wanted.validity.proved else None)
+        signed = await self.link.register(live.name, own, key if wanted.validity.proved else None, self._void(live))
         signed.check_both(wanted.verify_keys)
         if known is not None:
             # A log that is older than the one that was countersigned must not go on as if nothing had been lost.
@@ -351,10 +379,14 @@ class Analyzer:
                 raise CroupierError(f"the key for proofs of turn {number} is missing here: put `proofs` back, restart")
 
     def _key(self, number: int, pinned: Configuration) -> SealingKey:
-        key = self.keys.by_id(key_id(pinned.keys["analyzer"].seal))
+        key = self.keys.by_id(self._key_id(pinned))
         if key is None:
-            raise CroupierError(f"the key that batch {number} is sealed to is missing here: put its file back, restart")
+            remedy = "put its file back, restart; if it is lost, `croupier serve restored analyzer` gives the batch up"
+            raise CroupierError(f"the key that batch {number} is sealed to is missing here: {remedy}")
         return key
+
+    def _key_id(self, pinned: Configuration) -> bytes:
+        return key_id(pinned.keys["analyzer"].seal)
 
     def _configuration(self, live: Live, digest: bytes) -> Configuration:
         return live.state.configuration(digest)
@@ -364,6 +396,10 @@ class Analyzer:
         if name not in self.live:
             raise Problem("unknown-experiment")
         return self.live[name]
+
+
+def _is_open(live: Live, number: int) -> bool:
+    return number in live.open
 
 
 def _wanted(live: Live, turn: Wanted) -> bool:

@@ -81,10 +81,17 @@ class AnalyzerApp:
         if len({plan.name for plan in plans}) != len(plans):
             raise CroupierError("two experiments have the same name")
         self.settings = settings
-        keys = key_files.load(Path(settings.keys))
-        keys.newest(settings.suite)
         directory = Path(settings.keys)
+        keys, mark = key_files.load(directory), HighWater(directory / ANSWERED)
         self.store = AnalyzerStore(store_url(settings.store), directory / BATCH_KEYS)
+        try:
+            mark.check(self.store.answers)
+            # If the file of a key that was destroyed came back, reports under it could count twice.
+            keys = keys.without(key_files.destroy_again(directory, keys, self.store.destroyed))
+            keys.newest(settings.suite)
+        except CroupierError:
+            self.store.close()
+            raise
         own = settings.front_internal or settings.front
         self.waits = Waits(store=LATE_SECONDS, front=LATE_SECONDS, decryption=LATE_SECONDS)
         self.link = FrontClient(own, key_files.bearer(Path(settings.bearer)), self.waits, http)
@@ -100,7 +107,7 @@ class AnalyzerApp:
             settings.suite,
             clock,
             self.waits,
-            mark=HighWater(directory / ANSWERED),
+            mark=mark,
             epochs=Epochs(directory, settings.suite, settings.epoch, clock()),
         )
         register = Register(self.store, keys, clock)

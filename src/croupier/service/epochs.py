@@ -7,7 +7,6 @@ only when nothing opens any more that was sealed to the same key. So keys are re
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from croupier.messages.sealing import key_id
@@ -64,7 +63,7 @@ class Epochs:
         """Destroy a key; those that are left."""
         assert self.directory is not None
         key_files.destroy(self.directory, gone)
-        return replace(keys, sealing=tuple(key for key in keys.sealing if key.id != gone.id))
+        return keys.without({gone.id})
 
 
 def in_use(live: Live) -> set[bytes]:

@@ -293,7 +293,7 @@ class Front(FrontShares):
         self.store.acknowledge(name, number)
 
     def cancel(self, name: str, number: int) -> None:
-        """Delete an open batch, as after an operator's stop."""
+        """Delete a batch that is open or whose answer is not wanted, as after an operator's stop."""
         self._state(name, number)
         self.store.cancel(name, number)
 

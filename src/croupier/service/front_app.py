@@ -270,7 +270,11 @@ class FrontApp:
         body = await json_of(request)
         statement = Statement.from_dict("configuration", body)
         key = from_text("proof_key", body["proof_key"]) if "proof_key" in body else None
-        signed = await asyncio.to_thread(self.front.register, request.path_params["name"], statement, key)
+        void = body.get("void", [])
+        if not isinstance(void, list):
+            raise InvalidParameter("void", void, "a list of configurations' hashes")
+        void = [to_text(from_text("void", one)) for one in void]
+        signed = await asyncio.to_thread(self.front.register, request.path_params["name"], statement, key, void)
         return JSONResponse(signed.to_dict())
 
     async def offer(self, request: Request) -> Response:

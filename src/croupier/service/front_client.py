@@ -47,9 +47,15 @@ class FrontClient:
     async def keys(self) -> dict[str, Any]:
         return await self._json("GET", "/keys")
 
-    async def register(self, name: str, statement: Statement, proof_key: bytes | None) -> Statement:
-        """Have a configuration signed; where reports come with proofs the front learns the key to check them with."""
-        body = statement.to_dict() | ({} if proof_key is None else {"proof_key": to_text(proof_key)})
+    async def register(
+        self, name: str, statement: Statement, proof_key: bytes | None, void: Sequence[bytes] = ()
+    ) -> Statement:
+        """Have a configuration signed; where reports come with proofs the front learns the key to check them with.
+
+        Under the configurations `void`, by hash, it is to take no report any more.
+        """
+        body: dict[str, Any] = statement.to_dict() | {"void": [to_text(digest) for digest in void]}
+        body |= {} if proof_key is None else {"proof_key": to_text(proof_key)}
         return Statement.from_dict("configuration", await self._json("PUT", f"/experiments/{quote(name)}", body, SLOW))
 
     async def open_offer(

@@ -16,9 +16,9 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from croupier.messages.configuration import ServerKeys
 from croupier.messages.sealing import DEFAULT_SUITE, key_id, suite
 from croupier.messages.signing import from_text, to_text
 from croupier.service.issuing import TokenIssuer, make_key
+from croupier.service.shredding import finish, shred, sync
 
 SECRETS = ("token", "store", "proofs")
 """Files of 32 random bytes."""
@@ -87,6 +88,10 @@ class Keys:
             raise KeyProblem(f"there is no sealing key for {suite_name}: {remedy}")
         return keys[-1]
 
+    def without(self, gone: Collection[bytes]) -> Keys:
+        """Those that are left without some sealing keys, by their ids."""
+        return replace(self, sealing=tuple(key for key in self.sealing if key.id not in gone))
+
     def by_id(self, wanted: bytes) -> SealingKey | None:
         return next((key for key in self.sealing if key.id == wanted), None)
 
@@ -102,6 +107,7 @@ def load(directory: Path) -> Keys:
     """Read a server's keys; a missing one is an error, since a server must not start as somebody else."""
     if not directory.is_dir():
         raise KeyProblem(f"there are no keys in {directory}: make them with `croupier serve keys {directory}`")
+    finish(directory)
     sign = Ed25519PrivateKey.from_private_bytes(_read(directory / "sign"))
     secret = {name: _read(directory / name) for name in SECRETS}
     return Keys(sign, sealing=tuple(_sealing(directory)), **secret)
@@ -139,12 +145,16 @@ def destroy(directory: Path, key: SealingKey) -> None:
     """Remove a sealing key for good: nothing that was sealed to it opens any more."""
     path = directory / f"seal-{key.number:04d}.json"
     with _refusals(path):
-        size = path.stat().st_size
-        with path.open("r+b") as file:
-            file.write(bytes(size))
-            file.flush()
-            os.fsync(file.fileno())
-        path.unlink()
+        shred(path)
+        sync(directory)
+
+
+def destroy_again(directory: Path, keys: Keys, destroyed: Collection[bytes]) -> Collection[bytes]:
+    """Destroy the sealing keys that were destroyed before and are here nevertheless; which those are, by id."""
+    for key in keys.sealing:
+        if key.id in destroyed:
+            destroy(directory, key)
+    return destroyed
 
 
 def make_token_issuer(directory: Path) -> TokenIssuer:

@@ -52,10 +52,13 @@ class Notary:
         self.store, self.keys, self.rules, self.clock = store, keys, rules, clock
         self._texts: dict[tuple[str, bytes], str] = {}
 
-    def register(self, name: str, statement: Statement, proof_key: bytes | None = None) -> Statement:
+    def register(
+        self, name: str, statement: Statement, proof_key: bytes | None = None, void: Sequence[str] = ()
+    ) -> Statement:
         """Check an analyzer's configuration, sign it too, and serve it. Again is the same.
 
-        Where reports come with proofs, `proof_key` is what both servers check them with.
+        Where reports come with proofs, `proof_key` is what both servers check them with. Reports under the
+        configurations `void`, by hash, are refused from now on: the analyzer cannot open them any more.
         """
         configuration = Configuration.from_text(statement.text)
         if configuration.experiment != name:
@@ -74,6 +77,7 @@ class Notary:
         kept = proof_key if configuration.validity.proved else None
         if not self.store.put_configuration(name, configuration.revision, statement.hash, envelope, known, kept):
             raise Problem("configuration-conflict")
+        self.store.void(name, void)
         return signed
 
     def _check_rules(self, configuration: Configuration) -> None:

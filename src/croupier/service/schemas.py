@@ -37,8 +37,9 @@ STATEMENT: Schema = fields(body=TEXT, signatures={"type": "object", "additionalP
     "description": "A text and who signed exactly that text; see docs/wire.md."
 }
 REGISTERED: Schema = STATEMENT | {
-    "properties": STATEMENT["properties"] | {"proof_key": BASE64},
-    "description": "A configuration; with it the key that both servers check proofs with, where reports come with any.",
+    "properties": STATEMENT["properties"] | {"proof_key": BASE64, "void": {"type": "array", "items": BASE64}},
+    "description": "A configuration; with it the key that both servers check proofs with, where reports come with any, "
+    "and the hashes of those under which the analyzer can open no report any more.",
 }
 SUITE_KEYS: Schema = {"type": "object", "propertyNames": {"enum": list(SUITES)}, "additionalProperties": BASE64}
 ADMISSION: Schema = {"type": "object", "required": ["kind"], "properties": {"kind": TEXT, "issuer": BASE64}}

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import MetaData, create_engine, text
 
 KINDS = ("sqlite", "postgresql")
 _numbers = count()
@@ -59,3 +59,27 @@ def clean() -> None:
         postgres_engine().dispose()
         server.cleanup()
         shutil.rmtree(server.pgdata, ignore_errors=True)
+
+
+Copy = dict[str, list[dict[str, Any]]]
+
+
+def _tables(connection: Any) -> list[Any]:
+    metadata = MetaData()
+    metadata.reflect(connection)
+    return metadata.sorted_tables
+
+
+def backup(database: Any) -> Copy:
+    """Every row of a store, of either kind."""
+    with database.read() as connection:
+        return {t.name: [dict(row) for row in connection.execute(t.select()).mappings()] for t in _tables(connection)}
+
+
+def restore(database: Any, copy: Copy) -> None:
+    """Put a store back to what it was."""
+    with database.write() as connection:
+        for table in _tables(connection):
+            connection.execute(table.delete())
+            if copy[table.name]:
+                connection.execute(table.insert(), copy[table.name])

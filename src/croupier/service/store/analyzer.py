@@ -7,7 +7,7 @@ long as the key that their shares were sealed to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,12 @@ _totals = Table(
     Column("batch", BigInteger, primary_key=True),
     Column("total", LargeBinary, nullable=False),
 )
+_destroyed = Table(
+    # The ids of sealing keys that are no more: nothing that was sealed to one counts, also if its file came back.
+    "destroyed",
+    META,
+    Column("key", LargeBinary, primary_key=True),
+)
 _answers = Table("answers", META, Column("number", BigInteger, primary_key=True))
 
 Beside = tuple[str, int, str]
@@ -95,7 +101,7 @@ def _begin_pulse(connection: Connection) -> None:
     connection.execute(insert(_answers).values(number=0))
 
 
-STEPS = (META.create_all, _begin_pulse, operators.META.create_all)
+STEPS = (META.create_all, _begin_pulse, operators.META.create_all, META.create_all)
 """Numbered migrations; a later one is added, never changed."""
 
 
@@ -218,7 +224,8 @@ class AnalyzerStore(operators.Operators):
                     raise StoreProblem(f"group {group} of {experiment} came with other reports than before")
                 return tuple(Reason(code) if code else None for code in known.answer)
             reasons = self._reasons(connection, opened)
-            fresh = [one for one, why in zip(opened, reasons, strict=True) if one and why is not Reason.REPEATED]
+            old = (Reason.REPEATED, Reason.UNOPENABLE)
+            fresh = [one for one, why in zip(opened, reasons, strict=True) if one and why not in old]
             good = [one for one, why in zip(opened, reasons, strict=True) if one and why is None]
             if fresh:
                 connection.execute(insert(_names), [{"key": one.key, "name": one.name} for one in fresh])
@@ -235,13 +242,14 @@ class AnalyzerStore(operators.Operators):
     def _reasons(self, connection: Connection, opened: Sequence[Opened | None]) -> list[Reason | None]:
         """Why each of these reports does not count: one that was there before under its key is not looked at again."""
         seen: set[tuple[bytes, bytes]] = set()
+        destroyed = self._destroyed(connection)
         for key in {one.key for one in opened if one is not None}:
             names = [one.name for one in opened if one is not None and one.key == key]
             query = select(_names.c.name).where(_names.c.key == key, _names.c.name.in_(names))
             seen |= {(key, name) for name in connection.execute(query).scalars()}
         reasons: list[Reason | None] = []
         for one in opened:
-            if one is None:
+            if one is None or one.key in destroyed:
                 reasons.append(Reason.UNOPENABLE)
             else:
                 reasons.append(Reason.REPEATED if (one.key, one.name) in seen else one.reason)
@@ -294,11 +302,14 @@ class AnalyzerStore(operators.Operators):
                 connection.execute(delete(table).where(table.c.experiment == experiment, table.c.batch == batch))
         self.batch_keys.destroy([_sum_key(experiment, batch)])
 
-    def give_up(self) -> None:
-        """Forget every sum and total that is not logged: the keys that they were made under are gone."""
+    def give_up(self, keys: Collection[bytes]) -> None:
+        """Forget every sum and total that is not logged, and every name: these keys, by their ids, are destroyed, and
+        so are all that a name is remembered for.
+        """
         with self.database.write() as connection:
-            for table in (_sums, _totals, _settled, _names):
+            for table in (_sums, _totals, _settled):
                 connection.execute(delete(table))
+            self._destroy(connection, {*keys, *connection.execute(select(_names.c.key).distinct()).scalars()})
 
     def forget_others(self, experiment: str, open_batches: set[int]) -> None:
         """Forget what a crash may have left of batches that are over."""
@@ -313,7 +324,21 @@ class AnalyzerStore(operators.Operators):
     def forget_names(self, key: bytes) -> None:
         """The names of reports that were sealed to a key: once it is destroyed none of them can come again."""
         with self.database.write() as connection:
+            self._destroy(connection, {key})
+
+    def _destroy(self, connection: Connection, keys: Collection[bytes]) -> None:
+        for key in sorted(keys):
+            connection.execute(self.database.insert(_destroyed).values(key=key).on_conflict_do_nothing())
             connection.execute(delete(_names).where(_names.c.key == key))
+
+    @property
+    def destroyed(self) -> set[bytes]:
+        """The ids of the sealing keys that were destroyed and whose names are forgotten."""
+        with self.database.read() as connection:
+            return self._destroyed(connection)
+
+    def _destroyed(self, connection: Connection) -> set[bytes]:
+        return set(connection.execute(select(_destroyed.c.key)).scalars())
 
     def touch(self) -> None:
         """Write something, to see whether one can."""

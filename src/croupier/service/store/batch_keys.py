@@ -18,6 +18,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from croupier.service.shredding import finish, shred, sync
 from croupier.service.store.database import StoreProblem
 
 KEY, NONCE = 32, 12
@@ -40,6 +41,7 @@ class BatchKeys:
         self.directory = directory
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            finish(directory)
         self._known: dict[str, AESGCM] = {}
         self._lock = threading.Lock()
 
@@ -62,9 +64,9 @@ class BatchKeys:
             for name in names:
                 self._known.pop(name, None)
                 if self.directory is not None:
-                    _destroy(self.directory / name)
+                    shred(self.directory / name)
             if self.directory is not None:
-                _sync(self.directory)
+                sync(self.directory)
 
     def names(self, older_than: float = 0.0) -> list[str]:
         """Every key that there is, or those made so many seconds ago."""
@@ -107,31 +109,8 @@ class BatchKeys:
             with suppress(FileExistsError):
                 os.link(own, path)
             own.unlink()
-            _sync(directory)
+            sync(directory)
         data = path.read_bytes()
         if len(data) != KEY or data == bytes(KEY):
             raise StoreProblem(f"the batch key {path} has {len(data)} bytes where {KEY} are due")
         return data
-
-
-def _destroy(path: Path) -> None:
-    gone = path.with_name(f".{path.name}.gone")
-    with suppress(FileNotFoundError):
-        # Renamed first: whoever looks for it finds none, never one that is overwritten.
-        path.rename(gone)
-    with suppress(FileNotFoundError):
-        handle = os.open(gone, os.O_WRONLY)
-        try:
-            os.write(handle, bytes(KEY))
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        gone.unlink()
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

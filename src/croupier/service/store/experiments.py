@@ -80,6 +80,12 @@ class Experiments:
         with self.database.read() as connection:
             return connection.execute(query).scalar()
 
+    def void(self, experiment: str, hashes: Sequence[str]) -> None:
+        """Accept no report under these configurations from now on."""
+        with self.database.write() as connection:
+            this = EXPERIMENTS.c.name == experiment
+            connection.execute(update(EXPERIMENTS).where(this).values(void=json.dumps(list(hashes))))
+
     def proof_key(self, experiment: str, digest: bytes) -> bytes | None:
         """The key that proofs under a configuration are checked with."""
         query = select(CONFIGURATIONS.c.proof_key).where(

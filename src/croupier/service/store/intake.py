@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from croupier.messages.signing import from_text
 from croupier.noise import Source
 from croupier.service.shuffling import mixed
 from croupier.service.store.database import Database
@@ -79,7 +80,7 @@ _ENDED = select(OFFERS.c.number).where(
     OFFERS.c.experiment == bindparam("e"), OFFERS.c.number.in_(bindparam("numbers", expanding=True)), ~OFFERS.c.open
 )
 _SPEND = insert(SPENT)
-_FINISHED = select(EXPERIMENTS.c.name, EXPERIMENTS.c.finished).where(
+_FINISHED = select(EXPERIMENTS.c.name, EXPERIMENTS.c.finished, EXPERIMENTS.c.void).where(
     EXPERIMENTS.c.name.in_(bindparam("names", expanding=True))
 )
 # Nobody ends it until the reports are written.
@@ -111,7 +112,7 @@ class Intake:
         """Take a group of reports in one transaction; each is accepted whole or not at all.
 
         Returns one word a report: `accepted`, `repeated` (the same report again), `token-spent`, `token-expired`,
-        `batch-closed` or, in shares, `experiment-finished`.
+        `batch-closed` or, in shares, `experiment-finished` or `unopenable-report`.
         """
         marked = [self._marked(arrival) for arrival in arrivals]
         for _ in range(ATTEMPTS - 1):
@@ -131,7 +132,8 @@ class Intake:
                 query = _FINISHED if self.database.sqlite else _LOCK_FINISHED
                 rows = connection.execute(query, names).all() if names["names"] else []
                 ended = {row.name for row in rows if row.finished}
-                outcomes, taken = _decide(arrivals, batches, spent, ended)
+                void = {from_text("void", one) for row in rows for one in json.loads(row.void or "[]")}
+                outcomes, taken = _decide(arrivals, batches, spent, ended, void)
                 if taken:
                     pools = self._pour(connection, [report for report in taken if not report.in_shares], batches)
                     self._put_waiting(connection, [report for report in taken if report.in_shares])
@@ -275,6 +277,7 @@ def _decide(
     batches: dict[tuple[str, int], dict[str, Any]],
     spent: dict[bytes, bytes],
     ended: set[str],
+    void: set[bytes],
 ) -> tuple[list[str], list[Arrival]]:
     """Which reports of a group are accepted, in the order they came; counts are updated in `batches`."""
     outcomes, taken = [], []
@@ -287,6 +290,8 @@ def _decide(
             outcomes.append("token-expired")
         elif arrival.experiment in ended:
             outcomes.append("experiment-finished")
+        elif arrival.configuration in void:
+            outcomes.append("unopenable-report")
         elif any(key not in batches or not _has_room(batches[key]) for key in keys):
             outcomes.append("batch-closed")
         else:

@@ -46,6 +46,8 @@ PLAYS = (
     .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.open)
     .union_all(select(TOTALS.c.assigned, TOTALS.c.accepted).where(TOTALS.c.experiment == bindparam("e")))
 )
+NOT_GIVEN = (BATCHES.c.shares != "") & BATCHES.c.state.in_(("closed", "ready")) & ~BATCHES.c.given
+"""Batches in shares whose answer nobody has seen."""
 _FULL = select(BATCHES.c.experiment, BATCHES.c.number, BATCHES.c.shares).where(BATCHES.c.state == "closed")
 
 
@@ -172,10 +174,10 @@ class Outbox:
         self._scrub(changed)
 
     def cancel(self, experiment: str, number: int) -> None:
-        """Delete an open batch: nothing of it will be released."""
+        """Delete a batch that is open, or in shares one whose answer was not given: nothing of it will be released."""
         with self.database.write() as connection:
             this = (BATCHES.c.experiment == experiment) & (BATCHES.c.number == number)
-            dropped = self._drop(connection, "cancelled", this)
+            dropped = self._drop(connection, "cancelled", this, (BATCHES.c.state == "open") | NOT_GIVEN)
         self._forget(dropped)
 
     def expire(self, now: float) -> int:
@@ -203,8 +205,8 @@ class Outbox:
         if gone or self._unscrubbed:
             self._unscrubbed = not self.database.scrub(["parts", "pools", "pending", "sums"])
 
-    def _drop(self, connection: Connection, state: str, which: Any) -> Dropped:
-        query = select(BATCHES.c.experiment, BATCHES.c.number).where(which, BATCHES.c.state == "open")
+    def _drop(self, connection: Connection, state: str, which: Any, such: Any = BATCHES.c.state == "open") -> Dropped:
+        query = select(BATCHES.c.experiment, BATCHES.c.number).where(which, such)
         # In one order everywhere, so that no two transactions wait for each other.
         query = query.order_by(BATCHES.c.experiment, BATCHES.c.number)
         batches = connection.execute(self.database.locked(query)).all()
@@ -214,7 +216,7 @@ class Outbox:
             connection.execute(
                 update(BATCHES)
                 .where(BATCHES.c.experiment == experiment, BATCHES.c.number == number)
-                .values(state=state)
+                .values(state=state, receipt=None)
             )
             connection.execute(delete(POOLS).where(POOLS.c.experiment == experiment, POOLS.c.batch == number))
         for experiment, numbers in dropped.items():

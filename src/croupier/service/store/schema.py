@@ -47,6 +47,8 @@ EXPERIMENTS = Table(
     Column("finished", Boolean, nullable=False),
     # Of any offer so far, in bytes.
     Column("longest_upload", Integer, nullable=False, server_default="0"),
+    # The configurations whose reports nobody can open any more, by hash, as a JSON list; null for none.
+    Column("void", Text),
 )
 OFFERS = Table(
     "offers",
@@ -253,7 +255,7 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
         connection.execute(insert(ANSWERS).values(number=0))
 
-    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses
+    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids
 
 
 def add_pauses(connection: Connection) -> None:
@@ -263,7 +265,15 @@ def add_pauses(connection: Connection) -> None:
 def add_blocks(connection: Connection) -> None:
     """A store that was begun before there were blocks gets their tables and columns."""
     META.create_all(connection)
-    for table in (OFFERS, BATCHES):
+    _add_columns(connection, OFFERS, BATCHES)
+
+
+def add_voids(connection: Connection) -> None:
+    _add_columns(connection, EXPERIMENTS)
+
+
+def _add_columns(connection: Connection, *tables: Table) -> None:
+    for table in tables:
         known = {column["name"] for column in inspect(connection).get_columns(table.name)}
         for column in table.columns:
             if column.name not in known:

@@ -205,7 +205,7 @@ class State:
             raise CroupierError("it was decided before")
         found, told = self.program.decision, change.record["decision"]
         if found is None or not alike(found, told):
-            raise CroupierError(f"the decision is {told}, and what was released before leads to {found}")
+            raise CroupierError(_unlike(found or {}, told))
         self.decided = told
 
     def _over(self, change: Change) -> None:
@@ -287,6 +287,14 @@ def alike(found: Any, told: Any) -> bool:
         return math.isclose(found, told, rel_tol=NEAR, abs_tol=NEAR)
     # As they are written: 1 and true are equal, and no two ways to say the same.
     return repr(found) == repr(told)
+
+
+def _unlike(found: dict[str, Any], told: Any) -> str:
+    """In which of its parts a decision is not the one that follows."""
+    parts = told if isinstance(told, dict) else {"kind": told}
+    wrong = next(key for key in (*parts, *found) if not alike(found.get(key, ...), parts.get(key, ...)))
+    said, follows = (part[wrong] if wrong in part else "left out" for part in (parts, found))
+    return f"the decision has {wrong} = {said}, and what was released before leads to {follows}"
 
 
 def replay(records: Iterable[Record]) -> Iterator[State]:

@@ -187,7 +187,7 @@ def test_a_comparison_is_shown_beside_its_control_with_what_may_be_said() -> Non
     state: dict[str, Any] = {"title": "Screens", "arms": ["plain", "tour"], "finished": False, "standing": "stalled"}
     state |= {"accepted": 64, "assigned": 96, "values": {"low": 0, "high": 1}, "program": shown}
     state |= {key: shown.pop(key) for key in ("decision", "curve", "odds")}
-    state["decision"]["sentence"] = "no decision"
+    state["decision"] |= {"sentence": "no decision", "tipping_sentence": ""}
 
     def said() -> str:
         console = Console(width=100)
@@ -201,3 +201,5 @@ def test_a_comparison_is_shown_beside_its_control_with_what_may_be_said() -> Non
     state["curve"] = [{"difference": [0.0, 0.041], "lower": [0.0, 0.012], "upper": [0.0, None]}]
     assert "+4.1" in said()
     assert "[+1.2, ?]" in said()
+    state["decision"]["tipping_sentence"] = "tipping point: it turns if those who were silent did worse"
+    assert "tipping point" in said().splitlines()[-1]

@@ -140,6 +140,28 @@ def test_of_ten_arms_the_adaptive_policies_need_three_quarters_of_the_users(worl
     assert users["dp-top-two"] <= 0.75 * users["split"]
 
 
+GROWN = [
+    # instances that nothing was chosen on
+    ("split", [0.3, 0.36], 0.7, "two-servers"),
+    ("split", [0.1, 0.13], 2.0, "two-servers"),
+    ("split", [0.3, 0.36], 0.7, "shuffler"),
+    ("concurrent-elimination", [0.2, 0.2, 0.26, 0.2], 1.0, "two-servers"),
+]
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize(("name", "means", "epsilon", "trust"), GROWN)
+def test_how_fast_blocks_grow_hardly_matters(name, means, epsilon, trust, record_property):
+    def median(growth):
+        world, terms = Bernoulli(means), {"smallest_effect": max(means) - means[0], "rate": means[0]}
+        common = {"horizon": 150_000, "epsilon": epsilon, "decision": terms, "growth": growth}
+        return simulate(made(name, world, 1000, trust, **common), world, seed=31, checkpoints=1).decisions()
+
+    users = {growth: median(growth)["users_median"] for growth in (1.0, 1.02, 1.05, 1.1, 1.2, 1.3)}
+    record_property("medians", users)
+    assert users[1.05] <= 1.15 * min(users.values())
+
+
 class Missed:
     """In which runs some pair's interval has ever missed the average difference so far."""
 

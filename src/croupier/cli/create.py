@@ -12,7 +12,10 @@ from croupier.cli.serve import require_service
 
 NAME = "create"
 SUMMARY = "create an experiment at an analyzer that runs"
-ABOUT = "Creates an experiment from its file at an analyzer that runs. It waits until it is started."
+ABOUT = (
+    "Creates an experiment at an analyzer that runs, from its file. Nobody takes part before it is started: at once "
+    "with --start, or later with `croupier start`."
+)
 EXAMPLES = (
     "croupier create https://analyzer.example examples/onboarding.toml",
     "croupier create https://analyzer.example examples/onboarding.toml --start",

@@ -79,7 +79,8 @@ def _compared(state: dict[str, Any]) -> Group:
     interval = f"{state['decision']['confidence']:.0%} at every look"
     headings = ["arm", "reports", "odds", f"{unit} to control".strip(), interval]
     table = build(headings, rows, right={1, 2, 3}, title=_title(state))
-    return Group(table, Text(state["decision"]["sentence"]))
+    said = [state["decision"]["sentence"], state["decision"]["tipping_sentence"]]
+    return Group(table, *(Text(sentence) for sentence in said if sentence))
 
 
 def said(state: dict[str, Any]) -> str:

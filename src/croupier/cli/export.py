@@ -14,8 +14,9 @@ from croupier.cli.serve import require_service
 NAME = "export"
 SUMMARY = "an experiment's rows, its transcript, or who did what, as a file"
 ABOUT = (
-    "Writes an experiment's batches, how it stands or how its estimates went as CSV, JSON or Parquet; its transcript, "
-    "which `croupier verify` checks; or, without an experiment, who did what."
+    "Writes what came of an experiment as CSV, JSON or Parquet: a row for each batch (batches), for each arm (result) "
+    "or for each look (curve). Or its signed log (transcript), which `croupier verify` checks. Without an experiment: "
+    "which operator did what."
 )
 EXAMPLES = (
     "croupier export http://127.0.0.1:8400 onboarding --out batches.csv",

@@ -29,9 +29,10 @@ from croupier.simulation.planning import Plan, lifted, users_needed
 NAME = "plan"
 SUMMARY = "how many users an experiment needs, with and without privacy"
 ABOUT = (
-    "Says how many users, and days, an experiment needs until it concludes by its own rule, for every trust side by "
-    "side. One arm is better than the control by --lift; or give all --means, the control's first. Policies that "
-    "claim no comparison are planned until they recommend the best arm in 95 % of runs."
+    "Says how many users must report, and how many days that is, until an experiment concludes by its own rule: for "
+    "the trust that you name, and the others beside it. It simulates experiments in which one arm is better than the "
+    "control by --lift (or in which arms have the --means that you give, the control's first), and others in which "
+    "all are alike. Policies that claim no comparison are planned until they recommend the best arm in 95 % of runs."
 )
 EXAMPLES = (
     "croupier plan --control 0.5 --lift 0.05 --arms 3 --epsilon 1 \\",
@@ -50,9 +51,9 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--arms", type=int, metavar="K", help="how many arms, the control included")
     command.add_argument("--lift", type=float, metavar="D", help="how much better than the control one arm is, as 0.05")
     command.add_argument(
-        "--control", type=float, metavar="RATE", help="mean of the control and the other arms (default: 0.5)"
+        "--control", type=float, metavar="RATE", help="mean outcome of the control and the other arms (default: 0.5)"
     )
-    command.add_argument("--means", type=numbers, metavar="M,M,...", help="the arms' means, instead of those three")
+    command.add_argument("--means", type=numbers, metavar="M,M,...", help="all arms' means, instead of the three above")
     command.add_argument("--epsilon", type=float, required=True, metavar="E", help="the privacy parameter ε")
     command.add_argument(
         "--delta", type=float, metavar="D", help="δ, where a protocol needs one (default: the protocol's)"

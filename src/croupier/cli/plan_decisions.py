@@ -128,8 +128,9 @@ def _show(
         right=set(range(1, 8)),
         title=_title(means, options, name),
         notes=[
-            f"Users until so many of {options.runs:,} simulated experiments concluded by their own rule, at 95 % "
-            f"confidence and every look (seed {options.seed}); ± is the simulation's own error of the median.",
+            f"Users of all arms who reported until so many of {options.runs:,} simulated experiments concluded by "
+            f"their own rule, at 95 % confidence and every look (seed {options.seed}); ± is the simulation's own error "
+            "of the median.",
             f"A fixed sample size without privacy, looked at once: {classical:,} users for {power}.",
             f"Alike: until no difference larger than {100 * _lift(means):.3g} points is left, when there is none.",
             "Batch: reports of an arm's first batch, in which noise is small beside users; later ones grow.",

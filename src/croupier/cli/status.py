@@ -12,7 +12,10 @@ from croupier.cli.tables import table
 
 NAME = "status"
 SUMMARY = "how the experiments of an analyzer stand, or one of them"
-ABOUT = "Shows how the experiments of an analyzer stand, or one of them. Private ones are shown to who has a token."
+ABOUT = (
+    "Shows how the experiments of an analyzer stand: all of them in short, or one with its arms, their intervals and "
+    "what may be said by now. Private ones need your token."
+)
 EXAMPLES = (
     "croupier status http://127.0.0.1:8400",
     "croupier status https://analyzer.example onboarding --token-file token",

@@ -154,8 +154,7 @@ class Analyzer:
             number for number, offer in live.offers.items() if any(b.number not in states for b in offer.batches)
         }
         counts = {standing["batch"]: standing["received"] for standing in standings["batches"]}
-        for number, state in sorted(states.items()):
-            await self._follow(live, number, state, counts[number])
+        await self._follow_all(live, states, counts)
         await self._decide(live)
         # A stop may find a batch full and not yet ready: it is looked for until the front has deleted it.
         if any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items()):
@@ -202,6 +201,26 @@ class Analyzer:
         """The configurations whose reports nobody can open any more, by hash."""
         known = live.state.configurations
         return [digest for digest in known if self._key_id(live.state.configuration(digest)) in self.destroyed]
+
+    async def _follow_all(self, live: Live, states: dict[int, str], counts: dict[int, int]) -> None:
+        """Do what is due for every batch.
+
+        One that was pulled before a crash, and not logged, holds back all others until it is in the log.
+        """
+        left = sorted(states)
+        while left:
+            known, refused, held_back = live.count, None, []
+            for number in left:
+                try:
+                    await self._follow(live, number, states[number], counts[number])
+                except FrontRefused as refusal:
+                    if refusal.problem != "not-released" or states[number] != "ready":
+                        raise
+                    refused = refusal
+                    held_back.append(number)
+            if refused is not None and live.count == known:
+                raise refused
+            left = held_back
 
     async def _follow(self, live: Live, number: int, state: str, received: int) -> None:
         """Do what is due for a batch that the front has in this state."""

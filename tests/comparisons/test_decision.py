@@ -84,17 +84,3 @@ def test_the_winner_is_exploited_with_a_share_for_the_control():
 def test_a_large_tipping_point_is_said_to_be_beyond_reach():
     found = Decision("better", 1, 0, 0.2, 0.15, 0.25, tipping=1.4)
     assert "whatever the silent did" in found.tipping_sentence(["A", "B"])
-
-
-@pytest.mark.parametrize("trust", ["two-servers", "devices"])
-def test_where_batches_must_be_full_the_sentence_says_what_that_leaves(trust):
-    chosen = policy("split", arms=2, horizon=None, epsilon=1.0, binary=True, trust=trust)
-    wanted = chosen.wanted()
-    chosen.observe_turns(wanted)
-    chosen.observe(wanted * np.array([0.4, 0.6]), wanted, wanted > 0)
-    together = trust == "two-servers"
-    said = chosen.decision().sentence(["A", "B"])
-    assert ("valid at every look)" in said) == together
-    assert ("valid at every look unless rates swing widely within a block)" in said) != together
-    chosen.silence.alarm[:] = True
-    assert ("fewer people report at the end of a block" in chosen.decision().sentence(["A", "B"])) != together

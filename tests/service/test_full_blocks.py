@@ -58,6 +58,22 @@ def test_a_block_closes_when_all_its_batches_are_full(service):
     assert sizes(service), "the next block is open"
 
 
+def test_an_arm_whose_batch_is_ahead_waits_for_the_others(tmp_path):
+    """Else its batch is full at some earlier time, and what changed since would look like a difference."""
+    plan = PLAN | {"reward": {"binary": True}, "batches": {"smallest": 12}} | TRUSTS["devices"]
+    service = opened(tmp_path, experiment=plan, validity="none", ahead=2.0, issuer=ISSUER)
+    people = [service.comes(value=1.0) for _ in range(12)]
+    quick, slow = ([person for person in people if person.arm == arm] for arm in (0, 1))
+    for person in quick[:2]:
+        service.reports(person)
+    assert {service.comes(value=1.0).arm for _ in range(6)} == {0, 1}
+    service.reports(quick[2])
+    assert {service.comes(value=1.0).arm for _ in range(3)} == {1}, "three reports ahead: it waits"
+    service.reports(slow[0])
+    assert {service.comes(value=1.0).arm for _ in range(8)} == {0, 1}, "the other one has caught up"
+    service.close()
+
+
 def test_a_block_that_does_not_fill_in_time_is_given_up_as_a_whole(service):
     wanted = sizes(service)
     people = [service.comes(value=1.0) for _ in range(2 * sum(wanted.values()))]

@@ -5,7 +5,8 @@ import pytest
 
 from croupier.bandits import policy
 from croupier.checks import InvalidParameter
-from croupier.simulation import Bernoulli, Drifting, Novelty, Silent, Swinging, Trending, simulate
+from croupier.noise import seeded
+from croupier.simulation import Bernoulli, Drifting, Novelty, Silent, Swinging, Trending, blocks, simulate
 
 WORLDS = {
     "swinging": Swinging([0.4, 0.5], swing=0.2, period=700),
@@ -52,3 +53,32 @@ def test_a_block_in_law_is_that_of_every_users_way(trust):
     shares = [np.searchsorted(np.sort(each), grid, side="right") / runs for each in users]
     # Kolmogorov-Smirnov with 150 against 150: a distance above 0.38 has probability below 1e-9.
     assert np.abs(shares[0] - shares[1]).max() < 0.38
+
+
+class Turning(Bernoulli):
+    """All succeed until a moment, and nobody does after it."""
+
+    moment = 0.0
+
+    def outcomes(self, run, arms, times, generator):
+        return (times < self.moment).astype(float)
+
+
+def apart(users, rate, times):
+    """How much the sums of two equal arms differ, squared, where outcomes turn in the middle of a block."""
+    world = Turning([0.5, 0.5])
+    world.moment = users / rate
+    chosen, source, wanted = made("devices", 1), seeded(5), np.full(2, users)
+    values = [
+        blocks._reported(chosen, Silent(world, rate), 0, 0, wanted, np.full(2, 0.5), source)[0] for _ in range(times)
+    ]
+    return float(np.mean([(sum(first) - sum(second)) ** 2 for first, second in values]))
+
+
+def test_batches_that_must_be_full_fill_side_by_side_however_few_report(monkeypatch):
+    """Users alone make the sums of two batches of 32 differ by 16, squared: so much is what intervals allow for."""
+    assert apart(32, 0.05, 200) < 8.0
+    assert apart(32, 0.3, 200) < 8.0
+    # An arm that does not wait is full at some other time: then the sums differ by 30 or so, and by 20 at least in 200.
+    monkeypatch.setattr(blocks, "_due", lambda values, wanted, policy: np.ones(len(wanted), dtype=bool))
+    assert apart(32, 0.05, 200) > 20.0

@@ -286,7 +286,6 @@ class Concurrent(Policy):
             confidence=self.terms.confidence,
             silent=alarm,
             tipping=tipping_point(lower, float(reported)),
-            together=self.ladder.any_size,
         )
 
     def intervals(self, failure: float = 0.05) -> tuple[Floats, Floats]:

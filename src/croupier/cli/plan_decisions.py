@@ -89,7 +89,7 @@ def _lift(means: list[float]) -> float:
 def _row(options: argparse.Namespace, one: Forecast) -> dict[str, Any]:
     shares = (0.5, options.power, 0.95)
     row: dict[str, Any] = {"policy": one.policy, "trust": one.trust, "protocol": one.protocol, "epsilon": one.epsilon}
-    row |= {"batch": one.batch, "together": one.together}
+    row |= {"batch": one.batch}
     for label, wait in (("users", one.better), ("no_difference", one.alike)):
         for name, share in zip(("median", "power", "95"), shares, strict=True):
             row[f"{label}_{name}"] = wait.until(share)
@@ -136,21 +136,9 @@ def _show(
             "Batch: reports of an arm's first batch, in which noise is small beside users; later ones grow.",
             *(["Days are those for " + power + f", and {WEEK:.0f} at least."] if per_day else []),
             *_warnings(options, rows, len(means)),
-            *_apart(rows),
             *notes,
         ],
     )
-
-
-def _apart(rows: list[dict[str, Any]]) -> list[str]:
-    """Under which trusts arms do not close at the same instant."""
-    full = [row["trust"] for row in rows if not row["together"]]
-    if not full:
-        return []
-    return [
-        f"With {', '.join(full)} batches must be full, so the arms of a block do not close at the same instant: if "
-        "rates swing by more than 25 points up and down within a block, equal arms may be told apart in more than 5 %."
-    ]
 
 
 def _warnings(options: argparse.Namespace, rows: list[dict[str, Any]], arms: int) -> list[str]:

@@ -28,8 +28,6 @@ class Decision:
     silent : whether the arms' reporting rates differ: then nothing is decided.
     tipping : how much worse, with the leader, the silent would have to be than with the reference for the sign of the
         lower bound to turn; None where it is not known who is silent.
-    together : whether the batches of a block close at the same instant. Where each must be full they do not, and what
-        changes widely within a block may look like a difference.
 
     Examples
     --------
@@ -50,13 +48,11 @@ class Decision:
     confidence: float = 0.95
     silent: bool = False
     tipping: float | None = None
-    together: bool = True
 
     def sentence(self, names: Sequence[str], metric: str = "scores", unit: str = "points", scale: float = 100.0) -> str:
         """What to show. `metric` is a verb, as in "B finishes more than A"; `scale` turns rewards into `unit`."""
         if self.silent:
-            or_else = "" if self.together else ", or far fewer people report at the end of a block"
-            return f"no decision: the arms do not report alike{or_else}, so those who reported cannot be compared"
+            return "no decision: the arms do not report alike, so those who reported cannot be compared"
         if self.kind == "no decision" or self.leader is None or self.reference is None:
             return "no decision"
         if self.kind == "no difference":
@@ -68,8 +64,7 @@ class Decision:
         assert self.lower is not None
         assert self.upper is not None
         ends = f"{scale * self.lower:.1f} to {scale * self.upper:.1f}"
-        unless = "" if self.together else " unless rates swing widely within a block"
-        interval = f"({ends}; {100 * self.confidence:.4g} % interval, valid at every look{unless})"
+        interval = f"({ends}; {100 * self.confidence:.4g} % interval, valid at every look)"
         by = f"{scale * self.difference:.1f} {unit} {interval}, among those who reported"
         if self.kind == "leading":
             return f"leading, not certain: {leader} before {reference} by {by}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ from croupier.checks import InvalidParameter, integer
 
 MOST_BATCHES = 1024
 LARGEST = 2**53 - 1
+AHEAD = 2
+"""Where every batch must be full, the reports by which one may be ahead of the others of its block."""
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,16 @@ class Block:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Block:
         return cls(**data | {"batches": tuple(data["batches"])})
+
+
+def due(received: Sequence[int], users: Sequence[int]) -> list[bool]:
+    """Which batches of a block are dealt turns now, where each must have so many users: none that is ahead of the rest.
+
+    Who is ahead waits until the others have caught up. So the batches of a block fill side by side, and whatever
+    changes with time changes for all of them alike, however few report.
+
+    >>> due([7, 3], [32, 32]), due([7, 5], [32, 32]), due([32, 30], [32, 32]), due([16, 7], [64, 32])
+    ([False, True], [True, True], [False, True], [True, True])
+    """
+    least = min((came / wanted for came, wanted in zip(received, users, strict=True)), default=0.0)
+    return [came < wanted and came - wanted * least <= AHEAD for came, wanted in zip(received, users, strict=True)]

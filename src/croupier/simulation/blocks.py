@@ -1,7 +1,7 @@
 """How a block is played: all its arms in the same stretch of time, with as many reports of each as chance gives them.
 
 Where a batch may have any number of reports, a block closes with the report that makes it full, for all arms at once.
-Where every batch must be full, an arm's turns end when its own batch is.
+Where every batch must be full, an arm whose batch fills faster waits for the others, so all meet the same times.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from croupier.bandits.concurrent import Concurrent
 from croupier.bandits.policy import Bools, Integers
+from croupier.messages.block import due
 from croupier.noise import SeededSource
 from croupier.protocols import SumMechanism
 from croupier.simulation.worlds import World
@@ -52,10 +53,9 @@ def play(policy: Concurrent, world: World, start: Integers, limit: int, source: 
         released &= ((reports > 0) | ~open_to).all(axis=1, keepdims=True)
         missing = _silent(reports.sum(axis=1), (odds * rates).sum(axis=1), generator)
         silent = generator.multinomial(missing, _shares(odds * (1.0 - rates)))
-        lasts: Floats = (reports + silent).sum(axis=1, keepdims=True).astype(float)
     else:
         silent = _silent(reports, rates, generator)
-        lasts = (reports + silent) / np.where(open_to, odds, 1.0)
+    lasts = (reports + silent).sum(axis=1, keepdims=True).astype(float)
     turns = np.where(settled, reports, reports + silent)
     now = world.during(start, start[:, None] + np.maximum(lasts, 1.0))
     sums = np.zeros(reports.shape)
@@ -98,7 +98,7 @@ def _reported(
     values: list[list[float]] = [[] for _ in odds]
     turns, time, total = np.zeros(len(odds), dtype=np.int64), start, int(wanted.sum())
     while True:
-        row = generator.permutation(_row(odds, generator))
+        row = generator.permutation(_row(_shares((odds * _due(values, wanted, policy))[None])[0], generator))
         outcomes = world.outcomes(run, row, time + np.arange(len(row)), generator)
         heard = generator.random(len(row)) < world.reporting_chances(row, outcomes)
         time += len(row)
@@ -110,6 +110,16 @@ def _reported(
                 values[arm].append(outcome)
             if sum(map(len, values)) == total:
                 return values, turns
+
+
+def _due(values: list[list[float]], wanted: Integers, policy: Concurrent) -> Bools:
+    """Whose turns are dealt now: where batches must be full, those that are not ahead of the others."""
+    if policy.ladder.any_size:
+        return np.ones(len(wanted), dtype=bool)
+    found = np.ones(len(wanted), dtype=bool)
+    open_to = np.flatnonzero(wanted)
+    found[open_to] = due([len(values[arm]) for arm in open_to.tolist()], wanted[open_to].tolist())
+    return found
 
 
 def _row(odds: Floats, generator: np.random.Generator) -> Integers:

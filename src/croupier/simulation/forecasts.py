@@ -69,8 +69,6 @@ class Forecast:
     """Until no difference is larger than the lift, when there is none."""
     wrong: float
     """How often the decision was wrong, in either case."""
-    together: bool = True
-    """Whether the batches of a block close at the same instant."""
 
 
 def forecast(
@@ -116,10 +114,8 @@ def forecast(
 
     policy, better, wrong = play(Bernoulli(table), seed)
     _, alike, false = play(Bernoulli(np.full(len(table), rate)), seed + 1)
-    ladder, errors = policy.ladder, (wrong + false) / 2.0
-    return Forecast(
-        name, carried.trusts, carried.name, epsilon, ladder.first, better, alike, errors, together=ladder.any_size
-    )
+    batch = policy.ladder.first
+    return Forecast(name, carried.trusts, carried.name, epsilon, batch, better, alike, (wrong + false) / 2.0)
 
 
 def _horizon(protocol: Protocol, rate: float, lift: float, arms: int, fixed: int) -> int:

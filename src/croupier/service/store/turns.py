@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
+from croupier.messages.block import due
 from croupier.noise import Source
 from croupier.service.dealing import ByDeals, ByOdds
 from croupier.service.store.blocks import Blocks
@@ -197,7 +198,7 @@ class Turns(Blocks):
             turns = ENDLESS if block.left is None else self._left(connection, asked, block, offers)
             rooms = {offer.number: OpenOffer(offer.envelope, offer.odds, turns) for offer in offers}
         elif block.state == "open":
-            rooms = self._rooms(connection, asked, offers)
+            rooms = self._side_by_side(connection, block, self._rooms(connection, asked, offers), offers)
             turns = ENDLESS
         else:
             rooms, turns = {}, 0
@@ -207,6 +208,20 @@ class Turns(Blocks):
         left = Counter({int(place): count for place, count in json.loads(epoch.deal).items()})
         # The newest epoch is dealt until the experiment wants nothing more.
         return ByDeals(rooms, by_place, left, turns if epoch.until is None else 0, block.epoch)
+
+    def _side_by_side(
+        self, connection: Connection, block: Any, rooms: dict[int, OpenOffer], offers: Sequence[Any]
+    ) -> dict[int, OpenOffer]:
+        """Where batches must be full: an arm whose batch is ahead has no turns to give until the others catch up."""
+        waiting = self.waiting(connection, block.experiment)
+        open_to = [batch for batch in self._batches(connection, block) if batch.state == "open"]
+        came = [batch.received + waiting.get(batch.stream, 0) for batch in open_to]
+        dealt = due(came, [batch.users for batch in open_to])
+        wait = {batch.stream for batch, now in zip(open_to, dealt, strict=True) if not now}
+        for offer in offers:
+            if offer.number in rooms and offer.stream in wait:
+                rooms[offer.number].turns = 0
+        return rooms
 
     def _left(self, connection: Connection, asked: _Asked, block: Any, offers: Sequence[Any]) -> int:
         """How many turns bring as many reports as are wanted at all, beyond those that are out.

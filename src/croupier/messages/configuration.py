@@ -254,7 +254,8 @@ class Configuration:
         if mechanism.trust != self.trust:
             raise NotCovered(f"a batch that trusts {mechanism.trust}, and {self.trust} was signed")
         if not mechanism.checkable:
-            raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
+            kind = mechanism.recipe["values"]["kind"]
+            raise NotCovered(f"values of kind {kind}: no device can check how far apart they are said to be")
         if self.validity.proved and mechanism.prio3 is None:
             raise NotCovered("reports that cannot prove that they are in range, and proofs were signed")
         if mechanism.guarantee.participations > 1:

@@ -205,6 +205,11 @@ class Configuration:
         """Whether reports are split between the two servers."""
         return self.trust in IN_SHARES
 
+    @property
+    def personal(self) -> bool:
+        """Whether devices choose by themselves, by a rule that both servers sign, from a context that stays there."""
+        return "features" in self.program
+
     def statement(self) -> Statement:
         """The configuration as a statement to be signed."""
         return Statement.of("configuration", self.to_dict())
@@ -237,7 +242,9 @@ class Configuration:
             raise NotCovered(f"an offer of {offer.experiment!r} under the configuration of {self.experiment!r}")
         if (offer.odds is None) == self.public:
             raise NotCovered(f"odds of {offer.odds}, and everybody is told of them if and only if results are public")
-        if offer.arm not in (range(len(self.arms)) if self.arms else (None,)):
+        if (offer.rule is None) == self.personal:
+            raise NotCovered("an offer has a rule if and only if devices choose by themselves")
+        if offer.arm not in (range(len(self.arms)) if self.arms and not self.personal else (None,)):
             raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
         for batch in offer.batches:
             self._check_mechanism(batch.asked)

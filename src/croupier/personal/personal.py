@@ -82,13 +82,8 @@ class Personal:
         features = tuple(Feature(**entry) for entry in program["features"])
         described = tuple(tuple(map(float, numbers)) for numbers in program.get("described", ()))
         context = Context(features, clip=bool(program.get("clip", False)))
-        return cls(
-            tuple(program["actions"]),
-            context,
-            described,
-            Values(**program["reward"]),
-            float(program.get("control", 0.0)),
-        )
+        actions, control = tuple(program["actions"]), float(program.get("control", 0.0))
+        return cls(actions, context, described, Values(**program["reward"]), control)
 
     @property
     def places(self) -> int:

@@ -6,6 +6,7 @@ kind answers for itself: what its file may hold, which operations it knows, what
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,11 @@ class Wanted:
     odds: float = 1.0
     block: Block | None = None
     rule: str | None = None
+
+    @property
+    def rule_hash(self) -> bytes | None:
+        """What an offer names the rule by."""
+        return None if self.rule is None else hashlib.sha256(self.rule.encode()).digest()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ A restart reads the log again, and the public transcript is the log. What a reco
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -292,8 +291,8 @@ class Live:
             for number, mechanism in turn.batches
         )
         odds = turn.odds if Configuration.from_text(self.configured.text).public else None
-        rule = None if turn.rule is None else hashlib.sha256(turn.rule.encode()).digest()
-        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches, odds, turn.block, rule)
+        said = (turn.number, turn.arm, batches, odds, turn.block, turn.rule_hash)
+        return Offer(self.name, self.configured.hash, *said)
 
     @property
     def behind(self) -> bool:

@@ -42,6 +42,7 @@ LINEAR: dict[str, Any] = {
     "reward": {"low": 0.0, "high": 1.0, "binary": True, "clip": False},
     "control": 0.1,
     "precision": 254,
+    "smallest": 32,
 }
 
 Case = tuple[dict[str, Any], tuple[str, ...]]

@@ -37,8 +37,8 @@ class LinearProgram(Program):
         "single": text,
         "exploration": within(0.0, 1.0, "(]"),
         "ratio": within(1.0, 100.0, "(]"),
-        "largest": whole(SMALLEST, MOST_USERS),
-        "first": whole(SMALLEST, MOST_USERS),
+        "largest": whole(1, MOST_USERS),
+        "first": whole(1, MOST_USERS),
         "optimists": within(0.0, 1.0, "(]"),
         "noise": text,
         "precision": whole(2, 2**16),
@@ -48,7 +48,7 @@ class LinearProgram(Program):
     def __init__(self, parameters: dict[str, Any]) -> None:
         body = dict(parameters)
         self.personal = Personal.read(body)
-        self.least = int(body.get("smallest", SMALLEST))
+        self._smallest = int(body["smallest"])
         self.plan = _plan(body, self.personal)
         self.server = LinearServer(self.plan)
         self.stopped, self._batch = False, 0
@@ -74,12 +74,16 @@ class LinearProgram(Program):
             if key in privacy:
                 raise InvalidParameter(f"privacy.{key}", privacy[key], f"left out where the trust is {TRUST}")
         body: Section = {"features": features, "actions": list(arms), "precision": PRECISION} | given
-        body |= {"reward": _reward(sections["reward"]), "smallest": sections["batches"].get("smallest", SMALLEST)}
+        body |= {"reward": _reward(sections["reward"])}
         body |= {"epsilon": privacy.get("epsilon", 1.0), "delta": privacy.get("delta", DEFAULT_DELTA)}
         plan = _plan(body, Personal.read(body))
         # What was searched for is signed, so that nobody has to find the same.
         body |= {"noise": LAWS[plan.protocol.name == "laplace-vectors"], "weight": plan.moments.weight}
-        return body | {"first": plan.first}
+        least = min(plan.first, given.get("largest", plan.first))
+        smallest = sections["batches"].get("smallest", min(SMALLEST, least))
+        if smallest > least:
+            raise InvalidParameter("batches.smallest", smallest, f"at most {least}, as many as a batch may want")
+        return body | {"first": plan.first, "smallest": smallest}
 
     @property
     def wanted(self) -> list[Wanted]:
@@ -90,8 +94,8 @@ class LinearProgram(Program):
 
     @property
     def smallest(self) -> int:
-        """A batch may close with so few, when its time is over."""
-        return min(self.least, self.plan.users)
+        """A batch may close with so few, when its time is over; none wants fewer."""
+        return self._smallest
 
     @property
     def least_outcome(self) -> float:
@@ -126,7 +130,7 @@ class LinearProgram(Program):
 
     @property
     def finished(self) -> bool:
-        return self.stopped or not self.server.room
+        return self.stopped or self.server.room < self._smallest
 
     def show(self) -> dict[str, Any]:
         return {"users": self.server.summed, "planned": self.plan.users} | learnt(self.server.findings, self.personal)

@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter
@@ -83,6 +83,15 @@ class Retry:
     at: float
 
 
+class Asked(NamedTuple):
+    """How a turn is asked for; see `Device.play`."""
+
+    patience: float
+    ticket: bytes | None
+    wanted: Callable[[str], bool]
+    context: Mapping[str, object] | None
+
+
 @dataclass
 class Device:
     """What the steps need: the account, the limits, randomness (None: the system's own), pinned keys and a clock."""
@@ -132,24 +141,17 @@ class Device:
                 return again
             joined = self.joined.get(experiment) or (yield from self.join(experiment))
             check_context(joined.configuration, context)
-            ended = self._chosen(joined)
-            return ended or (yield from self._taken_or_chosen(joined, patience, ticket, wanted, context))
+            asked = Asked(patience, ticket, wanted, context)
+            return self._chosen(joined) or (yield from self._taken_or_chosen(joined, asked))
         except NoTurn:
             raise
         except CroupierError as error:
             raise Unusable(str(error)) from error
 
-    def _taken_or_chosen(
-        self,
-        joined: Joined,
-        patience: float,
-        ticket: bytes | None,
-        wanted: Callable[[str], bool],
-        context: Mapping[str, object] | None,
-    ) -> Steps:
+    def _taken_or_chosen(self, joined: Joined, asked: Asked) -> Steps:
         """A turn; where the experiment has ended, the arm that it ended with, if it says so by now."""
         try:
-            return (yield from self._take(joined, patience, ticket, wanted, context))
+            return (yield from self._take(joined, asked))
         except Refused as refusal:
             if refusal.problem != "experiment-finished":
                 raise
@@ -232,14 +234,7 @@ class Device:
             self.account.forget(address)
         return found
 
-    def _take(
-        self,
-        joined: Joined,
-        patience: float,
-        ticket: bytes | None,
-        wanted: Callable[[str], bool],
-        context: Mapping[str, object] | None,
-    ) -> Steps:
+    def _take(self, joined: Joined, asked: Asked) -> Steps:
         experiment, configuration = joined.name, joined.configuration
         self.limits.check(configuration)
         self._check_pinned(configuration)
@@ -248,7 +243,7 @@ class Device:
         if not configuration.reports.repeat:
             self.account.check_first(address)
         self.account.check(privacy.epsilon, privacy.delta, address)
-        body = yield from self._assigned(joined, patience, ticket)
+        body = yield from self._assigned(joined, asked.patience, asked.ticket)
         statement = Statement.from_dict("offer", body.get("offer"))
         # Before it is read: what a mechanism's text makes a device compute must be the servers' own.
         statement.check_both(configuration.verify_keys)
@@ -264,14 +259,14 @@ class Device:
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
         choice = None
-        if context is not None:
+        if asked.context is not None:
             rule = yield from self._rule(joined, offer)
-            choice = choose(joined.configuration, rule, context, self._secure())
+            choice = choose(joined.configuration, rule, asked.context, self._secure())
         now, (low, high) = self.clock(), joined.configuration.reports.at
         report_at = now + low + (high - low) * (bits(self.source)(53) / 2**53)
         turn = Turn(joined, offer, token, expires, pinned, taken_at=now, report_at=report_at, choice=choice)
         _check_default(turn)
-        if not wanted(turn.id):
+        if not asked.wanted(turn.id):
             raise TimedOut(f"a turn of {experiment} came too late")
         taken = Taken(turn.id, address, turn.report_at, turn.until, turn.to_json())
         seen = None if turn.arm is None else Seen(turn.arm, turn.arm_name)

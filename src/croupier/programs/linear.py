@@ -13,7 +13,8 @@ from croupier.linear import GrowingPlan, LinearServer, growing_bandit
 from croupier.linear.growing import LAWS, SMALLEST
 from croupier.personal import Feature, Personal
 from croupier.programs.learnt import learnt
-from croupier.programs.program import Dealt, Program, Wanted
+from croupier.programs.one_by_one import OneByOne
+from croupier.programs.program import Dealt, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, of, text, trusted, truth, whole, within
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
 
@@ -24,8 +25,8 @@ PLANNED = ("users", "control", "exploration", "ratio", "largest", "optimists", "
 """What the plan of the batches and the rule reads as it is."""
 
 
-class LinearProgram(Program):
-    """A linear bandit over growing batches."""
+class LinearProgram(OneByOne):
+    """A linear bandit over growing batches; where too few came for one, whoever did counts in the next."""
 
     kind = "linear"
     schema: ClassVar[dict[str, Check]] = {
@@ -51,7 +52,6 @@ class LinearProgram(Program):
         self._smallest = int(body["smallest"])
         self.plan = _plan(body, self.personal)
         self.server = LinearServer(self.plan)
-        self.stopped, self._batch = False, 0
 
     @classmethod
     def parameters(cls, sections: dict[str, Section], arms: list[str]) -> Section:
@@ -115,18 +115,6 @@ class LinearProgram(Program):
             self.server.close()
         self.server.release(planned.number, tuple(decoded))
         self._batch += 1
-
-    def expired(self, batch: int, received: int | None = None) -> None:
-        """Too few came: whoever did counts in the next one."""
-        self._expect(batch)
-        self._batch += 1
-
-    def _expect(self, batch: int) -> None:
-        if self.finished or batch != self._batch:
-            raise InvalidParameter("batch", batch, f"the open one, {self._batch}")
-
-    def stop(self) -> None:
-        self.stopped = True
 
     @property
     def finished(self) -> bool:

@@ -106,6 +106,25 @@ class SumVec(Chunks):
         return [number_of(x[i * step : (i + 1) * step], self.most, self.p) for i in range(self.count)]
 
 
+class Ranges(SumVec):
+    """Numbers with ranges of their own, which is no type of the draft."""
+
+    def __init__(self, ranges, chunk):
+        self.ID, self.p, self.proofs, self.ranges = 0xFFFFCC02, LARGE, 1, ranges
+        self.length = sum(most.bit_length() for most in ranges)
+        self.shape(chunk)
+
+    def encode(self, measurement):
+        return [bit for one, most in zip(measurement, self.ranges, strict=True) for bit in bits_of(one, most)]
+
+    def truncate(self, x):
+        found, rest = [], list(x)
+        for most in self.ranges:
+            own, rest = rest[: most.bit_length()], rest[most.bit_length() :]
+            found.append(number_of(own, most, self.p))
+        return found
+
+
 class Histogram(Chunks):
     ID, p, proofs, outputs = 4, LARGE, 1, 2
 

@@ -1,7 +1,7 @@
-"""The four types as croupier has them and as the plain reading has them; groups that go the whole way."""
+"""The types as croupier has them and as the plain reading has them; groups that go the whole way."""
 
 from cases import plain_prio3
-from croupier.validity import Verifier, prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec
+from croupier.validity import Verifier, prio3_count, prio3_histogram, prio3_ranges, prio3_sum, prio3_sum_vec
 
 KEY, CONTEXT = bytes(range(100, 132)), b"some experiment, some arm"
 
@@ -18,6 +18,7 @@ PAIRS = {
         plain_prio3.SumVec(3, 5, 4, proofs=3),
         [[0, 0, 0], [5, 1, 4], [5, 5, 5]],
     ),
+    "ranges of their own": (prio3_ranges([1, 5, 12]), plain_prio3.Ranges([1, 5, 12], 3), [[0, 0, 0], [1, 4, 12]]),
 }
 
 

@@ -74,8 +74,9 @@ class Log:
                     self.state.open.get(number) or Batch.of(number, pin, mechanism)
                     for number, mechanism in turn.batches
                 )
-                offer = Offer("drawn", pin, turn.number, turn.arm, batches, turn.odds, turn.block)
-                self.record("opened", offer=offer.statement().to_dict())
+                said = (turn.number, turn.arm, batches, turn.odds, turn.block, turn.rule_hash)
+                told = {} if turn.rule is None else {"rule": turn.rule}
+                self.record("opened", offer=Offer("drawn", pin, *said).statement().to_dict(), **told)
         return list(self.program.wanted)
 
     def release(self, batch: int, decoded: Any) -> None:

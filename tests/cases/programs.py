@@ -32,6 +32,18 @@ HISTOGRAM: dict[str, Any] = {
     "delta": 1e-6,
     "universe": {"kind": "items", "names": ["a", "b"]},
 }
+LINEAR: dict[str, Any] = {
+    "kind": "linear",
+    "users": 3000,
+    "epsilon": 2.0,
+    "delta": 1e-6,
+    "features": [{"name": "age", "low": 18, "high": 80}],
+    "actions": ["red", "green", "blue"],
+    "reward": {"low": 0.0, "high": 1.0, "binary": True, "clip": False},
+    "control": 0.1,
+    "precision": 254,
+    "smallest": 32,
+}
 
 Case = tuple[dict[str, Any], tuple[str, ...]]
 """A program's parameters, and the names of its arms."""
@@ -45,5 +57,9 @@ COMPARISONS: list[Case] = [
     (COMPARISON, ARMS),
     (COMPARISON | {"protocol_name": "shuffled-laplace", "trust": "shuffler"}, ARMS),
 ]
-CASES: list[Case] = [*BANDITS, *COMPARISONS, (COUNTER, ()), (HISTOGRAM, ())]
+LINEARS: list[Case] = [
+    (LINEAR, ARMS),
+    (LINEAR | {"described": [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]], "single": 1, "noise": "laplace"}, ARMS),
+]
+CASES: list[Case] = [*BANDITS, *COMPARISONS, (COUNTER, ()), (HISTOGRAM, ()), *LINEARS]
 """A new kind needs a line here, or `tests/test_cases.py` fails."""

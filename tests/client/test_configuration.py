@@ -182,7 +182,7 @@ def test_vectors_are_refused_since_no_device_can_check_their_diameter():
         )
     )
     found = configuration(ANALYZER, FRONT, near)
-    with pytest.raises(NotCovered, match="vectors"):
+    with pytest.raises(NotCovered, match="kind ball"):
         found.check(offer(found.statement(), near))
 
 

@@ -40,7 +40,7 @@ REASONS = {
     "a modulus that does not hold the sum": "modulus = 40",
     "no noise on the device": "noise from the analyzer",
     "another carrier": "noise_from",
-    "vectors": "vectors are not reported",
+    "vectors": "values of kind ball",
     "other values than signed": "values of the batch",
     "a batch below the smallest": "a batch of 39",
     "no arm": "arm None",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases.linear_users import summed
 from cases.program_logs import Log, configuration, steady
 from cases.programs import ARMS, BANDIT, BANDITS, CASES, Case
 from croupier.checks import CroupierError
@@ -26,6 +27,8 @@ def decoded_of(log: Log, number: int) -> Any:
     mechanism = log.state.open[number].mechanism
     if log.parameters["kind"] == "histogram":
         return [number % 7, 40 - number % 7]
+    if log.parameters["kind"] == "linear":
+        return summed(log.program, mechanism, number)
     arm = log.state.turns[number].arm or 0
     return steady(mechanism, 0.2 + 0.3 * arm)  # type: ignore[arg-type]
 

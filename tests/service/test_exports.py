@@ -17,7 +17,7 @@ from croupier.service.experiment_log import Live
 from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
 
-LENGTHS = {"bandit": 400, "counter": 60, "histogram": 30}
+LENGTHS = {"bandit": 400, "counter": 60, "histogram": 30, "linear": 30}
 
 
 @pytest.fixture(scope="module", params=list(LENGTHS))
@@ -42,6 +42,11 @@ def read(live, table, form):
     return list(csv.DictReader(io.StringIO(data.decode())))
 
 
+def has_arms(live):
+    """Whether batches are those of arms: where devices choose by themselves nobody knows of whose action one is."""
+    return bool(live.plan.arms) and live.name != "linear"
+
+
 @pytest.mark.parametrize("table", exports.TABLES)
 def test_every_format_has_the_same_rows(live, table):
     rows = read(live, table, "json")
@@ -61,7 +66,7 @@ def test_a_row_of_batches_is_what_its_record_says(live):
         assert row["batch"] == records[row["record"]]["batch"]
         shown = events.get(row["record"])
         assert shown is None or (row["users"], row["arm"]) == (shown["users"], shown["arm"])
-    if live.plan.arms:
+    if has_arms(live):
         assert sum(row["users"] for row in counted) == live.run.history.reports
         assert {row["arm_name"] for row in rows} == set(live.arms)
 
@@ -71,7 +76,7 @@ def test_the_curve_ends_where_the_experiment_stands(live):
     points = live.run.history.curve(live.program)
     assert points[-1]["reports"] == live.run.history.reports
     assert len(points) > 5
-    if not live.plan.arms:
+    if not has_arms(live):
         assert rows == []
         return
     now = {row["arm"]: row for row in live.program.show()["arms"] if row["batches"]}
@@ -101,3 +106,16 @@ def test_a_server_without_pyarrow_says_so_and_offers_the_rest(tmp_path, monkeypa
                 check_problem(await ask(f"{url}/colours/tables/{wrong}"), "not-found")
 
     asyncio.run(work())
+
+
+def test_what_a_personalised_experiment_has_learnt_is_rows(live):
+    if live.name != "linear":
+        pytest.skip("it has arms, or none")
+    rows, shown = read(live, "result", "json"), live.program.show()
+    assert [row["what"] for row in rows] == ["gain"] + ["coefficient"] * 9 + ["choice"] * 3
+    assert (rows[0]["gain"], rows[0]["sentence"]) == (shown["gain"]["gain"], shown["gain"]["sentence"])
+    coefficients = [row for row in rows if row["what"] == "coefficient"]
+    assert [(row["action"], row["value"]) for row in coefficients] == [
+        (row["action"], row["value"]) for row in shown["coefficients"]
+    ]
+    assert all(row["lower"] <= row["value"] <= row["upper"] for row in coefficients)

@@ -48,6 +48,7 @@ async def _provoked(both, attacker, late, monkeypatch):
     yield "not-found", http.get("http://front.test/nowhere")
     yield "unknown-experiment", http.get("http://analyzer.test/experiments/other/state")
     yield "unknown-configuration", http.get(f"{BASE}/configurations/AAAA")
+    yield "unknown-rule", http.get(f"{BASE}/rules/AAAA")
     yield "unknown-batch", http.get(f"{BASE}/batches/99/receipt")
     yield "method-not-allowed", http.delete("http://front.test/keys")
     yield "token-spent", attacker.send(attacker.report(replace(turn, report=bytes(16)), 0.0))

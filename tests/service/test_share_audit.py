@@ -7,6 +7,7 @@ bound on ε is too high with probability `failure` at most.
 """
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -18,28 +19,72 @@ from croupier.messages.signing import from_text
 from croupier.messages.wire import Envelope, report_info
 from croupier.noise import DiscreteLaplace, seeded
 from croupier.privacy.audit import epsilon_lower_bound
+from croupier.protocols import Moments
 from croupier.protocols.sums.mechanism import SumMechanism
+from croupier.service.experiment import plan
 from croupier.service.groups import set_hash
+from croupier.validity.fields import Numbers
 from croupier.validity.steps import Single, helper_share
+from croupier.validity.xof import SEED
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
-USERS, ARMS = 2, 8
+USERS, ARMS, STEPS = 2, 8, 16
 EXPERIMENT = PLAN | {
     "arms": [f"arm {arm}" for arm in range(ARMS)],
     "program": {"policy": "vb-sdp-ae", "horizon": 10**9, "growth": 1.0},
     "reward": {"binary": True},
     "batches": {"smallest": USERS, "deadline": 10**6},
 }
-KNOWN = 1
-"""What the attacker's own clients report."""
+VECTORS = PLAN | {
+    "arms": ["video", "mail"],
+    "program": {
+        "kind": "linear",
+        "users": 10**6,
+        "first": USERS,
+        "largest": USERS,
+        "features": {"age": [18, 80]},
+        "precision": STEPS,
+        "noise": "laplace",
+    },
+    "reward": {},
+    "batches": {"deadline": 10**6},
+}
+MOMENTS = Moments(2, places=2, weight=plan(VECTORS).parameters["weight"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """An experiment, the victim's two values, what the attacker's own clients report, and what makes a view telling."""
+
+    experiment: dict
+    values: tuple
+    known: object
+    encoded: np.ndarray
+    """What a known client adds to a sum: it is whole, so that no coin is drawn."""
+    along: np.ndarray
+    """What a view is multiplied with: where the two values differ."""
+
+
+def vector_case():
+    low, high = MOMENTS.extremes
+    known = MOMENTS.of([0.0, 0.5**0.5], 0.5)
+    steps = np.rint((np.asarray(high) - np.asarray(low)) * 16).astype(int)
+    return Case(VECTORS, (low, high), known.tolist(), np.rint((known + 1.0) / 2.0 * STEPS).astype(int), steps)
+
+
+CASES = {
+    "bits": Case(EXPERIMENT, (0, 1), 1, np.array([1]), np.array([1])),
+    "vectors": vector_case(),
+}
 
 
 class Audited:
     """Both servers, and what either attacker makes of one batch after the other."""
 
-    def __init__(self, directory, epsilon):
-        self.service = opened(directory, experiment=EXPERIMENT | {"privacy": {"epsilon": epsilon}})
+    def __init__(self, directory, epsilon, case=CASES["bits"]):
+        self.case = case
+        self.service = opened(directory, experiment=case.experiment | {"privacy": {"epsilon": epsilon}})
         servers = self.service.servers
         self.keys, self.analyzer = servers.keys, servers.analyzer.analyzer
         self.analyzer.settling.source = seeded(99)
@@ -51,7 +96,7 @@ class Audited:
         turns, reports, since = {}, {}, self.service.live.count
         while (turn := self.service.turn()) is not None:
             # The first in every batch is the victim.
-            person = self.service.with_body(turn, sealed(turn, KNOWN if turn.arm in turns else value))
+            person = self.service.with_body(turn, sealed(turn, self.case.known if turn.arm in turns else value))
             assert self.service.reports(person) == "accepted"
             turns[turn.arm] = turn
             reports.setdefault(turn.arm, []).append(self._opened(turn, person.body))
@@ -72,32 +117,39 @@ class Audited:
         assert from_text("set", answer["set"]) == set_hash(report.report for report in reports)
         assert record["users"] == len(reports) == USERS
         mechanism, (scope,), offer = turn.offer.batches[0].mechanism, scopes(turn.offer), turn.offer
-        ring, prio3 = mechanism.ring, mechanism.prio3
+        ring, prio3, length = mechanism.ring, mechanism.prio3, mechanism.outputs or 1
 
         def info(report):
             return share_info(NAME, offer.configuration, scope, 0, report.report)
 
         def expanded(report):
-            (number,), _ = helper_share(prio3, Single(prio3, info(report)), 1, report.share)
-            return number
+            numbers, _ = helper_share(prio3, Single(prio3, info(report)), 1, report.share[:SEED])
+            return prio3.circuit.truncate(Numbers(prio3.circuit.field), numbers)
 
-        (given,) = ring.decode(from_text("share", answer["share"]), 1)
+        def without(total, *shares):
+            return ring.signed(
+                [(number - sum(column)) % ring.modulus for number, *column in zip(total, *shares, strict=True)]
+            )
+
+        given = ring.decode(from_text("share", answer["share"]), length)
         victim, *known = reports
         # A malicious analyzer opens the victim's share for it, and knows the seeds of its own clients alone.
         suite = turn.joined.configuration.suite
         own = unseal(suite, self.keys["analyzer"].newest(suite).private, victim.sealed[0], info(victim))
-        (share,) = ring.decode(own[: ring.size], 1)
-        (analyzer,) = ring.signed(ring.add([given], [share], *([-expanded(report)] for report in known)))
+        encoded = ring.decode(own[: ring.size * prio3.circuit.length], prio3.circuit.length)
+        share = prio3.circuit.truncate(Numbers(prio3.circuit.field), encoded)
+        analyzer = without(ring.add(given, share), *map(expanded, known))
         # A malicious front has every seed, and so its own noise (or has left it out), and the total from the log.
-        (noise,) = ring.signed(ring.add([given], *([-expanded(report)] for report in reports)))
-        front = record["decoded"] - noise
-        return analyzer - KNOWN * len(known), front - KNOWN * len(known)
+        noise = without(given, *map(expanded, reports))
+        front = np.atleast_1d(record["decoded"]) - noise
+        others = len(known) * self.case.encoded
+        return [int((np.asarray(view) - others) @ self.case.along) for view in (analyzer, front)]
 
     def findings(self, phases, failure):
         """The bounds on ε from the views of so many phases for each value: the analyzer's and the front's."""
-        views = {value: [view for _ in range(phases) for view in self.views(value)] for value in (0, 1)}
+        seen = [[view for _ in range(phases) for view in self.views(value)] for value in self.case.values]
         self.service.close()
-        first, second = (np.asarray(views[value]) for value in (0, 1))
+        first, second = map(np.asarray, seen)
         trials = min(len(first), len(second))
         return {
             attacker: epsilon_lower_bound(first[:trials, place], second[:trials, place], delta=0.0, failure=failure)
@@ -117,34 +169,37 @@ def draws(audit, monkeypatch, server, noise):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("epsilon", "phases", "failure"),
+    ("case", "epsilon", "phases", "failure"),
     [
-        (0.5, 4, 1e-2),
-        pytest.param(0.5, 400, 1e-6, marks=pytest.mark.evidence),
-        pytest.param(1.0, 400, 1e-6, marks=pytest.mark.evidence),
+        ("bits", 0.5, 4, 1e-2),
+        ("vectors", 0.5, 32, 1e-2),
+        pytest.param("bits", 0.5, 400, 1e-6, marks=pytest.mark.evidence),
+        pytest.param("bits", 1.0, 400, 1e-6, marks=pytest.mark.evidence),
+        pytest.param("vectors", 4.0, 1500, 1e-6, marks=pytest.mark.evidence),
     ],
 )
 def test_neither_server_with_all_other_clients_sees_more_than_epsilon(
-    tmp_path, record_property, epsilon, phases, failure
+    tmp_path, record_property, case, epsilon, phases, failure
 ):
-    findings = Audited(tmp_path, epsilon).findings(phases, failure)
+    findings = Audited(tmp_path, epsilon, CASES[case]).findings(phases, failure)
     record_property("ε promised", epsilon)
     for attacker, finding in findings.items():
         record_property(f"ε seen by a malicious {attacker}, at least", round(finding.epsilon, 3))
         assert finding.epsilon <= epsilon
-        if finding.trials > 1000:
+        if finding.trials > 1000 and case == "bits":
             assert finding.epsilon >= 0.4 * epsilon, "an audit that sees little says little"
     record_property("batches for each value", findings["front"].trials)
     record_property("failure", failure)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("case", "phases"), [("bits", 4), pytest.param("vectors", 32, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize(("server", "attacker"), [("front", "analyzer"), ("analyzer", "front")])
-def test_the_audit_notices_a_noise_that_is_left_out(tmp_path, monkeypatch, server, attacker):
+def test_the_audit_notices_a_noise_that_is_left_out(tmp_path, monkeypatch, server, attacker, case, phases):
     """And only where it protects: against the other server."""
-    audit = Audited(tmp_path, 0.5)
-    draws(audit, monkeypatch, server, lambda source: [0])
-    findings = audit.findings(4, 1e-2)
+    audit = Audited(tmp_path, 0.5, CASES[case])
+    draws(audit, monkeypatch, server, lambda source: [0] * len(CASES[case].along))
+    findings = audit.findings(phases, 1e-2)
     assert findings[attacker].epsilon > 0.5
     assert findings[server].epsilon <= 0.5
 

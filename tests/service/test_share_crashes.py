@@ -1,7 +1,7 @@
 """Reports in shares, whoever dies and whatever is lost: each counts once, and each server's noise is in a total once.
 
-Bandits, counters and histograms, on SQLite and PostgreSQL. The servers die in this process, on either side of any
-transaction; `test_share_kills.py` kills them as processes.
+Bandits, counters, histograms and vectors, on SQLite and PostgreSQL. The servers die in this process, on either side of
+any transaction; `test_share_kills.py` kills them as processes.
 """
 
 import random
@@ -54,6 +54,7 @@ def ended(service):
         ("bandit", "sqlite", 8, "none"),
         ("counter", "postgresql", 4, "prio3"),
         ("histogram", "sqlite", 4, "prio3"),
+        ("linear", "sqlite", 6, "prio3"),
         *(
             pytest.param(kind, store, 1, validity, marks=pytest.mark.evidence)
             for kind in KINDS

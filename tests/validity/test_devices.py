@@ -7,7 +7,7 @@ import pytest
 
 from cases.prio3 import PAIRS
 from croupier.checks import InvalidParameter
-from croupier.validity import Sizes, prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec
+from croupier.validity import Sizes, prio3_count, prio3_histogram, prio3_ranges, prio3_sum, prio3_sum_vec
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,8 @@ def test_two_reports_of_one_value_share_no_randomness(name):
         (lambda: prio3_sum(7).shard(-1, bytes(16), b""), "measurement"),
         (lambda: prio3_sum_vec(2, 7).shard([1, 8], bytes(16), b""), "measurement[1]"),
         (lambda: prio3_sum_vec(2, 7).shard([1], bytes(16), b""), "measurement"),
+        (lambda: prio3_ranges([7, 1]).shard([1, 2], bytes(16), b""), "measurement[1]"),
+        (lambda: prio3_ranges([7, 1]).shard([1], bytes(16), b""), "measurement"),
         (lambda: prio3_histogram(5).shard(5, bytes(16), b""), "measurement"),
         (lambda: prio3_count().shard(1, bytes(15), b""), "nonce"),
         (lambda: prio3_count().shard(1, bytes(16), bytes(2**16)), "context"),
@@ -80,7 +82,7 @@ def test_shares_are_made_without_numpy():
     program = """
 import sys
 sys.modules["numpy"] = None
-from croupier.validity import prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec
+from croupier.validity import prio3_count, prio3_histogram, prio3_ranges, prio3_sum, prio3_sum_vec
 for prio3, value in ((prio3_count(), 1), (prio3_sum(7), 5), (prio3_sum_vec(2, 3), [1, 3]), (prio3_histogram(5), 4)):
     print(*(len(share) for share in prio3.shard(value, bytes(16), b"context")))
 try:

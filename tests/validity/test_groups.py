@@ -128,6 +128,7 @@ INVALID = {
     "histogram of 1": [[0], [2]],
     "histogram of 5": [[0, 0, 0, 0, 0], [1, 0, 1, 0, 0], [2, 0, 0, 0, 0], [2, plain_prio3.LARGE - 1, 0, 0, 0]],
     "vectors of 3 to 5": [[2, 0, 0, 0, 0, 0, 0, 0, 0], [0] * 8 + [plain_prio3.LARGE - 1]],
+    "ranges of their own": [[2, 0, 0, 0, 0, 0, 0, 0], [0] * 7 + [plain_prio3.LARGE - 1]],
     "vectors of 3, three proofs": [[0, 2, 0, 0, 0, 0, 0, 0, 0], [3] * 9],
 }
 

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from croupier.validity.circuits import Count, Histogram, Sum, SumVec
+from croupier.validity.circuits import Count, Histogram, Ranges, Sum, SumVec
 from croupier.validity.fields import Field, Numbers
 from croupier.validity.proofs import decide, prove, query, reveals
 
@@ -30,6 +30,7 @@ CASES = {
     "histogram": (tiny(Histogram(2, 1)), [0, 1]),
     "histogram in one chunk": (tiny(Histogram(2, 2)), [0, 1]),
     "vector": (tiny(SumVec(2, 1, 1)), [[0, 1], [1, 1]]),
+    "ranges": (tiny(Ranges([1, 2], 1)), [[0, 2], [1, 1]]),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from cases.folded import folded, largest_ratio
 from croupier.noise import DiscreteLaplace
-from croupier.validity.circuits import Count, Histogram, Sum
+from croupier.validity.circuits import Count, Histogram, Sum, SumVec
 from croupier.validity.fields import Field, Numbers
 from croupier.validity.proofs import decide, prove, query, reveals
 
@@ -34,6 +34,7 @@ CASES = {
     "sum to 1": (tiny(Sum(1)), [0, 1], 1),
     "sum to 3": (tiny(Sum(3)), [0, 1, 2, 3], 3),
     "histogram": (tiny(Histogram(2, 1)), [0, 1], 1),
+    "vector": (tiny(SumVec(2, 1, 1)), [[0, 0], [1, 0]], 1),
 }
 """Each type with its values, and how far one value can be from another in a sum."""
 

@@ -56,6 +56,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--issuer", default="", metavar="DIR", help="the keys of the issuer, where tickets or tokens admit"
     )
+    add_data(command)
     add_token(command)
     command.add_argument(
         "--seed",
@@ -87,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
         options.at_once,
         options.seed,
         options.issuer,
+        options.data,
     )
     with progress("users", options.users) as advance:
         outcomes = crowd.run(population, options.processes, advance)
@@ -97,6 +99,17 @@ def run(options: argparse.Namespace) -> int:
     print_outcomes(experiment, outcomes)
     print_standing(state)
     return 0
+
+
+def add_data(command: argparse.ArgumentParser) -> None:
+    """Who comes to a personalised experiment."""
+    command.add_argument(
+        "--data",
+        default="",
+        metavar="FILE.csv",
+        help="of a personalised experiment: a table of who they are, with a column of actions and one of rewards"
+        " (default: anybody, to whom some action is better the more they have of a feature)",
+    )
 
 
 def first_experiment(analyzer: str, token: str = "") -> str:

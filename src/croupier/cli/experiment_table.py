@@ -33,6 +33,8 @@ def standing(state: dict[str, Any]) -> Group | str:
     program = state["program"]
     if "control" in program:
         return _compared(state)
+    if "coefficients" in program:
+        return _learnt(state)
     if "arms" not in program:
         estimate = program.get("estimate")
         return f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else "")
@@ -47,6 +49,37 @@ def standing(state: dict[str, Any]) -> Group | str:
         for arm in program["arms"]
     ]
     return build(["arm (* best)", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=_title(state))
+
+
+def _learnt(state: dict[str, Any]) -> Group | str:
+    """Who chooses what in a personalised experiment, what each action depends on, and what is gained."""
+    from rich.console import Group
+    from rich.text import Text
+
+    program = state["program"]
+    if not program["choices"]:
+        return f"{_title(state)}: nothing is known yet, and devices choose at random"
+    chosen = [
+        [row.get("action", "all"), f"{row['share']:.0%}", f"[{row['lower']:.0%}, {row['upper']:.0%}]"]
+        + [f"{row[f'mean_{name}']:.4g}" for name in program["features"]]
+        for row in program["choices"]
+    ]
+    headings = ["action", "users", "95 %", *(f"mean {name}" for name in program["features"])]
+    known = [
+        [row.get("action", "all"), row["coefficient"], f"{row['value']:+.4g}", _range(row)]
+        for row in program["coefficients"]
+    ]
+    tables = (
+        build(headings, chosen, right={*range(1, len(headings))}, title=_title(state)),
+        build(["action", "coefficient", "one more changes", "95 % at all times"], known, right={2, 3}),
+    )
+    gain = program["gain"]
+    said = gain["sentence"] if gain else "what is gained is known after two batches"
+    return Group(*tables, Text(said[0].upper() + said[1:] + "."))
+
+
+def _range(row: dict[str, Any]) -> str:
+    return f"[{row['lower']:+.4g}, {row['upper']:+.4g}]"
 
 
 def _title(state: dict[str, Any]) -> str:

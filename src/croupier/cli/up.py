@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from croupier.checks import CroupierError, between, integer
-from croupier.cli.crowd import first_experiment, means_of
+from croupier.cli.crowd import add_data, first_experiment, means_of
 from croupier.cli.experiment_table import print_outcomes, print_standing, watched
 from croupier.cli.options import numbers
 from croupier.cli.serve import require_service
@@ -65,6 +65,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--means", type=numbers, metavar="M,M,...", help="the mean reward of each arm (default: evenly from 0.3 to 0.6)"
     )
+    add_data(command)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -151,7 +152,7 @@ def _show_crowd(options: argparse.Namespace, home: Home, experiments: list[str])
         print_standing(look())
         return
     means = means_of(options.means, len(look()["arms"]) or 1)  # type: ignore[arg-type]
-    population = crowd.Crowd(url, name, options.crowd, means, silent=options.silent)
+    population = crowd.Crowd(url, name, options.crowd, means, silent=options.silent, data=options.data)
     print(f"\nUp to {options.crowd:,} simulated users come to {name}; {options.silent:.0%} never report.\n", flush=True)
     outcomes = watched(lambda: crowd.run(population), look)
     print_outcomes(name, outcomes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -44,10 +45,11 @@ class AsyncClient(Base):
         sticky: bool = True,
         patience: float = 0.0,
         ticket: bytes | None = None,
+        context: Mapping[str, object] | None = None,
     ) -> Turn | Shown:
         """See `Client.play`."""
         patience = check_play(patience, timeout, default)
-        steps = self.device.play(experiment, patience, ticket, sticky)
+        steps = self.device.play(experiment, patience, ticket, sticky, context=context)
         try:
             turn: Turn | Shown = await self._in_time(steps, timeout)
         except NoTurn as reason:

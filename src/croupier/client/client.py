@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Self
 
@@ -64,6 +65,7 @@ class Client(Base):
         sticky: bool = True,
         patience: float = 0.0,
         ticket: bytes | None = None,
+        context: Mapping[str, object] | None = None,
     ) -> Turn | Shown:
         """Take a turn. It is charged and kept at once, and reported at its `report_at`, whatever comes of it.
 
@@ -77,6 +79,7 @@ class Client(Base):
             no server learns of it. An arm that was retired is drawn anew.
         patience : for how many seconds to wait where nothing is open.
         ticket : what a front wants to see that admits only those whom an issuer knows.
+        context : what describes the user, by name, where devices choose by themselves. It never leaves the device.
         """
         patience = check_play(patience, timeout, default)
         given_up, claimed = threading.Event(), list[str]()
@@ -86,7 +89,7 @@ class Client(Base):
             claimed.append(turn)
             return not given_up.is_set()
 
-        steps = self.device.play(experiment, patience, ticket, sticky, wanted)
+        steps = self.device.play(experiment, patience, ticket, sticky, wanted, context)
         try:
             turn: Turn | Shown
             turn = self._run(steps) if timeout is None else self._in_time(steps, timeout, given_up, claimed)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client.account import Account, Pending, Seen, Taken
+from croupier.client.choosing import check_context, choose, fetched_rule
 from croupier.client.limits import Limits
 from croupier.client.steps import (
     FIRST_PAUSE,
@@ -42,6 +43,7 @@ from croupier.messages.signing import SERVERS, Statement, from_text, to_text
 
 if TYPE_CHECKING:
     from croupier.noise import Source
+    from croupier.personal import Rule
 
 __all__ = [
     "REPORT_TYPE",
@@ -65,6 +67,10 @@ FIRST_RETRY, LONGEST_RETRY = 60.0, 3600.0
 """After how many seconds a report that met no answer is sent again: twice as many each time."""
 
 
+MOST_RULES = 7
+"""So many rules are kept beside a new one."""
+
+
 class NotPinned(NoTurn):
     """An experiment of two servers, one of which must be honest, on a device that cannot tell two servers from one."""
 
@@ -75,6 +81,15 @@ class Retry:
 
     failures: int
     at: float
+
+
+class Asked(NamedTuple):
+    """How a turn is asked for; see `Device.play`."""
+
+    patience: float
+    ticket: bytes | None
+    wanted: Callable[[str], bool]
+    context: Mapping[str, object] | None
 
 
 @dataclass
@@ -88,6 +103,8 @@ class Device:
     keys: dict[str, bytes] | None = None
     clock: Callable[[], float] = time.time
     joined: dict[str, Joined] = field(default_factory=dict)
+    rules: dict[bytes, Rule] = field(default_factory=dict)
+    """The rules that were fetched last, by hash."""
     trouble: str | None = None
     """Why a report still waits that was to be sent by now."""
     _retries: dict[str, Retry] = field(default_factory=dict)
@@ -107,12 +124,14 @@ class Device:
         ticket: bytes | None = None,
         sticky: bool = True,
         wanted: Callable[[str], bool] = lambda turn: True,
+        context: Mapping[str, object] | None = None,
     ) -> Steps:
         """Take a turn: an arm, the batches, a one-time token, and the moment of its report; or show the arm again that
         this user has seen.
 
         It is charged and kept in one write. Waits for a turn at most `patience` seconds; one that is not `wanted` any
-        longer when it has come, by its id, is neither charged nor kept.
+        longer when it has come, by its id, is neither charged nor kept. Where the device chooses by itself, `context`
+        is what it chooses by.
         """
         check_name(experiment)
         if ticket is not None and not isinstance(ticket, bytes):
@@ -121,18 +140,18 @@ class Device:
             if sticky and (again := (yield from self._again(experiment))) is not None:
                 return again
             joined = self.joined.get(experiment) or (yield from self.join(experiment))
-            return self._chosen(joined) or (yield from self._taken_or_chosen(joined, patience, ticket, wanted))
+            check_context(joined.configuration, context)
+            asked = Asked(patience, ticket, wanted, context)
+            return self._chosen(joined) or (yield from self._taken_or_chosen(joined, asked))
         except NoTurn:
             raise
         except CroupierError as error:
             raise Unusable(str(error)) from error
 
-    def _taken_or_chosen(
-        self, joined: Joined, patience: float, ticket: bytes | None, wanted: Callable[[str], bool]
-    ) -> Steps:
+    def _taken_or_chosen(self, joined: Joined, asked: Asked) -> Steps:
         """A turn; where the experiment has ended, the arm that it ended with, if it says so by now."""
         try:
-            return (yield from self._take(joined, patience, ticket, wanted))
+            return (yield from self._take(joined, asked))
         except Refused as refusal:
             if refusal.problem != "experiment-finished":
                 raise
@@ -215,7 +234,7 @@ class Device:
             self.account.forget(address)
         return found
 
-    def _take(self, joined: Joined, patience: float, ticket: bytes | None, wanted: Callable[[str], bool]) -> Steps:
+    def _take(self, joined: Joined, asked: Asked) -> Steps:
         experiment, configuration = joined.name, joined.configuration
         self.limits.check(configuration)
         self._check_pinned(configuration)
@@ -224,7 +243,7 @@ class Device:
         if not configuration.reports.repeat:
             self.account.check_first(address)
         self.account.check(privacy.epsilon, privacy.delta, address)
-        body = yield from self._assigned(joined, patience, ticket)
+        body = yield from self._assigned(joined, asked.patience, asked.ticket)
         statement = Statement.from_dict("offer", body.get("offer"))
         # Before it is read: what a mechanism's text makes a device compute must be the servers' own.
         statement.check_both(configuration.verify_keys)
@@ -239,11 +258,15 @@ class Device:
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
+        choice = None
+        if asked.context is not None:
+            rule = yield from self._rule(joined, offer)
+            choice = choose(joined.configuration, rule, asked.context, self._secure())
         now, (low, high) = self.clock(), joined.configuration.reports.at
         report_at = now + low + (high - low) * (bits(self.source)(53) / 2**53)
-        turn = Turn(joined, offer, token, expires, pinned, taken_at=now, report_at=report_at)
+        turn = Turn(joined, offer, token, expires, pinned, taken_at=now, report_at=report_at, choice=choice)
         _check_default(turn)
-        if not wanted(turn.id):
+        if not asked.wanted(turn.id):
             raise TimedOut(f"a turn of {experiment} came too late")
         taken = Taken(turn.id, address, turn.report_at, turn.until, turn.to_json())
         seen = None if turn.arm is None else Seen(turn.arm, turn.arm_name)
@@ -355,6 +378,22 @@ class Device:
             raise InvalidParameter("configuration", to_text(statement.hash), f"{to_text(wanted)}, as offered")
         return statement
 
+    def _rule(self, joined: Joined, offer: Offer) -> Steps:
+        """The rule that an offer names by its hash, as the front serves it."""
+        assert offer.rule is not None
+        if offer.rule not in self.rules:
+            rule = yield from fetched_rule(joined.configuration, offer.rule)
+            self.rules = dict([*self.rules.items()][-MOST_RULES:]) | {offer.rule: rule}
+        return self.rules[offer.rule]
+
+    def _secure(self) -> Source:
+        """Where draws come from, the system's own source unless the app has brought one."""
+        if self.source is None:
+            from croupier.noise import secure
+
+            self.source = secure()
+        return self.source
+
     def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
         other = self._checked(experiment, (yield from self._revision(joined, wanted)))
         if other.configuration.revision > joined.configuration.revision:
@@ -364,10 +403,8 @@ class Device:
     def sealed(self, turn: Turn, value: object) -> Pending:
         """A report as bytes, fit to be sent any number of times."""
         configuration = turn.joined.configuration
-        if self.source is None and not needs_no_noise(turn):
-            from croupier.noise import secure
-
-            self.source = secure()
+        if not needs_no_noise(turn):
+            self._secure()
         try:
             body = upload(turn, value, self.source)
         finally:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from croupier.checks import CroupierError, InvalidParameter, finite
+from croupier.client.choosing import Choice
 from croupier.messages.configuration import Configuration
 from croupier.messages.no_turn import NoTurn
 from croupier.messages.offer import Batch, Offer
@@ -40,6 +41,7 @@ class Turn:
 
     It is reported at that moment, which was drawn with it, whatever came of it. `id` is the report's name at both
     servers; `pinned` are the earlier configurations that some of its batches were first opened under, by hash.
+    `choice` is what the device chose by itself, where it did; no server learns of it.
     """
 
     joined: Joined
@@ -50,6 +52,7 @@ class Turn:
     report: bytes = field(default_factory=lambda: os.urandom(REPORT_ID))
     taken_at: float = 0.0
     report_at: float = 0.0
+    choice: Choice | None = None
 
     is_default: ClassVar[bool] = False
 
@@ -65,11 +68,11 @@ class Turn:
     @property
     def arm(self) -> int | None:
         """The arm's number; None where an experiment has no arms."""
-        return self.offer.arm
+        return self.offer.arm if self.choice is None else self.choice.action
 
     @property
     def arm_name(self) -> str:
-        return "" if self.offer.arm is None else self.joined.configuration.arms[self.offer.arm]
+        return "" if self.arm is None else self.joined.configuration.arms[self.arm]
 
     @property
     def until(self) -> float:
@@ -83,8 +86,15 @@ class Turn:
 
     def check_value(self, value: object) -> None:
         """Refuse what cannot be reported."""
+        reported = self.reported(value)
         for batch in self.offer.batches:
-            batch.asked.check_value(value)
+            batch.asked.check_value(reported)
+
+    def reported(self, outcome: object) -> object:
+        """What is reported where this came of it: that itself, or the vector of a device that chose by itself."""
+        if self.choice is None:
+            return outcome
+        return self.choice.report(self.joined.configuration, outcome, self.offer.batches[0].mechanism)
 
     def recorded(self, account: Account, outcome: object) -> bool:
         """Keep what came of it in the account that has it; False where its report is on its way, or its time over."""
@@ -97,7 +107,10 @@ class Turn:
         return False
 
     def to_json(self) -> str:
-        """The turn as text, for whoever is to record what came of it later; it holds nothing of that."""
+        """The turn as text, for whoever is to record what came of it later; it holds nothing of that.
+
+        Where the device chose by itself it holds the choice and the user's vector: it must not leave the device.
+        """
         body = {
             "version": VERSION,
             "configuration": self.joined.statement.to_dict(),
@@ -109,7 +122,7 @@ class Turn:
             "taken_at": self.taken_at,
             "report_at": self.report_at,
         }
-        return json.dumps(body)
+        return json.dumps(body | ({} if self.choice is None else {"choice": asdict(self.choice)}))
 
     @classmethod
     def from_json(cls, text: str) -> Turn:
@@ -128,6 +141,7 @@ class Turn:
                 from_text("id", body["id"]),
                 float(finite("taken_at", body["taken_at"])),
                 float(finite("report_at", body["report_at"])),
+                Choice.read(body["choice"]) if "choice" in body else None,
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InvalidParameter("turn", str(text)[:60], f"a turn as `to_json` wrote it ({error})") from None

@@ -26,7 +26,7 @@ def needs_no_noise(turn: Turn) -> bool:
 
 def upload(turn: Turn, value: object, source: Source | None) -> bytes:
     """Randomize a value, and seal it to both servers; without a source where the device adds no noise."""
-    configuration, offer = turn.joined.configuration, turn.offer
+    configuration, offer, value = turn.joined.configuration, turn.offer, turn.reported(value)
     front = configuration.keys["front"].seal
     bundle = (_shared if configuration.in_shares else _shuffled)(turn, value, source)
     sealed = seal(configuration.suite, front, bundle, report_info(configuration.experiment, offer.configuration))

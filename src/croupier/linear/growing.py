@@ -228,6 +228,7 @@ def growing_bandit(
     first: int | None = None,
     ratio: float = RATIO,
     largest: int | None = None,
+    precision: int = PRECISION,
     honest_fraction: float = 1.0,
     front_noise: bool = False,
 ) -> GrowingPlan:
@@ -254,6 +255,7 @@ def growing_bandit(
     first : users of the first batch, who choose at random. None: see `first_batch`.
     ratio : by which the users summed grow from batch to batch.
     largest : the most users of a batch. None: no limit; needed where contexts may turn.
+    precision : into how many steps each number is divided; with a proof of range an upload grows with its bits.
     honest_fraction, front_noise : of the protocol, where users are counted on (see `shuffled_vectors`).
 
     Examples
@@ -276,7 +278,7 @@ def growing_bandit(
         names = tuple(name for name in names if (name == "laplace-vectors") == (law == "laplace"))
     if not names:
         raise InvalidParameter("noise", law, f"skellam, with a delta above 0, where the {trust} is trusted")
-    budget: dict[str, Any] = {"epsilon": epsilon, "trust": trust, "precision": PRECISION}
+    budget: dict[str, Any] = {"epsilon": epsilon, "trust": trust, "precision": integer("precision", precision, 2)}
     budget |= {} if honest_fraction == 1.0 else {"honest_fraction": honest_fraction}
     budget |= {"front_noise": True} if front_noise else {}
     candidates = [_weighed(name, moments, budget, delta, weight, norm) for name in names]

@@ -205,6 +205,11 @@ class Configuration:
         """Whether reports are split between the two servers."""
         return self.trust in IN_SHARES
 
+    @property
+    def personal(self) -> bool:
+        """Whether devices choose by themselves, by a rule that both servers sign, from a context that stays there."""
+        return "features" in self.program
+
     def statement(self) -> Statement:
         """The configuration as a statement to be signed."""
         return Statement.of("configuration", self.to_dict())
@@ -237,7 +242,9 @@ class Configuration:
             raise NotCovered(f"an offer of {offer.experiment!r} under the configuration of {self.experiment!r}")
         if (offer.odds is None) == self.public:
             raise NotCovered(f"odds of {offer.odds}, and everybody is told of them if and only if results are public")
-        if offer.arm not in (range(len(self.arms)) if self.arms else (None,)):
+        if (offer.rule is None) == self.personal:
+            raise NotCovered("an offer has a rule if and only if devices choose by themselves")
+        if offer.arm not in (range(len(self.arms)) if self.arms and not self.personal else (None,)):
             raise NotCovered(f"arm {offer.arm} is not one of the {len(self.arms)} arms")
         for batch in offer.batches:
             self._check_mechanism(batch.asked)
@@ -254,7 +261,8 @@ class Configuration:
         if mechanism.trust != self.trust:
             raise NotCovered(f"a batch that trusts {mechanism.trust}, and {self.trust} was signed")
         if not mechanism.checkable:
-            raise NotCovered("vectors are not reported: no device can check how far apart they are said to be")
+            kind = mechanism.recipe["values"]["kind"]
+            raise NotCovered(f"values of kind {kind}: no device can check how far apart they are said to be")
         if self.validity.proved and mechanism.prio3 is None:
             raise NotCovered("reports that cannot prove that they are in range, and proofs were signed")
         if mechanism.guarantee.participations > 1:

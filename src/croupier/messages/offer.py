@@ -69,7 +69,7 @@ class Offer:
 
     `odds` say how likely the front deals it to a user who comes while all turns are open that were opened together: 1
     where it is alone, None where that is told to the front alone. `block` says which batches close together with its
-    own, where any do.
+    own, where any do. `rule` is the hash of the rule that devices choose by, where they do, as SHA-256 of its text.
     """
 
     experiment: str
@@ -79,6 +79,7 @@ class Offer:
     batches: tuple[Batch, ...]
     odds: float | None = 1.0
     block: Block | None = None
+    rule: bytes | None = None
 
     def __post_init__(self) -> None:
         integer("offer", self.number, 0, 2**32 - 1)
@@ -96,6 +97,8 @@ class Offer:
             between("odds", self.odds, 0, 1, "(]")
         if self.block is not None and (self.arm is None or not self._in_block(self.block)):
             raise InvalidParameter("block", self.block.batches, "a block with this offer's one batch, of an arm")
+        if self.rule is not None and (len(self.rule) != 32 or self.arm is not None):
+            raise InvalidParameter("rule", to_text(self.rule), "a hash of 32 bytes, in an offer without an arm")
 
     def _in_block(self, block: Block) -> bool:
         return len(self.batches) == 1 and self.batches[0].number in block.batches
@@ -124,7 +127,12 @@ class Offer:
             "arm": self.arm,
             "odds": self.odds,
             "batches": [batch.to_dict() for batch in self.batches],
-        } | ({} if self.block is None else {"block": self.block.to_dict()})
+        } | self._rarely()
+
+    def _rarely(self) -> dict[str, Any]:
+        """What is left out where there is none."""
+        said = {"block": self.block and self.block.to_dict(), "rule": self.rule and to_text(self.rule)}
+        return {key: value for key, value in said.items() if value is not None}
 
     def statement(self) -> Statement:
         """The offer as a statement to be signed."""
@@ -165,7 +173,9 @@ def _read_offer(text: str) -> Offer:
             _ = batch.asked.shape
         configuration = from_text("hash", body["configuration"])
         block = Block.from_dict(body["block"]) if "block" in body else None
-        return Offer(body["experiment"], configuration, body["offer"], body["arm"], batches, body["odds"], block)
+        rule = from_text("rule", body["rule"]) if "rule" in body else None
+        said = (body["offer"], body["arm"], batches, body["odds"], block, rule)
+        return Offer(body["experiment"], configuration, *said)
     except CroupierError:
         raise
     except (KeyError, TypeError, AttributeError, ArithmeticError, ValueError, MemoryError) as error:

@@ -3,6 +3,18 @@
 from croupier.personal.belief import Belief
 from croupier.personal.context import Context, Feature
 from croupier.personal.features import blocks, check_features, with_constant
+from croupier.personal.personal import Chosen, Personal
 from croupier.personal.rule import Played, Rule
 
-__all__ = ["Belief", "Context", "Feature", "Played", "Rule", "blocks", "check_features", "with_constant"]
+__all__ = [
+    "Belief",
+    "Chosen",
+    "Context",
+    "Feature",
+    "Personal",
+    "Played",
+    "Rule",
+    "blocks",
+    "check_features",
+    "with_constant",
+]

@@ -23,6 +23,9 @@ from croupier.search import bracket
 Floats = NDArray[np.float64]
 Row = tuple[float, ...]
 
+NEAR = 1e-6
+"""Numbers that differ by less are the same, computed by two machines."""
+
 
 @dataclass(frozen=True)
 class Belief:
@@ -76,6 +79,19 @@ class Belief:
         parts = along @ squares
         np.sqrt(parts, out=parts)
         return np.asarray(parts[..., 0] + parts[..., 1])
+
+    def near(self, other: Belief) -> bool:
+        """Whether it is the same but for the last digits."""
+        if self.dimension != other.dimension:
+            return False
+
+        def numbers(belief: Belief) -> Floats:
+            axes, values = np.asarray(belief.axes), np.asarray(belief.values)
+            matrix = (axes * values) @ axes.T / max(float(values.max()), 1.0)
+            scalars = (belief.radius, belief.push / math.sqrt(float(values.max())), belief.lift / float(values.max()))
+            return np.concatenate((belief.theta, scalars, matrix.ravel()))
+
+        return bool(np.allclose(numbers(self), numbers(other), rtol=NEAR, atol=NEAR))
 
     def holds(self, theta: ArrayLike) -> bool:
         """Whether a parameter lies in the set: a sum of two ellipsoids with the same axes.

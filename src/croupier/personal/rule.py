@@ -175,6 +175,17 @@ class Rule:
         known = zip(self.beliefs, parameters, strict=True)
         return all(belief.holds(truth) for own, truth in known for belief in own)
 
+    def near(self, other: Rule) -> bool:
+        """Whether two machines may have computed both from the same sums: all numbers that matter are alike.
+
+        Axes are compared by the matrix that they make, since each may be turned around.
+        """
+        said = [(rule.exploration, rule.optimists, rule.blank, rule.control, rule.single) for rule in (self, other)]
+        if said[0] != said[1] or [*map(len, self.beliefs)] != [*map(len, other.beliefs)]:
+            return False
+        pairs = zip(self.beliefs, other.beliefs, strict=True)
+        return all(one.near(two) for own, its in pairs for one, two in zip(own, its, strict=True))
+
     def to_json(self) -> str:
         """One line of JSON. Every number is written so that it is read back as it was."""
         return json.dumps({"version": VERSION} | asdict(self), separators=(",", ":"), sort_keys=True, allow_nan=False)

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from croupier.checks import InvalidParameter, integer
-from croupier.programs.program import Dealt, Program, Wanted
+from croupier.programs.one_by_one import OneByOne
+from croupier.programs.program import Dealt, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, of, target, text, trusted, whole, within
 from croupier.protocols import HistogramRelease, histogram
 from croupier.protocols.histograms.universe import universe_from_dict
@@ -18,7 +19,7 @@ TOP = 50
 """Items of a histogram that are shown."""
 
 
-class HistogramProgram(Program):
+class HistogramProgram(OneByOne):
     """A histogram, given by its universe, its mechanism's parameters, and how many rounds there are."""
 
     kind = "histogram"
@@ -39,8 +40,6 @@ class HistogramProgram(Program):
         self.mechanism = histogram(**body | {"universe": universe_from_dict(body["universe"])}).plan(users)
         self.released_rounds = self.users = 0
         self.counts = np.zeros(self.mechanism.size)
-        self.stopped = False
-        self._batch = 0
 
     @classmethod
     def parameters(cls, sections: dict[str, Section], arms: list[str]) -> Section:
@@ -72,17 +71,6 @@ class HistogramProgram(Program):
         self.users += users
         self.released_rounds += 1
         self._batch += 1
-
-    def expired(self, batch: int, received: int | None = None) -> None:
-        self._expect(batch)
-        self._batch += 1
-
-    def _expect(self, batch: int) -> None:
-        if self.finished or batch != self._batch:
-            raise InvalidParameter("batch", batch, f"the open one, {self._batch}")
-
-    def stop(self) -> None:
-        self.stopped = True
 
     @property
     def finished(self) -> bool:

@@ -6,6 +6,7 @@ does not follow; it looks at no signature. The analyzer, the history and `verify
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,8 +17,9 @@ from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.signing import Statement
+from croupier.personal import Rule
 from croupier.programs.kinds import program
-from croupier.programs.program import Dealt, Operation, Program
+from croupier.programs.program import Dealt, Operation, Program, Wanted
 from croupier.programs.records import Record
 
 MOST_IN_BLOCK = 2**50
@@ -62,6 +64,8 @@ class State:
         """The turns that can be taken, as they were signed."""
         self.odds: dict[int, float] = {}
         """Of those whose offers tell no odds, with which they are dealt."""
+        self.rules: dict[int, str] = {}
+        """Of those where devices choose by themselves, the rule that they choose by."""
         self.opened: set[int] = set()
         """The numbers of all turns so far."""
         self.latest: Offer | None = None
@@ -148,9 +152,12 @@ class State:
         statement = Statement.from_dict("offer", change.record["offer"])
         change.offer = offer = Offer.from_text(statement.text)
         odds = change.record["odds"] if offer.odds is None else offer.odds
-        self._check_wanted(offer, odds)
+        rule = change.record.get("rule")
+        self._check_rule(offer, self._check_wanted(offer, odds).rule, rule)
         if offer.odds is None:
             self.odds[offer.number] = odds
+        if rule is not None:
+            self.rules[offer.number] = rule
         if not self.opened:
             self.program.begin()
         self.offers[offer.number], self.signed[offer.number], self.latest = offer, statement, offer
@@ -161,7 +168,7 @@ class State:
                 self.turns[batch.number] = offer
             self.newest = max(self.newest, batch.number)
 
-    def _check_wanted(self, offer: Offer, odds: float) -> None:
+    def _check_wanted(self, offer: Offer, odds: float) -> Wanted:
         """Every turn must be one that the program wants now, and none is opened twice."""
         wanted = {turn.number: turn for turn in self.program.wanted}
         if offer.number not in wanted:
@@ -177,6 +184,18 @@ class State:
             )
         if offer.number in self.opened:
             raise CroupierError(f"offer {offer.number} was opened twice")
+        return turn
+
+    def _check_rule(self, offer: Offer, found: str | None, told: object) -> None:
+        """The rule that was told must be the one that was signed, and the one that the sums before it lead to."""
+        if found is None or not isinstance(told, str):
+            if found is not told or offer.rule is not None:
+                raise CroupierError(f"offer {offer.number} has a rule, or none, where the program has it otherwise")
+            return
+        if hashlib.sha256(told.encode()).digest() != offer.rule:
+            raise CroupierError(f"the rule of offer {offer.number} is not the one that was signed")
+        if not Rule.from_json(told).near(Rule.from_json(found)):
+            raise CroupierError(f"the rule of offer {offer.number} is not what the sums before it lead to")
 
     def _released(self, change: Change) -> None:
         record = change.record
@@ -221,6 +240,7 @@ class State:
             if any(batch.number == number for batch in offer.batches):
                 del self.offers[turn], self.signed[turn]
                 self.odds.pop(turn, None)
+                self.rules.pop(turn, None)
 
     def _operated(self, change: Change) -> None:
         record, running = change.record, self.program

@@ -9,11 +9,12 @@ from croupier.programs.bandit import BanditProgram
 from croupier.programs.comparison import ComparisonProgram
 from croupier.programs.counter import CounterProgram
 from croupier.programs.histogram import HistogramProgram
+from croupier.programs.linear import LinearProgram
 from croupier.programs.program import Program
 from croupier.registry import Registry, subclasses
 
 _OWN: dict[str, type[Program]] = {
-    kind.kind: kind for kind in (BanditProgram, ComparisonProgram, CounterProgram, HistogramProgram)
+    kind.kind: kind for kind in (BanditProgram, ComparisonProgram, CounterProgram, HistogramProgram, LinearProgram)
 }
 
 KINDS: Registry[type[Program]] = Registry("kind", "croupier.programs", _OWN, subclasses(Program, "a kind of Program"))

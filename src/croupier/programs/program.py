@@ -6,6 +6,7 @@ kind answers for itself: what its file may hold, which operations it knows, what
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class Wanted:
     """A turn that the program wants users to take: an arm, and the batches that its report goes to.
 
     `odds` are those of a user who comes while everything is open that was opened with it. `block` says which batches
-    close at the same instant, where any do.
+    close at the same instant, where any do. `rule` is the text of the rule that devices choose by, where they do.
     """
 
     number: int
@@ -30,6 +31,12 @@ class Wanted:
     batches: tuple[tuple[int, Mechanism], ...]
     odds: float = 1.0
     block: Block | None = None
+    rule: str | None = None
+
+    @property
+    def rule_hash(self) -> bytes | None:
+        """What an offer names the rule by."""
+        return None if self.rule is None else hashlib.sha256(self.rule.encode()).digest()
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,15 @@ class Program(ABC):
     def delta(self) -> float:
         """The δ that one of these turns is planned for."""
         return max(mechanism.guarantee.delta for turn in self.wanted for _, mechanism in turn.batches)
+
+    @property
+    def least_outcome(self) -> Any:
+        """The least that can come of a turn: what is reported where nothing was recorded, unless a file says so."""
+        return self.wanted[0].batches[0][1].extremes[0]
+
+    def check_outcome(self, outcome: object) -> None:
+        """Refuse what cannot come of a turn."""
+        self.wanted[0].batches[0][1].check_value(outcome)
 
     @abstractmethod
     def released(self, batch: int, decoded: Any, users: int | None = None, dealt: Dealt | None = None) -> None:

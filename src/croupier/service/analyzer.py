@@ -306,12 +306,14 @@ class Analyzer:
                 return
             offer = live.offer_of(turn)
             statement = offer.statement().signed("analyzer", self.keys.sign)
-            apart = {"odds": turn.odds} if offer.odds is None else {}
+            apart: dict[str, Any] = {"odds": turn.odds} if offer.odds is None else {}
+            apart |= {} if turn.rule is None else {"rule": turn.rule}
             await live.record("opened", partial(_wanted, live, turn), offer=statement.to_dict(), **apart)
         together = dict(live.state.signed)
         for number in sorted(together.keys() - published):
             if number in live.state.signed:
-                told = (live.plan.deadline, sorted(together), live.state.odds.get(number))
+                state = live.state
+                told = (live.plan.deadline, sorted(together), state.odds.get(number), state.rules.get(number))
                 await self.link.open_offer(live.name, number, together[number], *told)
                 published.add(number)
 

@@ -18,6 +18,7 @@ from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable, token_request
 from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.service import keys
+from croupier.service.crowd_people import people
 from croupier.service.crowd_wire import CrowdWire
 from croupier.service.tickets import issue
 
@@ -65,6 +66,8 @@ class Crowd:
     at_once: int = 32
     seed: int = 0
     issuer: str = ""
+    data: str = ""
+    """A table of who they are, where devices choose by themselves; see `croupier.service.crowd_people`."""
 
     def __post_init__(self) -> None:
         integer("users", self.users, 1)
@@ -108,9 +111,13 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         first = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
         joined = await first.join(crowd.experiment)
         arms = len(joined.configuration.arms)
-        if arms and arms != len(crowd.means):
+        personal = joined.configuration.personal
+        if arms and not personal and arms != len(crowd.means):
             raise InvalidParameter("means", crowd.means, f"{arms} of them, one an arm")
 
+        if crowd.data and not personal:
+            raise InvalidParameter("data", crowd.data, f"left out: nobody chooses in {crowd.experiment}")
+        comes = people(joined.configuration, crowd.data) if personal else None
         items = _items(joined)
         admitted = _issuer(crowd.issuer, joined)
 
@@ -120,15 +127,19 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
             client.device.keys = joined.configuration.verify_keys
             client.device.joined = {crowd.experiment: joined}
             client.device.account.trusted = dict(first.device.account.trusted)
+            client.device.rules = first.device.rules
             kind = rng.random()
+            context, worth = (None, crowd.means) if comes is None else comes(rng)
             try:
-                turn: Turn = await client._run(client.device.play(crowd.experiment, PATIENCE, admitted(), sticky=False))
+                steps = client.device.play(crowd.experiment, PATIENCE, admitted(), sticky=False, context=context)
+                turn: Turn = await client._run(steps)
+                first.device.rules = client.device.rules
             except Refused as refusal:
                 outcomes[refusal.problem] += 1
                 if refusal.problem in OVER:
                     over.set()
                 return
-            mean = crowd.means[turn.arm or 0] if (turn.arm or 0) < len(crowd.means) else ADDED
+            mean = worth[turn.arm or 0] if (turn.arm or 0) < len(worth) else ADDED
             reward, opposite = _outcomes(joined, items, mean, rng)
             if kind < crowd.silent:
                 outcomes["silent"] += 1
@@ -210,7 +221,8 @@ def _outcomes(joined: Joined, items: Sequence[object], mean: float, rng: random.
         # A few items are held by many, many by few: item k with a chance in proportion to 1/k.
         held = rng.choices(range(len(items)), [1.0 / (place + 1) for place in range(len(items))])[0]
         return items[held], items[-1 - held]
-    values = joined.configuration.recipe["values"]
+    program = joined.configuration.program
+    values = program["reward"] if joined.configuration.personal else joined.configuration.recipe["values"]
     low, high = float(values["low"]), float(values["high"])
     return (high, low) if rng.random() < mean else (low, high)
 

@@ -175,7 +175,7 @@ def _plan(body: dict[str, Any]) -> Plan:
         raise InvalidParameter("batches.deadline", deadline, f"left out: a {kind}'s levels must have the same users")
     privacy = _privacy(sections["privacy"], parameters, running)
     # Whose reports repeat is not one among independent ones, as decisions take them.
-    reports = _reports({"repeat": not chosen.decides} | sections["reports"], mechanisms[0])
+    reports = _reports({"repeat": not chosen.decides} | sections["reports"], running)
     trust, validity = mechanisms[0].trust, _validity(sections["reports"], mechanisms[0])
     promised = (parameters, recipe, trust, validity, reports, privacy)
     return Plan(name, title or name, tuple(arms), *promised, deadline, public)
@@ -191,12 +191,12 @@ def check_length(plan: Plan, suite: str) -> None:
             raise CroupierError(f"{plan.name}: an upload would have {length:,} bytes, at most {LONGEST_UPLOAD:,}")
 
 
-def _reports(given: Section, mechanism: Mechanism) -> Reports:
+def _reports(given: Section, running: Program) -> Reports:
     """When devices report, and what where nothing came of a turn: the lowest value, unless the experiment says."""
     within = given.get("report_within", REPORT_WITHIN)
     at = given.get("report_at", [min(end, within) for end in REPORT_AT])
-    default = given.get("default", mechanism.extremes[0])
-    mechanism.check_value(default)
+    default = given.get("default", running.least_outcome)
+    running.check_outcome(default)
     return Reports(within, tuple(at), default, given["repeat"])
 
 

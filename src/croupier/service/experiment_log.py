@@ -291,7 +291,8 @@ class Live:
             for number, mechanism in turn.batches
         )
         odds = turn.odds if Configuration.from_text(self.configured.text).public else None
-        return Offer(self.name, self.configured.hash, turn.number, turn.arm, batches, odds, turn.block)
+        said = (turn.number, turn.arm, batches, odds, turn.block, turn.rule_hash)
+        return Offer(self.name, self.configured.hash, *said)
 
     @property
     def behind(self) -> bool:

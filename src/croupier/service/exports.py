@@ -161,9 +161,18 @@ def result(live: Live) -> list[Row]:
         return [{"arm_name": live.arms[row["arm"]]} | row for row in shown["arms"]]
     if "points" in shown:
         return [dict(zip(("users", "estimate", "bound"), point, strict=True)) for point in shown["points"]]
+    if "coefficients" in shown:
+        return _learnt(shown)
     if "top" in shown:
         return [row | {"off_by_at_most": shown["radius"]} for row in shown["top"]]
     return [{key: value for key, value in shown.items() if isinstance(value, str | int | float)}]
+
+
+def _learnt(shown: dict[str, Any]) -> list[Row]:
+    """What a personalised experiment has learnt: its gain, every coefficient, and who chose what."""
+    rows: list[Row] = [{"what": "coefficient"} | row for row in shown["coefficients"]]
+    rows += [{"what": "choice"} | row for row in shown["choices"]]
+    return ([{"what": "gain"} | shown["gain"]] if shown["gain"] else []) + rows
 
 
 def curve(live: Live) -> list[Row]:

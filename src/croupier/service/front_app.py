@@ -119,6 +119,7 @@ class FrontApp:
             Route(base, self.experiment),
             Route(base, self.register, methods=["PUT"]),
             Route(base + "/configurations/{hash}", self.configuration),
+            Route(base + "/rules/{hash}", self.rule),
             Route(base + "/offers/{offer}", self.offer, methods=["PUT"]),
             Route(base + "/head", self.head),
             Route(base + "/head", self.countersign, methods=["PUT"]),
@@ -187,6 +188,11 @@ class FrontApp:
         digest = from_text("hash", request.path_params["hash"])
         body = await asyncio.to_thread(self.front.configuration, request.path_params["name"], digest)
         return JSONResponse(body)
+
+    async def rule(self, request: Request) -> Response:
+        digest = from_text("hash", request.path_params["hash"])
+        rule = await asyncio.to_thread(self.front.rule, request.path_params["name"], digest)
+        return Response(rule, media_type=JSON)
 
     async def assign(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -292,7 +298,11 @@ class FrontApp:
         odds = body.get("odds")
         if odds is not None:
             odds = float(between("odds", odds, 0, 1, "(]"))
-        signed = await asyncio.to_thread(self.front.open_offer, name, number, statement, deadline, together, odds)
+        rule = body.get("rule")
+        if rule is not None and not isinstance(rule, str):
+            raise InvalidParameter("rule", type(rule).__name__, "the text of a rule")
+        opened = partial(self.front.open_offer, name, number, statement, deadline, together, odds, rule)
+        signed = await asyncio.to_thread(opened)
         self._opened.set()
         self._opened = asyncio.Event()
         log.info("offer opened", extra={"fields": {"experiment": name, "offer": number}})

@@ -66,12 +66,14 @@ class FrontClient:
         deadline: float | None,
         together: Sequence[int] = (),
         odds: float | None = None,
+        rule: str | None = None,
     ) -> None:
         """Open an offer, of which the front deals turns once it knows all those that are open together.
 
-        `odds` are for the front alone, where the offer itself tells none.
+        `odds` are for the front alone, where the offer itself tells none; `rule` is what devices choose by, if they do.
         """
-        body = {"offer": statement.to_dict(), "deadline": deadline, "together": list(together), "odds": odds}
+        body: dict[str, Any] = {"offer": statement.to_dict(), "deadline": deadline}
+        body |= {"together": list(together), "odds": odds} | ({} if rule is None else {"rule": rule})
         await self._json("PUT", f"/experiments/{quote(name)}/offers/{number}", body, SLOW)
 
     async def head(self, name: str) -> Statement | None:

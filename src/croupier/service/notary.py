@@ -5,12 +5,14 @@ It refuses what goes beyond its own rules or beyond what was signed before.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from croupier.checks import CroupierError
 from croupier.client.limits import HIDE_EACH_OTHER
 from croupier.messages.admission import EVERYBODY, Admission
 from croupier.messages.configuration import BrokenPromise, Configuration, NotCovered
@@ -19,6 +21,7 @@ from croupier.messages.sealing import SUITES, key_id
 from croupier.messages.shares import stream_of, upload_length
 from croupier.messages.signing import BadSignature, Statement
 from croupier.messages.wire import LONGEST_UPLOAD
+from croupier.personal import Personal, Rule
 from croupier.programs.records import Head
 from croupier.service.keys import Keys
 from croupier.service.problems import Problem
@@ -130,10 +133,12 @@ class Notary:
         deadline: float | None,
         together: Sequence[int] = (),
         odds: float | None = None,
+        rule: str | None = None,
     ) -> Statement:
         """Check an offer against its signed configuration, sign it too, and open its batches. Again is the same.
 
         Its turns are dealt once all offers of `together` are known here, by its odds, or by these where it tells none.
+        Where devices choose by themselves `rule` is the text of what they choose by.
         """
         configuration = self._configuration(name, configuration_of(statement))
         # Before it is read: a mechanism's text may make whoever reads it compute for long.
@@ -145,6 +150,7 @@ class Notary:
             configuration.check(offer)
         except NotCovered as error:
             raise Problem("not-covered", str(error)) from None
+        _check_rule(configuration, offer, rule)
         odds = odds if offer.odds is None else offer.odds
         if odds is None:
             raise Problem("bad-request", "the offer tells no odds, and none came with it")
@@ -163,10 +169,18 @@ class Notary:
         signed = statement.signed("front", self.keys.sign)
         envelope, stream = json.dumps(signed.to_dict()), stream_of(offer)
         last = self._times(name, self.clock())[1]
-        said = (length, odds, together, stream, offer.block, last)
+        told = None if rule is None or offer.rule is None else (offer.rule, rule)
+        said = (length, odds, together, stream, offer.block, last, told)
         if not self.store.put_offer(name, number, envelope, batches, *said):
             raise Problem("offer-conflict")
         return signed
+
+    def rule(self, name: str, digest: bytes) -> str:
+        """The text of a rule that an offer names by its hash."""
+        found = self.store.rule(name, digest)
+        if found is None:
+            raise Problem("unknown-rule")
+        return found
 
     def _new_batch(self, name: str, batch: Batch, expires: float | None, stream: str, least: int) -> NewBatch:
         length = batch.shape.length + self._overhead(name, batch)
@@ -228,6 +242,18 @@ class Notary:
 
     def _overhead(self, name: str, batch: Batch) -> int:
         return SUITES[self._configuration(name, batch.pin).suite].overhead
+
+
+def _check_rule(configuration: Configuration, offer: Offer, rule: str | None) -> None:
+    """The text of a rule must be the one that the offer names, and fit what was signed."""
+    if offer.rule is None and rule is None:
+        return
+    if rule is None or hashlib.sha256(rule.encode()).digest() != offer.rule:
+        raise Problem("bad-request", f"the rule of offer {offer.number} is missing, or not the one that it names")
+    try:
+        Personal.read(configuration.program).check_rule(Rule.from_json(rule))
+    except CroupierError as error:
+        raise Problem("not-covered", str(error)) from None
 
 
 def _signed(statement: Statement, server: str, configuration: Configuration) -> None:

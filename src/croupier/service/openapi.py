@@ -167,6 +167,13 @@ FRONT = (
         "unknown-configuration",
         "bad-request",
     ),
+    _get(
+        _BASE + "/rules/{hash}",
+        "The rule that devices choose by, by the hash that its offer names",
+        ANY,
+        "unknown-rule",
+        "bad-request",
+    ),
     Operation(
         "put",
         _BASE + "/offers/{offer}",

@@ -30,6 +30,7 @@ PROBLEMS: dict[str, Kind] = {
     "not-found": Kind(404, "There is nothing here"),
     "unknown-experiment": Kind(404, "There is no such experiment"),
     "unknown-configuration": Kind(404, "There is no such configuration of this experiment"),
+    "unknown-rule": Kind(404, "There is no such rule of this experiment"),
     "unknown-batch": Kind(404, "There is no such batch"),
     "no-such-format": Kind(406, "This server cannot write this format"),
     "method-not-allowed": Kind(405, "The method does not apply here"),

@@ -136,6 +136,7 @@ OFFER: Schema = {
         "offer": STATEMENT,
         "deadline": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "seconds from now"},
         "odds": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1, "description": "where it tells none"},
+        "rule": TEXT | {"description": "the text of what devices choose by, where they do"},
         "together": array(COUNT) | {"description": "offers that must be known here before turns of this one are dealt"},
     },
 }

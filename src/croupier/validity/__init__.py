@@ -6,7 +6,16 @@ for.
 
 from typing import TYPE_CHECKING, Any
 
-from croupier.validity.prio3 import Prio3, Sizes, prio3_count, prio3_histogram, prio3_number, prio3_sum, prio3_sum_vec
+from croupier.validity.prio3 import (
+    Prio3,
+    Sizes,
+    prio3_count,
+    prio3_histogram,
+    prio3_number,
+    prio3_ranges,
+    prio3_sum,
+    prio3_sum_vec,
+)
 
 if TYPE_CHECKING:
     from croupier.validity.groups import Prepared, Verified, Verifier, shard_group
@@ -22,6 +31,7 @@ __all__ = [
     "prio3_count",
     "prio3_histogram",
     "prio3_number",
+    "prio3_ranges",
     "prio3_sum",
     "prio3_sum_vec",
     "shard_group",

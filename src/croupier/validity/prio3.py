@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from croupier.checks import InvalidParameter, integer
 from croupier.validity import steps
-from croupier.validity.circuits import Circuit, Count, Histogram, Sum, SumVec
+from croupier.validity.circuits import Circuit, Count, Histogram, Ranges, Sum, SumVec
 from croupier.validity.fields import FIELD64, FIELD128, Numbers
 from croupier.validity.xof import SEED
 
@@ -180,6 +180,19 @@ def prio3_sum_vec(
         )
     algorithm, field = (3, FIELD128) if proofs == 1 else (MULTIPROOF, FIELD64)
     return Prio3(SumVec(length, max_measurement, chunk_length, algorithm, field), proofs, shares)
+
+
+def prio3_ranges(most: Sequence[int]) -> Prio3:
+    """A sum of vectors whose numbers have ranges of their own: from 0 to `most` of each.
+
+    Where all ranges are the same this is the draft's own type; else it has a number of private use.
+
+    >>> prio3_ranges([127] * 20).circuit.algorithm, hex(prio3_ranges([1, 127]).circuit.algorithm)
+    (3, '0xffffcc02')
+    """
+    if len({*most}) == 1:
+        return prio3_sum_vec(len(most), most[0])
+    return Prio3(Ranges(most))
 
 
 def prio3_histogram(length: int, chunk_length: int | None = None, *, shares: int = 2) -> Prio3:

@@ -15,7 +15,7 @@ from croupier.messages.shares import SharedReport, form, scopes, share_info
 from croupier.messages.wire import Envelope, report_info
 from croupier.service.groups import Reason
 from croupier.validity import Prio3
-from croupier.validity.circuits import Count, Histogram, Sum
+from croupier.validity.circuits import Count, Histogram, Sum, SumVec
 
 SEED = 32
 
@@ -56,6 +56,8 @@ def plain_circuit(prio3: Prio3) -> Any:
         return plain_prio3.Count()
     if isinstance(circuit, Sum):
         return plain_prio3.Sum(circuit.range.most)
+    if isinstance(circuit, SumVec):
+        return plain_prio3.SumVec(circuit.outputs, circuit.range.most, circuit.chunk_length)
     assert isinstance(circuit, Histogram)
     return plain_prio3.Histogram(circuit.length, circuit.chunk_length)
 
@@ -92,7 +94,11 @@ class Lie:
 
 def _lowest(turn: Turn) -> list[int]:
     """The numbers of an honest report of the lowest value."""
-    return [1, *[0] * (prio3_of(turn).circuit.outputs - 1)] if _is_histogram(turn) else [0]
+    return (
+        [1, *[0] * (prio3_of(turn).circuit.outputs - 1)]
+        if _is_histogram(turn)
+        else [0] * prio3_of(turn).circuit.outputs
+    )
 
 
 def _is_histogram(turn: Turn) -> bool:

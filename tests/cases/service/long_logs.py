@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from cases.linear_users import summed
 from cases.service.world import SUITE, URLS, keys_of
 from croupier.messages.admission import Admission
 from croupier.messages.sealing import SUITES
 from croupier.messages.signing import Statement, to_text
 from croupier.programs import records
+from croupier.programs.linear import LinearProgram
 from croupier.protocols import SumMechanism
 from croupier.service.experiment import Site, plan
 from croupier.service.experiment_log import Live, Run
@@ -31,6 +33,18 @@ PLANS = {
         "program": {"kind": "histogram", "users": 60, "rounds": 10**6, "items": ["apple", "pear", "plum"]},
         "privacy": {"epsilon": 4.0},
     },
+    "linear": {
+        "name": "linear",
+        "arms": ["red", "green", "blue"],
+        "program": {
+            "kind": "linear",
+            "users": 10**6,
+            "largest": 400,
+            "control": 0.1,
+            "features": {"age": [18, 80], "visits": [0, 30]},
+        },
+        "privacy": {"epsilon": 4.0},
+    },
 }
 
 
@@ -52,7 +66,8 @@ def long_log(kind: str, length: int) -> Iterator[str]:
             if turn.number not in state.signed:
                 live = type("Begun", (), {"configured": state.configured, "name": found.name, "open": state.open})
                 offer = Live.offer_of(live, turn).statement()  # type: ignore[arg-type]
-                yield _line(run, "opened", offer=offer.signed("analyzer", keys_of("analyzer").sign).to_dict())
+                told = {} if turn.rule is None else {"rule": turn.rule}
+                yield _line(run, "opened", offer=offer.signed("analyzer", keys_of("analyzer").sign).to_dict(), **told)
         full = min((offer.number for offer in state.offers.values()), default=None)
         batches = list(state.open.values()) if full is None else state.offers[full].batches
         for batch in batches:
@@ -65,7 +80,7 @@ def long_log(kind: str, length: int) -> Iterator[str]:
                 run,
                 "released",
                 batch=batch.number,
-                decoded=_decoded(batch.mechanism),
+                decoded=_decoded(state.program, batch),
                 damaged=0,
                 receipt=_receipt(batch, found.name, overhead).to_dict(),
                 witness=witness.to_dict(),
@@ -78,7 +93,10 @@ def _line(run: Run, event: str, **body) -> str:
     return line
 
 
-def _decoded(mechanism):
+def _decoded(program, batch):
+    mechanism = batch.mechanism
+    if isinstance(program, LinearProgram):
+        return summed(program, mechanism, batch.number)
     low, high = mechanism.possible
     middle = (low + high) // 2
     return middle if isinstance(mechanism, SumMechanism) else [middle] * mechanism.size

@@ -1,8 +1,9 @@
 """Both servers with an experiment in shares, step by step, and users of whom each is known again in a total.
 
 A bandit's values are powers of two over so fine an encoding that a total's bits say which reports are in it; in a
-histogram everybody holds an item of their own; in a counter the names that both servers sign tell who is in a sum. Each
-server's noise is a mark above all of that. So a loss, a double count, a mix-up or a noise too many shows at once.
+histogram everybody holds an item of their own; in a counter, and where vectors are summed, the names that both servers
+sign tell who is in a sum. Each server's noise is a mark above all of that. So a loss, a double count, a mix-up or a
+noise too many shows at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from cases.service import stores
@@ -37,6 +39,8 @@ from croupier.service.tickets import issue
 BITS = 56
 NAME = "colours"
 USERS, DEADLINE, DUE_WITHIN = 3, 60, 5
+WHOLE_STEPS = 256
+"""Of numbers of which some are whole in a vector of moments: nothing, and a half."""
 PLAN: dict[str, Any] = {
     "name": NAME,
     "arms": ["red", "green"],
@@ -57,7 +61,19 @@ HISTOGRAM = PLAN | {
     "reward": {},
     "batches": {"deadline": DEADLINE},
 }
-KINDS = {"bandit": PLAN, "counter": COUNTER, "histogram": HISTOGRAM}
+LINEAR = PLAN | {
+    "arms": ["red", "green", "blue"],
+    "program": {
+        "kind": "linear",
+        "users": 100_000,
+        "first": USERS,
+        "largest": USERS,
+        "features": {"age": [18, 80]},
+        "precision": WHOLE_STEPS,
+    },
+    "reward": {},
+}
+KINDS = {"bandit": PLAN, "counter": COUNTER, "histogram": HISTOGRAM, "linear": LINEAR}
 MARKS, COUNT_BITS = {"front": 1, "analyzer": 16}, 20
 """What each server's noise is, above the bits of a sum, or of a count."""
 
@@ -87,7 +103,11 @@ def one_bit_a_user(monkeypatch, kind: str = "bandit", marks: bool = True):
             yield
             return
         patch.setattr(Front, "_answer", marked)
-        patch.setattr(SumMechanism, "server_noise", lambda self, _: [noise(BITS)] * self.dimension)
+        patch.setattr(
+            SumMechanism,
+            "server_noise",
+            lambda self, _: [noise(COUNT_BITS if self.coordinates else BITS)] * self.dimension,
+        )
         patch.setattr(SharedCounts, "server_noise", lambda self, _: [noise(COUNT_BITS)] * self.size)
         yield
 
@@ -181,6 +201,9 @@ class Shares:
         return self.with_body(turn, sealed(turn, self._own(bit) if value is None else value), bit)
 
     def _own(self, bit: int) -> object:
+        if self.kind == "linear":
+            moments = self.live.program.plan.moments
+            return moments.of([0.0, 0.5**0.5], 0.5, place=bit % moments.places).tolist()
         return {"counter": bit / PRECISION, "histogram": f"item {bit}"}.get(self.kind, 2.0 ** (bit - BITS))
 
     def with_body(self, turn: Turn, body: bytes, bit: int | None = None) -> Person:
@@ -260,6 +283,9 @@ class Shares:
         """What these users add up to."""
         if self.kind == "histogram":
             return [int(bit in members) for bit in range(length)]
+        if self.kind == "linear":
+            whole = np.sum([(np.asarray(self._own(bit)) + 1.0) / 2.0 * WHOLE_STEPS for bit in members], axis=0)
+            return np.rint(whole).astype(int).tolist()
         return [sum(bit if self.kind == "counter" else 1 << bit for bit in members)]
 
     def close(self) -> None:

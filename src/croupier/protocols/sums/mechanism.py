@@ -16,7 +16,7 @@ from croupier.protocols.mechanism import MOST_MESSAGES, Decoded
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.planned import PlannedSum
 from croupier.protocols.sums.release import Release
-from croupier.protocols.sums.values import array_of, encode, whole_numbers
+from croupier.protocols.sums.values import array_of, whole_numbers
 from croupier.validity import Prio3
 from croupier.validity.shares import Ring
 
@@ -43,7 +43,7 @@ class SumMechanism(PlannedSum):
 
     def randomize(self, value: ArrayLike, source: Source) -> Integers:
         """Turn a user's value into their report, on their device; arrays of users (and batches) work too."""
-        encoded = encode(self.values.unit(value), self.precision, source)
+        encoded = self.values.encode(value, self.precision, source)
         if self.side == "under":
             encoded = self.precision - encoded
         return self.carrier.report(self, encoded, source)
@@ -101,11 +101,10 @@ class SumMechanism(PlannedSum):
 
     def simulate(self, values: ArrayLike, source: Source) -> Release:
         """One batch in law: values are encoded and added, and the total noise is drawn once."""
-        unit = self.values.unit(values)
+        encoded = self.values.encode(values, self.precision, source)
         axis = -1 - self.coordinates
-        if unit.ndim < 1 + self.coordinates or unit.shape[axis] != self.users:
-            raise InvalidParameter("values", unit.shape, f"a batch of exactly {self.users} values")
-        encoded = encode(unit, self.precision, source)
+        if encoded.ndim < 1 + self.coordinates or encoded.shape[axis] != self.users:
+            raise InvalidParameter("values", encoded.shape, f"a batch of exactly {self.users} values")
         if self.side == "under":
             encoded = self.precision - encoded
         total = self.noisy(encoded.sum(axis=axis), source)
@@ -206,9 +205,9 @@ class SumMechanism(PlannedSum):
         The decoded sum tells most, or the first user's own report where it is visible. Of two servers' noises the one
         who looks knows his own.
         """
-        lowest = self.values.along(self.values.low)
+        lowest, other = np.asarray(self.extremes[0]), self.extremes[end]
         batch = np.broadcast_to(lowest, (self.users, *lowest.shape)).copy()
-        batch[0] = self.values.along(self.extremes[end])
+        batch[0] = other
         rows = max(1, CHUNK // max(1, int(self.users * self.messages_per_user * self.dimension)))
         drawn = []
         for done in range(0, trials, rows):

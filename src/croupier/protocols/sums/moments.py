@@ -23,10 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, between, integer
-from croupier.noise import Noise
-from croupier.privacy import Loss, vector_loss
-
-Floats = NDArray[np.float64]
+from croupier.protocols.sums.encoding import Floats, KindOfValues
 
 COUNTED = math.sqrt(0.75)
 """How the count of the control share is weighed beside its rewards: whoever changes both moves them no further than
@@ -37,7 +34,7 @@ SAFE = 1.0 + 1e-8
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(KindOfValues):
     """The first and second moments of feature vectors of norm at most one, beside rewards in [0, 1].
 
     Parameters
@@ -58,13 +55,8 @@ class Moments:
     """
 
     kind: ClassVar[str] = "moments"
-    coordinates: ClassVar[int] = 1
-    checkable: ClassVar[bool] = True
     clip: ClassVar[bool] = False
-    binary: ClassVar[bool] = False
-    low: ClassVar[float] = -1.0
-    high: ClassVar[float] = 1.0
-    span: ClassVar[float] = 2.0
+    low, high, binary = -1.0, 1.0, False
     features: int
     places: int = 1
     weight: float = 1.0
@@ -92,7 +84,7 @@ class Moments:
         return self.features * (self.features + 3) // 2
 
     @property
-    def dimension(self) -> int:
+    def dimension(self) -> int:  # type: ignore[override]
         return self.places * self.own + (2 if self.control else 0)
 
     @property
@@ -138,6 +130,7 @@ class Moments:
         whole = spread.reshape(*own.shape[:-1], self.places * self.own)
         if not self.control:
             return whole
+        chosen = np.broadcast_to(chosen, y.shape)
         counted = np.stack((self.control * z * chosen, COUNTED * self.control * chosen), axis=-1)
         return np.concatenate((whole, counted), axis=-1)
 
@@ -213,11 +206,6 @@ class Moments:
         own = np.zeros(self.features)
         own[0], own[-1] = math.sqrt(0.5), math.sqrt(0.5)
         return self.of(own, 1.0 if number > 0 else 0.0)
-
-    def loss(self, noise: Noise, precision: int) -> Loss:
-        """The loss of one user's change in a sum of encoded vectors that carries this noise in every number."""
-        l2, l1 = self.reach(precision)
-        return vector_loss(noise, l2=l2, l1=l1)
 
     def reach(self, precision: int) -> tuple[float, float]:
         """How far two users' encoded vectors can be apart, by length and by the sum of absolute differences.

@@ -101,7 +101,7 @@ class PlannedSum(Mechanism):
 
     @property
     def extremes(self) -> tuple[Any, Any]:
-        return self.values.low, self.values.high
+        return self.values.extremes
 
     @cached_property
     def noise(self) -> Noise:
@@ -142,7 +142,7 @@ class PlannedSum(Mechanism):
         """The sum of the users' values, in their own units, from decoded numbers."""
         shift = 0.0 if self.side != "unbiased" else self.noise.mean
         steps = np.asarray(decoded, dtype=np.float64) - shift
-        total = self.users * self.values.low + steps * self.unit
+        total = self.values.decode(steps, self.users, self.precision * self.weight)
         return self.users * (self.values.low + self.values.high) - total if self.side == "under" else total
 
     def unit_sums(self, decoded: ArrayLike) -> Floats:

@@ -11,16 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, finite
 from croupier.noise import Noise
-from croupier.noise.source import Source, bernoulli
-from croupier.privacy import Loss, privacy_loss, vector_loss
+from croupier.privacy import Loss, privacy_loss
+from croupier.protocols.sums.encoding import Floats, Integers, KindOfValues
+from croupier.protocols.sums.encoding import encode as encode
 from croupier.protocols.sums.moments import Moments
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Values:
+class Values(KindOfValues):
     """Numbers in [low, high], which users may report.
 
     Parameters
@@ -40,10 +38,7 @@ class Values:
 
     kind: ClassVar[str] = "range"
     coordinates: ClassVar[int] = 0
-    """The number of axes of one user's value."""
-    dimension: ClassVar[int] = 1
-    checkable: ClassVar[bool] = True
-    """Whether a device can check all that is said of the values."""
+    dimension: ClassVar[int] = 1  # type: ignore[misc]
     low: float = 0.0
     high: float = 1.0
     binary: bool = False
@@ -58,10 +53,6 @@ class Values:
             raise InvalidParameter("high", self.high, f"above low = {self.low!r}, at a finite distance")
 
     @property
-    def span(self) -> float:
-        return float(self.high) - float(self.low)
-
-    @property
     def diameter(self) -> float:
         """How far two users' values can be apart."""
         return self.span
@@ -71,7 +62,7 @@ class Values:
         return np.asarray(number, dtype=np.float64)
 
     def loss(self, noise: Noise, precision: int) -> Loss:
-        """The loss of one user's change in a sum of encoded values that carries this noise."""
+        """For a number, with the noise of any family."""
         return privacy_loss(noise, precision)
 
     def reach(self, precision: int) -> tuple[float, float]:
@@ -95,7 +86,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Ball:
+class Ball(KindOfValues):
     """Vectors with Euclidean norm at most one, which users may report.
 
     Parameters
@@ -112,13 +103,12 @@ class Ball:
     """
 
     kind: ClassVar[str] = "ball"
-    coordinates: ClassVar[int] = 1
     checkable: ClassVar[bool] = False
     dimension: int
     clip: bool = False
     diameter: float = 2.0
 
-    low, high, span, binary = -1.0, 1.0, 2.0, False
+    low, high, binary = -1.0, 1.0, False
 
     def __post_init__(self) -> None:
         if not isinstance(self.dimension, int) or self.dimension < 1:
@@ -131,11 +121,6 @@ class Ball:
         vector = np.zeros(self.dimension)
         vector[0] = number
         return vector
-
-    def loss(self, noise: Noise, precision: int) -> Loss:
-        """The loss of one user's change in a sum of encoded vectors that carries this noise in every coordinate."""
-        l2, l1 = self.reach(precision)
-        return vector_loss(noise, l2=l2, l1=l1)
 
     def reach(self, precision: int) -> tuple[float, float]:
         """How far two users' encoded vectors can be apart, by length and by the sum of absolute differences.
@@ -204,14 +189,3 @@ def whole_numbers(name: str, values: ArrayLike) -> Integers:
     if not np.issubdtype(numbers.dtype, np.integer):
         raise InvalidParameter(name, values, "whole numbers of at most 64 bits")
     return numbers.astype(np.int64)
-
-
-def encode(unit_values: Floats, precision: int, source: Source) -> Integers:
-    """Round x·g up with probability its fraction, else down ([CZ23] Alg. 1): unbiased, whole, in 0..g."""
-    scaled = unit_values * precision
-    whole = np.floor(scaled)
-    fraction = scaled - whole
-    encoded = whole.astype(np.int64)
-    if np.any(fraction > 0):
-        encoded += bernoulli(fraction, source)
-    return encoded

@@ -129,10 +129,34 @@ function histogram(state) {
   ];
 }
 
+const asked = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
+// What a personalised experiment has learnt: what it gains, who chooses what, and on what that depends.
+function personalised(state) {
+  const { coefficients, choices, features, gain, proven, users } = state.program;
+  if (!choices.length) return [element("p", { class: "soft" }, "Nothing is known yet: devices choose at random until the first batch is full.")];
+  const named = (row) => element("b", {}, row.action ?? "all actions");
+  // Each feature has a unit of its own, and so a scale; the level is no difference.
+  const reach = (name) => Math.max(1e-9, ...coefficients.filter((row) => row.coefficient === name).flatMap((row) => [row.lower, row.upper]).map(Math.abs));
+  const range = (row) => `${number(row.lower)} to ${number(row.upper)}`;
+  const picture = (row) => (row.coefficient === "level" ? "" : difference(row.value, row.lower, row.upper, reach(row.coefficient), `${row.action ?? ""} ${row.coefficient}: ${number(row.value)}, interval ${range(row)}`));
+  return [
+    gain ? element("p", { class: `result ${gain.verdict}` }, asked(gain.sentence), gain.measured ? ` Measured among ${counted(gain.users, "user")}, of whom a random share was given that action.` : "")
+      : element("p", { class: "soft" }, "What is gained is known after two batches."),
+    table("Who chooses what", [{ text: "Action" }, { text: "Users", kind: "number", short: "users" }, { text: "95 % interval", kind: "number" }, ...features.map((name) => ({ text: `Mean ${name}`, kind: "number", short: `mean ${name}` }))],
+      choices.map((row) => ({ cells: [named(row), percent(row.share), `${percent(row.lower)} to ${percent(row.upper)}`, ...features.map((name) => number(row[`mean_${name}`]))] }))),
+    element("p", { class: "soft" }, `Among ${counted(users, "user")}, in expectation: what follows from the sums, in which nobody can be found.`),
+    table("Coefficients", [{ text: "Action" }, { text: "Coefficient" }, { text: "Value", kind: "number" }, { text: "95 % interval", kind: "wide" }],
+      coefficients.map((row) => ({ cells: [named(row), row.coefficient, number(row.value), element("div", {}, picture(row), element("small", { class: "soft" }, range(row)))] }))),
+    element("p", { class: "soft" }, "A coefficient is what one more of a feature changes in the mean; the level is the mean in the middle of all ranges. All intervals hold together and at all times with a chance of 95 %, if the mean is linear."
+      + (proven ? "" : " The rule explores less than is proven, so that nothing is promised of what users lose.")),
+  ];
+}
+
 const other = (state) => [facts(Object.entries(state.program).map(([key, value]) => [key, JSON.stringify(value)]))];
 
 // How a program is shown follows from what it shows of itself, whatever kind it is of.
-const SHOWN = { arms: ["Arms", arms], points: ["The sum", counter], top: ["Counts", histogram] };
+const SHOWN = { arms: ["Arms", arms], points: ["The sum", counter], top: ["Counts", histogram], coefficients: ["What was learnt", personalised] };
 export const shownAs = (state) => SHOWN[Object.keys(SHOWN).find((key) => key in state.program)] ?? ["Result", other];
 
 function compared(state, width) {

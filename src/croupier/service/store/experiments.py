@@ -107,12 +107,13 @@ class Experiments:
         stream: str = "",
         block: Block | None = None,
         last: float = 0.0,
+        rule: tuple[bytes, str] | None = None,
     ) -> bool:
         """Open an offer and those of its batches that are new; False when either exists with other contents.
 
         Reports on it have `upload` bytes. Its turns count with those of its `stream`. It is dealt with these odds, once
         all offers of `together` are here; in a block, once all of its batches are. `last` is when a turn that is given
-        out now can no longer be reported.
+        out now can no longer be reported. `rule` is the hash and the text of what devices choose by, if they do.
         """
         this = (OFFERS.c.experiment == experiment, OFFERS.c.number == number)
         waits_for = json.dumps(list(together))
@@ -154,6 +155,8 @@ class Experiments:
                     assigned=0,
                     accepted=0,
                     block=None if block is None else block.number,
+                    rule_hash=None if rule is None else rule[0],
+                    rule=None if rule is None else rule[1],
                 )
             )
             if block is not None:
@@ -172,6 +175,12 @@ class Experiments:
         """How long a report on any of its offers is at most, closed ones too; None when the experiment is unknown."""
         with self.database.read() as connection:
             return connection.execute(_LONGEST_UPLOAD, {"e": experiment}).scalar()
+
+    def rule(self, experiment: str, digest: bytes) -> str | None:
+        """The text of a rule by its hash."""
+        query = select(OFFERS.c.rule).where(OFFERS.c.experiment == experiment, OFFERS.c.rule_hash == digest).limit(1)
+        with self.database.read() as connection:
+            return connection.execute(query).scalar()
 
     def offer(self, experiment: str, number: int) -> str | None:
         """An offer's envelope."""

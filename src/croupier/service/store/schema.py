@@ -67,6 +67,9 @@ OFFERS = Table(
     Column("accepted", BigInteger, nullable=False),
     # The block that its batch closes with, where there is one.
     Column("block", BigInteger),
+    # What devices choose by, where they do: the hash that the offer names, and the text.
+    Column("rule_hash", LargeBinary),
+    Column("rule", Text),
     Index("offers_open", "experiment", "open"),
 )
 BATCHES = Table(
@@ -255,7 +258,7 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
         connection.execute(insert(ANSWERS).values(number=0))
 
-    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids
+    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids, add_rules
 
 
 def add_pauses(connection: Connection) -> None:
@@ -270,6 +273,10 @@ def add_blocks(connection: Connection) -> None:
 
 def add_voids(connection: Connection) -> None:
     _add_columns(connection, EXPERIMENTS)
+
+
+def add_rules(connection: Connection) -> None:
+    _add_columns(connection, OFFERS)
 
 
 def _add_columns(connection: Connection, *tables: Table) -> None:

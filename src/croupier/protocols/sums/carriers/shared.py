@@ -13,7 +13,7 @@ from croupier.noise import Source
 from croupier.noise.window import TooWide
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.carriers.base import Carrier, Integers
-from croupier.validity import Prio3, prio3_number, prio3_sum_vec
+from croupier.validity import Prio3, prio3_number, prio3_ranges
 from croupier.validity.fields import FIELD64, FIELD128
 from croupier.validity.shares import FIELDS, Ring
 
@@ -63,15 +63,17 @@ class Shared(Carrier):
             raise LeavesField(plan.share.std)
 
     def prio3(self, plan: PlannedSum) -> Prio3:
-        return prio3_sum_vec(plan.dimension, plan.precision) if plan.coordinates else prio3_number(plan.precision)
+        levels = plan.values.levels(plan.precision)
+        return prio3_ranges(levels) if plan.coordinates else prio3_number(*levels)
 
     def recipe(self, plan: PlannedSum) -> dict[str, Any]:
         """What a report rests on whatever batch it falls into: the encoding, and who adds the noise."""
         return {"precision": plan.precision, "carrier": self.to_dict(), "noise_from": plan.noise_from}
 
     def check_report(self, plan: PlannedSum, report: Integers) -> None:
-        if ((report < 0) | (report > plan.precision)).any():
-            raise TamperedMessage(f"an encoded value must lie in [0, {plan.precision}]")
+        levels = np.array(plan.values.levels(plan.precision), dtype=np.int64)
+        if ((report < 0) | (report > (levels if plan.coordinates else levels[0]))).any():
+            raise TamperedMessage(f"an encoded value must lie in [0, {levels.max()}]")
 
     def report(self, plan: PlannedSum, encoded: Integers, source: Source) -> Integers:
         """The encoded value itself: its shares tell either server nothing."""

@@ -1,0 +1,78 @@
+"""What a personalised experiment has learnt so far, as its page and its rows show it: in the rewards' own units."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from croupier.checks import CroupierError
+from croupier.linear import Findings, Gain
+from croupier.personal import Personal
+
+FAILURE = 0.05
+"""The chance that a bound which is shown fails."""
+
+
+def learnt(findings: Findings, personal: Personal) -> dict[str, Any]:
+    """Coefficients, who chooses what, and what personalisation gains; nothing before anything is known."""
+    body: dict[str, Any] = {
+        "actions": list(personal.actions),
+        "features": [] if personal.described else list(personal.context.names),
+        "batches": len(findings.batches),
+        "proven": findings.plan.exploration >= 1.0,
+        "coefficients": [],
+        "choices": [],
+        "gain": None,
+    }
+    if not findings.batches:
+        return body
+    # Where actions share a parameter, a coefficient stands for a product: it has no unit of its own.
+    context = None if personal.described else personal.context
+    body["coefficients"] = [_coefficient(row, personal) for row in findings.coefficients(FAILURE, context)]
+    body["choices"] = [_named(row, personal) for row in findings.choices(context, FAILURE)]
+    return body | {"gain": _gain(findings, personal)}
+
+
+def _named(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
+    return row | ({"action": personal.actions[row["action"]]} if "action" in row else {})
+
+
+def _coefficient(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
+    """In rewards: for one more of a feature, and last the mean in the middle of all ranges."""
+    low = float(personal.reward.low) if row["coefficient"] == "level" else 0.0
+    numbers = {key: low + personal.reward.span * row[key] for key in ("value", "lower", "upper")}
+    return _named(row, personal) | numbers
+
+
+def _gain(findings: Findings, personal: Personal) -> dict[str, Any] | None:
+    """What is gained over the best single action; None while only the first batch is in, or no model says."""
+    try:
+        found = findings.gain(FAILURE)
+    except CroupierError:
+        return None
+    low, span = float(personal.reward.low), personal.reward.span
+    apart = {"gain": span * found.gain, "lower": span * found.lower, "upper": span * found.upper}
+    means = {"personal": low + span * found.personal, "single": low + span * found.single}
+    numbers = {key: None if math.isnan(one) else one for key, one in (apart | means).items()}
+    action = None if found.action is None else personal.actions[found.action]
+    said = {"action": action, "users": found.users, "measured": found.measured, "verdict": _verdict(found)}
+    return numbers | said | {"sentence": _sentence(numbers, said)}
+
+
+def _verdict(gain: Gain) -> str:
+    """In one word, what the interval says: "gains", "loses", or that it is "open"."""
+    return "gains" if gain.lower > 0.0 else "loses" if gain.upper < 0.0 else "open"
+
+
+def _sentence(numbers: dict[str, Any], said: dict[str, Any]) -> str:
+    """The same for people; where there is no gain, it says that."""
+    over = f"giving everybody {said['action']}" if said["action"] else "the best single action"
+    if numbers["gain"] is None:
+        return f"too few of the control share have come to compare the rule with {over}"
+    by = f"{abs(numbers['gain']):.3g} a user ({numbers['lower']:+.3g} to {numbers['upper']:+.3g})"
+    how = "" if said["measured"] else "as the model says, and no control share measured it: "
+    if said["verdict"] == "gains":
+        return f"{how}personalisation gains {by} over {over}"
+    if said["verdict"] == "loses":
+        return f"{how}there is no gain: personalisation loses {by} against {over}"
+    return f"{how}no gain is shown: personalisation and {over} differ by {by}"

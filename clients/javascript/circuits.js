@@ -4,6 +4,7 @@
 // degree two: x² - x for a single bit, or a sum of products of pairs for many at once.
 
 import { FIELD128, FIELD64 } from "./fields.js";
+import { notAllowed } from "./problems.js";
 
 const MOST_NUMBERS = 2 ** 20;
 
@@ -13,8 +14,7 @@ const isWhole = (value) => typeof value === "bigint" || Number.isSafeInteger(val
 export function wholeFrom(name, value, least, most) {
   const found = isWhole(value) ? BigInt(value) : null;
   if (found !== null && found >= least && found <= most) return found;
-  const wanted = `an exact whole number in [${least}, ${most}]`;
-  throw new RangeError(`${name} = ${String(value)} is not allowed: it must be ${wanted}`);
+  throw notAllowed(name, value, `an exact whole number in [${least}, ${most}]`);
 }
 
 const bitLength = (number) => number.toString(2).length;

@@ -2,9 +2,10 @@
 
 import { fromBase64 } from "./bytes.js";
 import { ADMISSIONS, TRUSTS } from "./limits.js";
-import { checkKeys, isWhole, readJson, readMechanism } from "./mechanism.js";
+import { readMechanism } from "./mechanism.js";
 import { turnDelta } from "./privacy.js";
 import { demand } from "./problems.js";
+import { checkKeys, isWhole, readJson } from "./reading.js";
 import { SUITE } from "./sealing.js";
 import { SERVERS } from "./statements.js";
 import { readTokenKey } from "./tokens.js";

@@ -214,6 +214,74 @@ export interface TokenRequest {
 /** Begins a blind token for an experiment that admits by tokens; `issuer`: its key in base64, if the app knows it. */
 export function tokenRequest(joined: Joined, options?: { issuer?: string }): Promise<TokenRequest>;
 
+/** A number that describes a user, with its public range: from 0 to 1 where nothing is said. */
+export interface Feature {
+  name: string;
+  low?: number;
+  high?: number;
+}
+
+/** The features of a personalised experiment, in order. Whatever cannot be used is a RangeError that names it. */
+export class Context {
+  constructor(features: readonly Feature[], options?: { clip?: boolean });
+  readonly features: readonly Required<Readonly<Feature>>[];
+  readonly names: readonly string[];
+  /** Whether a value outside its range is moved to the nearer end; otherwise it is refused. */
+  readonly clip: boolean;
+  /** Of the vector: a number for each feature, and the constant. */
+  readonly dimension: number;
+  /** A user's vector, of norm at most one. */
+  vector(context: Readonly<Record<string, number>>): number[];
+}
+
+/** (a, 1)/√2 for actions described by vectors of norm at most one. */
+export function withConstant(actions: readonly (readonly number[])[]): number[][];
+
+/** The context in the action's own block and zeros elsewhere. */
+export function blocks(context: readonly number[], actions: number): number[][];
+
+/** A vector, or one for each action where all actions share one parameter. */
+export type Features = readonly number[] | readonly (readonly number[])[];
+
+/** The published rule, by which a device chooses by itself. */
+export class Rule {
+  private constructor();
+  static fromJSON(text: string): Rule;
+  readonly dimension: number;
+  /** Whether all actions share one parameter. */
+  readonly shared: boolean;
+  readonly exploration: number;
+  /** The share of devices that choose optimistically. */
+  readonly optimists: number;
+  /** Whether nothing is known yet; then every action is as likely. */
+  readonly blank: boolean;
+  /** The share of users who play `single`. */
+  readonly control: number;
+  readonly single: number | null;
+  /** What each action is worth at best; at worst for who is not hopeful. */
+  scores(features: Features, hopeful?: boolean): number[];
+  estimates(features: Features): number[];
+  /** The number of the best action. */
+  choose(features: Features): number;
+  /** The same with the device's draws. */
+  play(features: Features): { action: number; control: boolean };
+}
+
+/** What a device reports for a linear bandit: feature times reward, and the feature's outer product, as one vector. */
+export class Moments {
+  constructor(values: { features: number; places?: number; weight?: number; centred?: boolean; control?: number });
+  readonly dimension: number;
+  /** How far two users' vectors can be apart, and in the sum of absolute differences. */
+  readonly diameter: number;
+  readonly taxicab: number;
+  /** How far two users' encoded vectors can be apart. */
+  reach(precision: number): { l2: number; l1: number };
+  /** The vector of a user: features, reward, place, and whether they are in the control share. */
+  of(features: readonly number[], reward: number | boolean, place?: number, control?: boolean): number[];
+  /** Each number moved from [-1, 1] to [0, 1]; what is no user's vector is a RangeError. */
+  unit(vector: readonly number[]): number[];
+}
+
 /** One type of report of Prio3 (draft-irtf-cfrg-vdaf): shares, and shares of a proof that the measurement is valid. */
 export interface Prio3<Measurement> {
   readonly proofs: number;

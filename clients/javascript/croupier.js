@@ -9,12 +9,16 @@ import { Account } from "./account.js";
 import { after } from "./answers.js";
 import { base64, concat, fromBase64, random, sha256, utf8 } from "./bytes.js";
 import { checkName, checkOffer, readOffer, verifyKeys } from "./configuration.js";
+import { Context } from "./context.js";
+import { blocks, withConstant } from "./features.js";
 import { Joining, addressOf } from "./joining.js";
 import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
+import { Moments } from "./moments.js";
 import { Outbox } from "./outbox.js";
 import { prio3Count, prio3Histogram, prio3Sum, prio3SumVec } from "./prio3.js";
 import { NoTurn, Problem, Refused, demand } from "./problems.js";
 import { FIRST_PAUSE, Requests, sleep } from "./requests.js";
+import { Rule } from "./rule.js";
 import { SERVERS, checkSigned, textOf } from "./statements.js";
 import { Kept, Memory } from "./storage.js";
 import { tokenRequest } from "./tokens.js";
@@ -22,6 +26,7 @@ import { Shown, Turn } from "./turns.js";
 import { batchHash } from "./wire.js";
 
 export { Account, Kept, LIMITS, Memory, NoTurn, Problem, Refused, Shown, Turn, tokenRequest };
+export { Context, Moments, Rule, blocks, withConstant };
 export { prio3Count, prio3Histogram, prio3Sum, prio3SumVec };
 
 const LONGEST_HOLD = 10; // seconds

@@ -6,9 +6,8 @@ import { ONE, fixedToDouble } from "./numbers.js";
 import { prio3Histogram, prio3Number } from "./prio3.js";
 import { counted } from "./privacy.js";
 import { Refused, demand } from "./problems.js";
+import { checkKeys, isWhole, readJson } from "./reading.js";
 
-export const LONGEST_TEXT = 2 ** 20;
-const DEEPEST = 32; // objects within objects
 const MOST_SLOTS = 4096;
 const MOST_USERS = 10 ** 12;
 const MOST_FRONT = 100_000; // messages of the front's own noise, where they are counted
@@ -16,37 +15,6 @@ const MOST_NUMBERS = 100_000; // of a report in shares
 const LARGEST_SUM = 2n ** 62n; // in shares
 const LEAST_MIXED = 19; // honest users, for split-and-mix
 const CAP_SHARE = 0.01; // of δ, that the limit on the noise may cost
-
-export const isWhole = (value, least, most = Number.MAX_SAFE_INTEGER) =>
-  Number.isSafeInteger(value) && value >= least && value <= most;
-
-// Every key must be there and be known; those with a question mark may be missing.
-export function checkKeys(what, object, names) {
-  const isObject = typeof object === "object" && object !== null && !Array.isArray(object);
-  demand(isObject, "malformed", `${what} is no object`);
-  const known = names.split(" ");
-  const missing = known.find((name) => !name.endsWith("?") && !Object.hasOwn(object, name));
-  demand(missing === undefined, "malformed", `${what}: no ${missing}`);
-  const unknown = Object.keys(object).find((name) => !known.includes(name) && !known.includes(`${name}?`));
-  demand(unknown === undefined, "malformed", `${what}: unknown ${unknown}`);
-}
-
-export function readJson(what, text) {
-  demand(typeof text === "string" && text.length <= LONGEST_TEXT, "malformed", `${what} is no text, or too long a one`);
-  let found;
-  try {
-    found = JSON.parse(text);
-  } catch {
-    throw new Refused("malformed", `${what} is no JSON`);
-  }
-  demand(isShallow(found, DEEPEST), "malformed", `${what} has no bottom`);
-  return found;
-}
-
-// Whoever walks through it comes to an end.
-const isShallow = (value, most) =>
-  typeof value !== "object" || value === null ||
-  (most > 0 && Object.values(value).every((one) => isShallow(one, most - 1)));
 
 const plans = new Map(); // the same few mechanisms come again and again, and their laws take a while
 

@@ -9,6 +9,7 @@
 import { concat, random } from "./bytes.js";
 import { count, histogram, sum, sumVec, wholeFrom } from "./circuits.js";
 import { FIELD128, FIELD64, between } from "./fields.js";
+import { notAllowed } from "./problems.js";
 import { SEED, stream, tagOf } from "./xof.js";
 
 const NONCE = 16; // bytes
@@ -36,7 +37,7 @@ function prove({ field, arity, points, inputs, gadget }, numbers, starts, joint)
 function checkBytes(name, value, right, wanted) {
   const given = value instanceof Uint8Array ? `${value.length} bytes` : String(value);
   const good = value instanceof Uint8Array && right(value.length);
-  if (!good) throw new RangeError(`${name} = ${given} is not allowed: it must be ${wanted}`);
+  if (!good) throw notAllowed(name, given, wanted);
 }
 
 const piece = (vector, index, length) => vector.slice(index * length, (index + 1) * length);

@@ -2,9 +2,9 @@
 
 import { base64, fromBase64, random } from "./bytes.js";
 import { readConfiguration, readOffer } from "./configuration.js";
-import { checkKeys } from "./mechanism.js";
 import { Refused, demand } from "./problems.js";
 import { checkValue } from "./randomizing.js";
+import { checkKeys } from "./reading.js";
 import { textOf } from "./statements.js";
 import { uploadLength } from "./wire.js";
 

@@ -31,8 +31,8 @@ class Feature:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidParameter("name", self.name, "the name of a feature")
         finite(f"{self.name}.low", self.low)
-        if not finite(f"{self.name}.high", self.high) > self.low:
-            raise InvalidParameter(f"{self.name}.high", self.high, f"above low = {self.low:g}")
+        if not finite(f"{self.name}.high", self.high) > self.low or math.isinf(float(self.high) - float(self.low)):
+            raise InvalidParameter(f"{self.name}.high", self.high, f"above low = {self.low:g}, at a finite distance")
 
     def checked(self, value: object, clip: bool) -> float:
         """The value, moved to its range where that was asked for; else anything outside is refused by name."""

@@ -1,0 +1,70 @@
+// What the tests ask of a linear bandit's device in a browser: the vectors' numbers, draws, refusals, and times.
+
+import { Context, Moments, Rule, blocks, withConstant } from "./croupier.js";
+
+const FAR = { nan: NaN, inf: Infinity, "-inf": -Infinity }; // what JSON has not
+const read = (value) => FAR[value] ?? value;
+const numbers = (values) => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, read(value)]));
+
+const tried = (make) => {
+  try {
+    return { found: make() };
+  } catch (error) {
+    return { refused: error.message, kind: error.reason ?? error.name };
+  }
+};
+
+export const contextVectors = (cases) =>
+  cases.map(({ features, clip, context }) => tried(() => new Context(features, { clip }).vector(numbers(context))));
+
+export const momentVectors = ({ cases, precisions }) =>
+  cases.map(({ values, x, reward, place, control }) =>
+    tried(() => {
+      const moments = new Moments(values);
+      const vector = moments.of(x.map(read), read(reward), place, control);
+      const reach = precisions.map((precision) => moments.reach(precision)).map(({ l2, l1 }) => [l2, l1]);
+      const scaled = moments.unit(vector).map((number) => number * precisions[0]);
+      const { diameter, taxicab, dimension } = moments;
+      return { vector, scaled, reach, diameter, taxicab, dimension };
+    }));
+
+// Vectors that no user has: each of these changes to a user's own is to be refused.
+export const strangers = (cases) =>
+  cases.map(({ values, vector }) => tried(() => new Moments(values).unit(vector)).kind ?? null);
+
+export const ruleVectors = (cases) =>
+  cases.map(({ rule: text, users }) => {
+    const rule = Rule.fromJSON(text);
+    return users.map(({ x }) => {
+      const [scores, lowest] = [rule.scores(x), rule.scores(x, false)];
+      const choices = [rule.choose(x), lowest.indexOf(Math.max(...lowest))];
+      return { estimates: rule.estimates(x), scores, lowest, choices };
+    });
+  });
+
+export const ruleTexts = (texts) => texts.map((text) => tried(() => Rule.fromJSON(text)).kind ?? null);
+
+export const featureMaps = ({ x }) => ({ with_constant: withConstant(x), blocks: blocks(x[1], 3) });
+
+// How often each action was played, by all and by those of the control share.
+export function plays({ rule: text, x, times }) {
+  const rule = Rule.fromJSON(text);
+  const found = {};
+  for (let time = 0; time < times; time += 1) {
+    const { action, control } = rule.play(x);
+    const name = control ? `control ${action}` : String(action);
+    found[name] = (found[name] ?? 0) + 1;
+  }
+  return found;
+}
+
+// Milliseconds of a choice among so many actions: the median of many, after the first.
+export function choosing({ rule: text, x, times }) {
+  const rule = Rule.fromJSON(text);
+  const took = Array.from({ length: times }, () => {
+    const began = performance.now();
+    for (let again = 0; again < 10; again += 1) rule.play(x);
+    return (performance.now() - began) / 10;
+  });
+  return { first: took[0], median: took.slice(1).sort((a, b) => a - b)[times >> 1] };
+}

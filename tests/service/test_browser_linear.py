@@ -1,0 +1,135 @@
+"""A linear bandit's device in a real Chromium: the numbers of `croupier.personal`, `Moments`, draws and refusals."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cases.service.browser_pages import SEEDED, Asked, browsing
+from croupier.personal import Belief, Rule, with_constant
+
+pytestmark = pytest.mark.slow
+
+VECTORS = json.loads((Path(__file__).parents[1] / "client" / "linear_vectors.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browsing(tmp_path_factory.mktemp("browser-linear") / "site") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ask(browser):
+    return Asked(*browser)
+
+
+def test_contexts_become_the_same_vectors_to_the_last_bit(ask):
+    cases = VECTORS["contexts"]
+    assert [one["found"] for one in ask("contextVectors", cases)] == [one["vector"] for one in cases]
+
+
+def test_a_users_moments_are_the_same_to_the_last_bit_and_as_far_apart(ask):
+    cases, precisions = VECTORS["moments"], VECTORS["precisions"]
+    for one, answer in zip(cases, ask("momentVectors", {"cases": cases, "precisions": precisions}), strict=True):
+        found = answer["found"]
+        assert found["vector"] == one["vector"]
+        assert found["scaled"] == one["scaled"]
+        assert found["dimension"] == len(one["vector"])
+        assert found["diameter"] == pytest.approx(one["diameter"], rel=1e-15)
+        assert found["taxicab"] == pytest.approx(one["taxicab"], rel=1e-15)
+        np.testing.assert_allclose(found["reach"], one["reach"], rtol=1e-15)
+
+
+def test_rules_score_and_choose_as_in_python(ask):
+    """Products may be added up in another order: a part in 10¹² is left open."""
+    for one, found in zip(VECTORS["rules"], ask("ruleVectors", VECTORS["rules"]), strict=True):
+        for user, ours in zip(one["users"], found, strict=True):
+            assert ours["choices"] == user["choices"]
+            for key in ("estimates", "scores", "lowest"):
+                assert ours[key] == pytest.approx(user[key], rel=1e-12, abs=1e-12)
+
+
+def test_features_of_actions_are_the_same_to_the_last_bit(ask):
+    (one,) = VECTORS["maps"]
+    found = ask("featureMaps", one)
+    assert found == {key: one[key] for key in found}
+
+
+def test_bad_contexts_and_vectors_are_refused_by_the_same_names(ask):
+    found = ask("contextVectors", VECTORS["bad-contexts"])
+    found += ask("momentVectors", {"cases": VECTORS["bad-moments"], "precisions": VECTORS["precisions"]})
+    for one, answer in zip(VECTORS["bad-contexts"] + VECTORS["bad-moments"], found, strict=True):
+        assert answer.get("kind") == "RangeError", (one, answer)
+        assert answer["refused"].startswith(f"{one['names']} = "), (one, answer)
+        assert " is not allowed: it must be " in answer["refused"]
+
+
+def test_texts_that_are_no_rules_are_refused(ask):
+    assert {*ask("ruleTexts", VECTORS["bad-rules"])} == {"malformed", "unsupported"}
+
+
+def changes(vector, values):
+    """A user's vector, changed so that no user has it: further out, in two places, off its own line."""
+    own = values["features"] * (values["features"] + 3) // 2
+    yield [3.0 * number for number in vector]
+    yield [-number for number in vector]
+    yield [*vector[:-1]]
+    yield [*vector[:-1], None]
+    if values["places"] > 1:
+        yield [*vector[own : 2 * own], *vector[own : 2 * own], *vector[2 * own :]]
+        yield [*vector[:own], *vector[:own], *vector[2 * own :]]
+    if values["control"]:
+        yield [*vector[:-1], vector[-1] + 0.1]
+        yield [*vector[:-2], 0.9, vector[-1]]
+
+
+def test_no_vector_is_sent_that_is_no_users(ask):
+    """It could lie further from others than two users can."""
+    cases = [
+        {"values": one["values"], "vector": changed}
+        for one in VECTORS["moments"]
+        for changed in changes(one["vector"], one["values"])
+        if changed != one["vector"] and any(changed[:-2] if one["values"]["control"] else changed)
+    ]
+    assert len(cases) > 30
+    assert {*ask("strangers", cases)} == {"RangeError"}
+    assert {*ask("strangers", VECTORS["moments"])} == {None}
+
+
+FAR = Belief((0.3, 0.0), ((1.0, 0.0), (0.0, 1.0)), (400.0, 400.0), radius=0.5)
+UNSURE = Belief((0.0, 0.0), ((1.0, 0.0), (0.0, 1.0)), (1.0, 1.0), radius=2.0)
+DRAWN = Rule(((FAR,), (UNSURE,), (UNSURE,)), optimists=0.3, control=0.2, single=2)
+"""An optimist tries the second action, a pessimist plays the first; the control share plays the third."""
+SHARES = {"0": 0.8 * 0.7, "1": 0.8 * 0.3, "control 2": 0.2}
+BLANK = Rule(((UNSURE,), (UNSURE,), (UNSURE,)), blank=True)
+
+
+@pytest.mark.parametrize(("rule", "shares"), [(DRAWN, SHARES), (BLANK, {str(k): 1 / 3 for k in range(3)})])
+def test_draws_have_the_shares_of_the_rule(browser, rule, shares):
+    """Pearson's test on 20,000 draws of a fixed source; each of the two would fail once in 10⁶ sources."""
+    context, origin = browser
+    seeded = context.browser.new_context()
+    seeded.add_init_script(SEEDED)
+    found = Asked(seeded, origin)("plays", {"rule": rule.to_json(), "x": [0.6, 0.5], "times": 20_000})
+    assert found.keys() == shares.keys()
+    expected = [20_000 * shares[name] for name in found]
+    assert stats.chisquare(list(found.values()), expected).pvalue > 1e-6
+    seeded.close()
+
+
+def test_a_device_chooses_among_a_hundred_actions_within_a_millisecond(ask):
+    """20 features, either way; the bound is for an idle machine, so ten times as long is allowed here."""
+    generator = np.random.default_rng(1)
+    axes = np.linalg.qr(generator.normal(size=(20, 20)))[0].tolist()
+    belief = Belief(tuple(generator.normal(size=20) / 9), tuple(map(tuple, axes)), tuple(range(1, 21)), 1.0, 0.5, 0.1)
+    raw = generator.normal(size=(100, 19))
+    x = with_constant(raw / np.linalg.norm(raw, axis=1, keepdims=True))
+    shared = {"rule": Rule(((belief, belief),), optimists=0.5).to_json(), "x": x.tolist()}
+    own = {"rule": Rule(((belief, belief),) * 100, optimists=0.5).to_json(), "x": x[0].tolist()}
+    for given in (shared, own):
+        took = ask("choosing", given | {"times": 30})
+        assert took["median"] < 10.0, took
+        print(f"{took['median']:.3f} ms, at first {took['first']:.2f} ms")

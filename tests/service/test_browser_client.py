@@ -92,6 +92,7 @@ arms = ["old", "new"]
 policy = "split"
 [decision]
 smallest_effect = 0.3
+then = "exploit"
 minimum_run = 0
 [reports]
 report_within = 5
@@ -646,6 +647,18 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         if name == "compared":
             assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 1)
             assert in_process(transcript) == verdict.decision
+
+
+def test_whoever_comes_after_the_end_sees_the_arm_that_was_chosen(ask, world):
+    home, _ = world
+    assert wait_finished(home.analyzer_url, "compared", 20)["finished"]
+    # The revision that names the arm is signed in the analyzer's next round.
+    deadline = time.monotonic() + 20
+    while "chosen" not in transcript_of(home, "compared"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    found = ask("comesLate", {"analyzer": home.analyzer_url, "name": "compared", "keys": _keys(home)})
+    assert found == {"shown": ["new", False, ""], "recorded": False, "sent": ["GET compared"], "left": 100}
 
 
 def _check_sum(mechanism, decoded, values, arm, found):

@@ -5,7 +5,7 @@ import { ADMISSIONS, TRUSTS } from "./limits.js";
 import { readMechanism } from "./mechanism.js";
 import { turnDelta } from "./privacy.js";
 import { demand } from "./problems.js";
-import { checkKeys, isWhole, readJson } from "./reading.js";
+import { checkKeys, isSame, isWhole, readJson } from "./reading.js";
 import { SUITE } from "./sealing.js";
 import { SERVERS } from "./statements.js";
 import { readTokenKey } from "./tokens.js";
@@ -152,13 +152,6 @@ function checkBlock(block, arm, [{ number: own }, ...others]) {
   demand(arm !== null && !others.length && batches.includes(own), "malformed", "a block without this offer's batch");
 }
 
-const isSame = (a, b) => {
-  if (typeof a !== "object" || a === null || typeof b !== "object" || b === null) return a === b;
-  const names = Object.keys(a);
-  const alike = Array.isArray(a) === Array.isArray(b) && names.length === Object.keys(b).length;
-  return alike && names.every((name) => Object.hasOwn(b, name) && isSame(a[name], b[name]));
-};
-
 // What all mechanisms of an experiment have in common, whatever the size of their batch.
 function recipeOf({ way, mechanism, frontShares }) {
   const { protocol, constants, values, side = "unbiased", precision, carrier } = mechanism;
@@ -169,7 +162,7 @@ function recipeOf({ way, mechanism, frontShares }) {
     return { ...common, kind, model, universe, ballot: { kind: ballot.kind, field: ballot.field } };
   }
   // Whatever batch a report falls into, it means the same.
-  const encoding = way === "shares" ? { precision, carrier, noise_from: mechanism.noise_from } : {};
+  const encoding = ["shares", "vectors"].includes(way) ? { precision, carrier, noise_from: mechanism.noise_from } : {};
   return { ...common, protocol, values, side, ...encoding };
 }
 

@@ -8,8 +8,9 @@ export interface Keys {
 
 export type Trust = "two-servers" | "devices" | "shuffler" | "nobody";
 
-/** What a turn's outcome may be: a number (or true, false) for sums, an item or a number for histograms. */
-export type Outcome = number | boolean | string;
+/** What a turn's outcome may be: a number (or true, false) for sums, a user's vector for sums of these, an item or a
+ * number for histograms. */
+export type Outcome = number | boolean | string | readonly number[];
 
 /** What a device gives at most, whatever a server asks. */
 export interface Limits {
@@ -309,6 +310,9 @@ export function prio3SumVec(
   maxMeasurement: number | bigint,
   options?: { chunkLength?: number; proofs?: number; shares?: number },
 ): Prio3<ArrayLike<number | bigint>>;
+
+/** Whole numbers, each from 0 to its own of `most`; where all are alike it is `prio3SumVec`. */
+export function prio3Ranges(most: readonly (number | bigint)[]): Prio3<ArrayLike<number | bigint>>;
 
 /** The number of one of `length` buckets. */
 export function prio3Histogram(length: number, options?: { chunkLength?: number; shares?: number }): Prio3<number>;

@@ -15,7 +15,7 @@ import { Joining, addressOf } from "./joining.js";
 import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
 import { Moments } from "./moments.js";
 import { Outbox } from "./outbox.js";
-import { prio3Count, prio3Histogram, prio3Sum, prio3SumVec } from "./prio3.js";
+import { prio3Count, prio3Histogram, prio3Ranges, prio3Sum, prio3SumVec } from "./prio3.js";
 import { NoTurn, Problem, Refused, demand } from "./problems.js";
 import { FIRST_PAUSE, Requests, sleep } from "./requests.js";
 import { Rule } from "./rule.js";
@@ -27,7 +27,7 @@ import { batchHash } from "./wire.js";
 
 export { Account, Kept, LIMITS, Memory, NoTurn, Problem, Refused, Shown, Turn, tokenRequest };
 export { Context, Moments, Rule, blocks, withConstant };
-export { prio3Count, prio3Histogram, prio3Sum, prio3SumVec };
+export { prio3Count, prio3Histogram, prio3Ranges, prio3Sum, prio3SumVec };
 
 const LONGEST_HOLD = 10; // seconds
 const [LONGEST_PATIENCE, ZERO] = [86_400, new Uint8Array(1)];

@@ -7,7 +7,7 @@
 // parameters: whatever a report is to be bound to belongs into the context.
 
 import { concat, random } from "./bytes.js";
-import { count, histogram, sum, sumVec, wholeFrom } from "./circuits.js";
+import { count, histogram, ranges, sum, sumVec, wholeFrom } from "./circuits.js";
 import { FIELD128, FIELD64, between } from "./fields.js";
 import { notAllowed } from "./problems.js";
 import { SEED, stream, tagOf } from "./xof.js";
@@ -149,6 +149,11 @@ export function prio3SumVec(length, maxMeasurement, { chunkLength, proofs = 1, s
   const kind = proofs === 1 ? { algorithm: 3, field: FIELD128 } : { algorithm: MULTIPROOF, field: FIELD64 };
   return new Prio3(sumVec(length, maxMeasurement, chunkLength, kind), { proofs, shares });
 }
+
+// A sum of vectors whose numbers have ranges of their own: from 0 to `most` of each. Where all are alike this is the
+// draft's own type.
+export const prio3Ranges = (most) =>
+  new Set(most).size === 1 ? prio3SumVec(most.length, most[0]) : new Prio3(ranges(most));
 
 // How many chose each of `length` buckets: a measurement is the number of one.
 export const prio3Histogram = (length, { chunkLength, shares } = {}) =>

@@ -18,12 +18,21 @@ export function encoded({ values, precision }, value) {
   return { whole, rest: scaled - whole };
 }
 
+const raised = (rest) => (rest > 0 && happens(fraction(rest)) ? 1 : 0);
+
 // The whole number that is sent of it.
 export function rounded(plan, value) {
   const { whole, rest } = encoded(plan, value);
-  const up = rest > 0 && happens(fraction(rest)) ? 1 : 0;
+  const up = raised(rest);
   return plan.side === "under" ? plan.precision - whole - up : whole + up;
 }
+
+// The whole numbers that are sent of a vector.
+export const roundedVector = ({ moments, precision }, vector) =>
+  moments.unit(vector).map((number) => {
+    const [scaled, whole] = [number * precision, Math.floor(number * precision)];
+    return whole + raised(scaled - whole);
+  });
 
 // Noise that is drawn again, whatever the value, when it would not fit into the slots.
 function limited(share, parties, cap) {
@@ -60,8 +69,9 @@ const LABELS = {
 };
 
 // Refuses what cannot be reported.
-export function checkValue({ universe, ...plan }, value) {
+export function checkValue({ universe, moments, ...plan }, value) {
   if (universe) ITEMS[universe.kind](universe, value);
+  else if (moments) moments.unit(value);
   else encoded(plan, value);
 }
 
@@ -72,6 +82,7 @@ function labelOf(universe, item) {
 
 const SECRETS = {
   shares: (plan, value) => [BigInt(rounded(plan, value))],
+  vectors: (plan, vector) => roundedVector(plan, vector).map(BigInt),
   residues: (plan, value) => [BigInt(rounded(plan, value)) + sample(plan.share)],
   async sharedCounts({ universe, size }, item) {
     const own = await labelOf(universe, item);

@@ -35,3 +35,10 @@ export function readJson(what, text, longest = LONGEST_TEXT) {
 const isShallow = (value, most) =>
   typeof value !== "object" || value === null ||
   (most > 0 && Object.values(value).every((one) => isShallow(one, most - 1)));
+
+export const isSame = (a, b) => {
+  if (typeof a !== "object" || a === null || typeof b !== "object" || b === null) return a === b;
+  const names = Object.keys(a);
+  const alike = Array.isArray(a) === Array.isArray(b) && names.length === Object.keys(b).length;
+  return alike && names.every((name) => Object.hasOwn(b, name) && isSame(a[name], b[name]));
+};

@@ -18,9 +18,10 @@ import numpy as np
 
 from croupier.checks import InvalidParameter
 from croupier.linear import LinearServer, growing_bandit
+from croupier.messages.offer import Batch, Offer
 from croupier.noise import seeded
 from croupier.personal import Context, Feature, Rule, blocks, with_constant
-from croupier.protocols import Moments
+from croupier.protocols import Moments, protocol
 
 PATH = Path(__file__).parents[1] / "client" / "linear_vectors.json"
 Entry = dict[str, Any]
@@ -219,7 +220,25 @@ def maps() -> list[Entry]:
     return [{"x": x, "with_constant": with_constant(x).tolist(), "blocks": blocks(x[1], actions=3).tolist()}]
 
 
+def deltas() -> list[Entry]:
+    """What one report costs: from the mechanism's text alone, at several ε."""
+    found = []
+    for name, features, places, control, more in (
+        ("shared-vectors", 4, 3, 0.5, {"delta": 1e-6}),
+        ("shared-vectors", 20, 1, 0.0, {"delta": 1e-8}),
+        ("laplace-vectors", 2, 2, 0.5, {}),
+    ):
+        values = Moments(features, places, control=control)
+        asked = protocol(name, epsilon=1.0, dimension=values.dimension, precision=1024, **more).about(values)
+        text = asked.plan(users=100).to_json()
+        offer = Offer("x", bytes(32), 0, None, (Batch(0, bytes(32), text),))
+        costs = [[epsilon, offer.delta(epsilon)] for epsilon in (0.5, 0.999, 1.0, 2.0)]
+        found.append({"mechanism": text, "costs": costs})
+    return found
+
+
 GROUPS = {
+    "deltas": deltas,
     "contexts": contexts,
     "bad-contexts": bad_contexts,
     "moments": moments,

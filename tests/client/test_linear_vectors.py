@@ -12,7 +12,7 @@ from croupier.personal import Rule, blocks, with_constant
 from croupier.protocols import Moments
 
 VECTORS = json.loads(making.PATH.read_text(encoding="utf-8"))
-FIXED = ["contexts", "bad-contexts", "moments", "bad-moments", "maps"]
+FIXED = ["contexts", "bad-contexts", "moments", "bad-moments", "maps", "deltas"]
 
 
 @pytest.mark.parametrize("name", FIXED)

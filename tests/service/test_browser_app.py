@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from cases import vector_reports as making
+from cases import vector_shares
 from cases.service.browser_pages import CLIENT, SEEDED, Asked, browsing
 from cases.service.staged import stage
-from cases.vector_shares import PROOF_KEY
 from croupier.messages.configuration import Configuration, Reports
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.proofs import analyzer_share, front_share
@@ -72,7 +72,7 @@ def value_of(given, upload):
         return report.report.hex(), ring.add(ring.decode(theirs, length), ring.expand(report.share, info, length))
     both = analyzer_share(asked.prio3, theirs), front_share(asked.prio3, report.share)
     leader, helper = (
-        Verifier(asked.prio3, server, PROOF_KEY).prepare([report.report], [one.public], [one.share], info)
+        Verifier(asked.prio3, server, vector_shares.PROOF_KEY).prepare([report.report], [one.public], [one.share], info)
         for server, one in enumerate(both)
     )
     messages = leader.combine(helper.verifier_shares)
@@ -160,6 +160,18 @@ def test_a_number_is_reported_in_shares_with_and_without_a_proof(name, ask):
         found = ask("life", given | {"outcomes": outcomes})
         report, (number,) = value_of(given, found["uploads"][0])
         assert (report, number in wanted) == (found["id"], True)
+
+
+@pytest.mark.parametrize("name", ["vectors", "vectors-proved"])
+def test_a_users_vector_is_reported_in_shares_and_the_default_where_nothing_came(name, ask):
+    given, moments = stage(name), vector_shares.MOMENTS
+    for outcomes, vector in (([(0, vector_shares.VECTOR)], vector_shares.VECTOR), ([], moments.extremes[0])):
+        found = ask("life", given | {"outcomes": outcomes, "kept": f"{name} {len(outcomes)}"})
+        report, numbers = value_of(given, found["uploads"][0])
+        assert report == found["id"]
+        assert np.abs(np.array(numbers) - (np.array(vector) + 1) * 512).max() < 1
+    far = [0.9] * moments.dimension
+    assert ask("unreportable", given | {"outcomes": [far, far[1:], 1, None, "x"]}) == ["RangeError"] * 5
 
 
 def test_moments_are_uniform_in_the_window_that_was_signed(ask):

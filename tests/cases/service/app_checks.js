@@ -28,8 +28,10 @@ export function staged({ configuration, offer, broken = {}, failures = 0 }, more
 const times = (sent) => sent.filter(([, what]) => what === "reports").map(([, , at]) => at);
 
 // The whole life of a turn, whatever is recorded: when it is sent, with how many bytes, and what is asked for before.
-export async function life({ outcomes, steps = 40, ...given }) {
+// `kept`: in a database of this name.
+export async function life({ outcomes, steps = 40, kept, ...given }) {
   const stage = staged(given);
+  if (kept) stage.account = new Account(new Kept(kept), { clock: () => stage.now });
   const client = stage.client();
   const turn = await client.play("colours");
   const recorded = [];
@@ -42,6 +44,15 @@ export async function life({ outcomes, steps = 40, ...given }) {
   const requests = stage.sent.map(([method, what, at]) => [method, what, at - takenAt]);
   return { recorded, requests, lengths: stage.uploads.map((one) => one.length), at: reportAt - takenAt,
     uploads: stage.uploads, left: await standing(client), id: hex(turn.report) };
+}
+
+// What is said of outcomes that cannot be reported.
+export async function unreportable({ outcomes, ...given }) {
+  const client = staged(given).client();
+  const turn = await client.play("colours");
+  const found = [];
+  for (const one of outcomes) found.push((await outcome(client.report(turn, one))).refused ?? null);
+  return found;
 }
 
 // When turns are to be reported, in seconds after they were taken.

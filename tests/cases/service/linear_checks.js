@@ -1,6 +1,9 @@
 // What the tests ask of a linear bandit's device in a browser: the vectors' numbers, draws, refusals, and times.
 
 import { Context, Moments, Rule, blocks, withConstant } from "./croupier.js";
+import { readMechanism } from "./mechanism.js";
+import { turnDelta } from "./privacy.js";
+import { roundedVector } from "./randomizing.js";
 
 const FAR = { nan: NaN, inf: Infinity, "-inf": -Infinity }; // what JSON has not
 const read = (value) => FAR[value] ?? value;
@@ -43,6 +46,16 @@ export const ruleVectors = (cases) =>
   });
 
 export const ruleTexts = (texts) => texts.map((text) => tried(() => Rule.fromJSON(text)).kind ?? null);
+
+export const vectorDeltas = (cases) =>
+  Promise.all(cases.flatMap(({ mechanism, costs }) =>
+    costs.map(([epsilon]) => turnDelta([readMechanism(mechanism)], epsilon))));
+
+// So many roundings of a user's vector.
+export function vectorRoundings({ mechanism, vector, times }) {
+  const plan = readMechanism(mechanism);
+  return Array.from({ length: times }, () => roundedVector(plan, vector));
+}
 
 export const featureMaps = ({ x }) => ({ with_constant: withConstant(x), blocks: blocks(x[1], 3) });
 

@@ -3,6 +3,7 @@
 import { fromBase64 } from "./bytes.js";
 import { ADMISSIONS, TRUSTS } from "./limits.js";
 import { readMechanism } from "./mechanism.js";
+import { isPersonal } from "./personal.js";
 import { turnDelta } from "./privacy.js";
 import { demand } from "./problems.js";
 import { checkKeys, isSame, isWhole, readJson } from "./reading.js";
@@ -118,11 +119,12 @@ export const promiseOf = ({ program, recipe, trust, reports, privacy, admission,
 
 export const verifyKeys = ({ keys }) => Object.fromEntries(SERVERS.map((server) => [server, keys[server].verify]));
 
-// Reads an offer's text: {experiment, configuration, number, arm, odds, batches: [{number, pin, text, plan}]}.
+// Reads an offer's text: {experiment, configuration, number, arm, odds, batches: [{number, pin, text, plan}], epoch,
+// rule}, where `rule` is the hash of the one that devices choose by, if they do.
 export function readOffer(text) {
   const offer = readJson("an offer", text);
-  checkKeys("an offer", offer, "version experiment configuration offer arm odds batches block?");
-  const { version, experiment, configuration, offer: number, arm, odds, batches, block } = offer;
+  checkKeys("an offer", offer, "version experiment configuration offer arm odds batches block? rule?");
+  const { version, experiment, configuration, offer: number, arm, odds, batches, block, rule = null } = offer;
   demand(version === VERSION, "unsupported", `version ${version} of offers`);
   demand(isWhole(number, 0, 2 ** 32 - 1) && isHash(configuration), "malformed", "an offer");
   demand(arm === null || isWhole(arm, 0), "malformed", `arm ${arm}`);
@@ -135,10 +137,12 @@ export function readOffer(text) {
   }
   demand(new Set(batches.map((batch) => batch.number)).size === batches.length, "malformed", "one batch twice");
   if (block !== undefined) checkBlock(block, arm, batches);
+  demand(rule === null || (isHash(rule) && arm === null), "malformed", "the hash of a rule");
   const read = ({ number: batch, configuration: pin, mechanism: text }) => ({
     number: batch, pin, text, plan: readMechanism(text),
   });
-  return { experiment, configuration, number, arm, odds, batches: batches.map(read), epoch: block?.epoch ?? null };
+  const plans = batches.map(read);
+  return { experiment, configuration, number, arm, odds, batches: plans, epoch: block?.epoch ?? null, rule };
 }
 
 // Batches that close together, whose turns are dealt by the same odds in an epoch.
@@ -194,7 +198,9 @@ export async function checkOffer(offer, configuration) {
   const { experiment, arms, privacy, public: isPublic = true } = configuration;
   demand(offer.experiment === experiment, "not-covered", `an offer of ${offer.experiment}`);
   demand((offer.odds === null) !== isPublic, "not-covered", `odds of ${offer.odds}`);
-  const played = arms.length ? offer.arm !== null && offer.arm < arms.length : offer.arm === null;
+  const personal = isPersonal(configuration);
+  demand((offer.rule !== null) === personal, "not-covered", "a rule, or none, where devices choose by themselves");
+  const played = arms.length && !personal ? offer.arm !== null && offer.arm < arms.length : offer.arm === null;
   demand(played, "not-covered", `arm ${offer.arm} of ${arms.length}`);
   for (const { plan } of offer.batches) checkBatch(plan, configuration);
   const delta = await deltaOf(offer.batches, privacy.epsilon);

@@ -68,7 +68,8 @@ const turned = ({ pairs, ...rest }) => ({ pairs: pairs.map(([p, q]) => [q, p]), 
 
 // A server's noise is whole by itself; shares of devices must add up to one.
 const isLaplace = ({ family, r }, honest) =>
-  family === "DiscreteLaplace" || (family !== "Skellam" && compare(times(fraction(r), honest), { over: 1n, under: 1n }) >= 0);
+  family === "DiscreteLaplace" ||
+  (family !== "Skellam" && compare(times(fraction(r), honest), { over: 1n, under: 1n }) >= 0);
 
 // Laplace noise e^(-|x|/b): beyond the two values all observations say the same, so only those between are listed.
 // Pólya shares that add up to more than one are Laplace noise plus more, which tells no more than Laplace alone.

@@ -4,16 +4,20 @@ import { concat, number, sha256, utf8 } from "./bytes.js";
 import { below, happens, sample, sampleBits, spread } from "./noise.js";
 import { fraction } from "./numbers.js";
 
-// The value on the scale 0..g: {whole, rest}, to be rounded up with probability `rest`. Doubles, as every other client
-// has them: what they round is some 2^-52 of the value itself, and whatever comes out lies in 0..g.
-export function encoded({ values, precision }, value) {
-  const { low, high, binary, clip } = values;
+// A value of a range on the scale 0..1, or a refusal.
+export function unitOf({ low, high, binary, clip }, value) {
   const given = typeof value === "boolean" ? Number(value) : value;
   if (typeof given !== "number" || Number.isNaN(given)) throw new RangeError(`${value} is no number`);
   const inside = clip ? Math.min(high, Math.max(low, given)) : given;
   if (!(inside >= low && inside <= high)) throw new RangeError(`${value} is not between ${low} and ${high}`);
   if (binary && inside !== low && inside !== high) throw new RangeError(`${value} is neither ${low} nor ${high}`);
-  const scaled = Math.min(1, Math.max(0, (inside - low) / (high - low))) * precision;
+  return Math.min(1, Math.max(0, (inside - low) / (high - low)));
+}
+
+// The value on the scale 0..g: {whole, rest}, to be rounded up with probability `rest`. Doubles, as every other client
+// has them: what they round is some 2^-52 of the value itself, and whatever comes out lies in 0..g.
+export function encoded({ values, precision }, value) {
+  const scaled = unitOf(values, value) * precision;
   const whole = Math.floor(scaled);
   return { whole, rest: scaled - whole };
 }

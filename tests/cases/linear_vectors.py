@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from croupier.checks import InvalidParameter
+from croupier.client.choosing import Choice
 from croupier.linear import LinearServer, growing_bandit
 from croupier.messages.offer import Batch, Offer
 from croupier.noise import seeded
-from croupier.personal import Context, Feature, Rule, blocks, with_constant
+from croupier.personal import Context, Feature, Personal, Rule, blocks, with_constant
 from croupier.protocols import Moments, protocol
 
 PATH = Path(__file__).parents[1] / "client" / "linear_vectors.json"
@@ -237,7 +238,65 @@ def deltas() -> list[Entry]:
     return found
 
 
+PROGRAM: Entry = {
+    "kind": "linear",
+    "features": PERSON,
+    "actions": ["video", "mail", "call"],
+    "reward": {"low": 0.0, "high": 5.0, "binary": False, "clip": False},
+    "control": 0.25,
+}
+DESCRIBED = PROGRAM | {"described": [[1.0, 0.0], [-0.25, 0.5], [0.0, -1.0]], "clip": True}
+CHOICES = [
+    (PROGRAM, {"age": 30, "visits": 2}, 2, False, 4.5),
+    (PROGRAM, {"age": 100, "visits": 20}, 0, True, 0.0),
+    (DESCRIBED, {"age": 30, "visits": 2}, 1, False, 1.25),
+    (DESCRIBED, {"age": 130, "visits": 20}, 2, True, 5.0),
+]
+
+
+def choices() -> list[Entry]:
+    """A signed program, a user's context, the vectors to choose by, and what is reported of a choice."""
+    found = []
+    for program, context, action, control, reward in CHOICES:
+        personal = Personal.read(program)
+        values, vectors = Moments(personal.dimension, personal.places, 0.8, control=0.5), personal.vectors(context)
+        own = vectors[action] if personal.described else vectors
+        choice = {"action": action, "control": control, "vector": own.tolist()}
+        made = personal.report(Choice(action, control, tuple(own.tolist())), reward, values)
+        entry = {"program": program, "context": context, "vectors": vectors.tolist(), "choice": choice}
+        found.append(entry | {"reward": reward, "values": asdict(values), "report": made})
+    return found
+
+
+def bad_choices() -> list[Entry]:
+    """What is about something else than the signed program: rules, sums, rewards."""
+    belief = {"theta": [0.0] * 3, "axes": np.eye(3).tolist(), "values": [1.0] * 3, "radius": 1.0}
+    rule = {"version": 1, "beliefs": [[belief]] * 3, "control": 0.25, "single": 2}
+    smaller = belief | {"theta": [0.0] * 2, "axes": np.eye(2).tolist(), "values": [1.0] * 2}
+    values = asdict(Moments(3, 3))
+    good: Entry = {"program": PROGRAM, "rule": rule, "values": values, "reward": 5.0, "refused": False}
+    changed: list[Entry] = [
+        {"rule": rule | {"beliefs": [[belief]] * 2}},
+        {"rule": rule | {"beliefs": [[smaller]] * 3}},
+        {"rule": rule | {"control": 0.26}},
+        {"values": values | {"features": 4}},
+        {"values": values | {"places": 2}},
+        {"values": values | {"centred": False}},
+        {"reward": 5.1},
+        {"reward": -0.1},
+        {"reward": "nan"},
+        {"reward": None},
+        {"reward": [1.0]},
+        {"program": PROGRAM | {"actions": ["video"]}},
+        {"program": PROGRAM | {"described": [[1.0], [0.0]]}},
+        {"program": PROGRAM | {"described": [[1.0], [0.0], [1.5]]}},
+    ]
+    return [good, *(good | change | {"refused": True} for change in changed)]
+
+
 GROUPS = {
+    "choices": choices,
+    "bad-choices": bad_choices,
     "deltas": deltas,
     "contexts": contexts,
     "bad-contexts": bad_contexts,

@@ -8,11 +8,13 @@ import pytest
 
 from cases import linear_vectors as making
 from croupier.checks import CroupierError
-from croupier.personal import Rule, blocks, with_constant
+from croupier.client.choosing import Choice
+from croupier.noise import seeded
+from croupier.personal import Personal, Rule, blocks, with_constant
 from croupier.protocols import Moments
 
 VECTORS = json.loads(making.PATH.read_text(encoding="utf-8"))
-FIXED = ["contexts", "bad-contexts", "moments", "bad-moments", "maps", "deltas"]
+FIXED = ["contexts", "bad-contexts", "moments", "bad-moments", "maps", "deltas", "choices"]
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -61,3 +63,18 @@ def test_every_vector_is_one_that_a_device_reports():
         values = Moments(**entry["values"])
         assert asdict(values) == entry["values"]
         assert values.unit(entry["vector"]).shape == (values.dimension,)
+
+
+@pytest.mark.parametrize("entry", VECTORS["bad-choices"])
+def test_what_is_about_something_else_than_was_signed_is_refused(entry):
+    def played():
+        personal, reward = Personal.read(entry["program"]), entry["reward"]
+        rule = Rule.from_json(json.dumps(entry["rule"]))
+        choice = Choice(*personal.choose(rule, {"age": 30, "visits": 2}, seeded(1)))
+        return personal.report(choice, float(reward) if reward == "nan" else reward, Moments(**entry["values"]))
+
+    if entry["refused"]:
+        with pytest.raises(CroupierError):
+            played()
+    else:
+        assert len(played()) == Moments(**entry["values"]).dimension

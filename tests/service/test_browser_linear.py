@@ -1,14 +1,18 @@
 """A linear bandit's device in a real Chromium: the numbers of `croupier.personal`, `Moments`, draws and refusals."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from cases.linear_vectors import PROGRAM
 from cases.service.browser_pages import SEEDED, Asked, browsing
-from croupier.personal import Belief, Rule, with_constant
+from cases.service.staged import RULE, personal_stage, stage, value_of
+from croupier.client.choosing import Choice
+from croupier.personal import Belief, Personal, Rule, with_constant
 from croupier.protocols import Moments, protocol
 
 pytestmark = pytest.mark.slow
@@ -91,6 +95,18 @@ def test_bad_contexts_and_vectors_are_refused_by_the_same_names(ask):
         assert " is not allowed: it must be " in answer["refused"]
 
 
+def test_programs_choices_and_what_is_reported_of_them_are_the_same_to_the_last_bit(ask):
+    for one, found in zip(VECTORS["choices"], ask("personalVectors", VECTORS["choices"]), strict=True):
+        assert found["vectors"] == one["vectors"]
+        assert found["report"] == one["report"]
+        assert found["dimension"] == one["values"]["features"]
+
+
+def test_what_is_about_something_else_than_was_signed_is_refused(ask):
+    found = ask("personalRefusals", VECTORS["bad-choices"])
+    assert [kind is not None for kind in found] == [one["refused"] for one in VECTORS["bad-choices"]]
+
+
 def test_texts_that_are_no_rules_are_refused(ask):
     assert {*ask("ruleTexts", VECTORS["bad-rules"])} == {"malformed", "unsupported"}
 
@@ -157,3 +173,75 @@ def test_a_device_chooses_among_a_hundred_actions_within_a_millisecond(ask):
         took = ask("choosing", given | {"times": 30})
         assert took["median"] < 10.0, took
         print(f"{took['median']:.3f} ms, at first {took['first']:.2f} ms")
+
+
+YOUNG, OLD = {"age": 13.25, "visits": 7}, {"age": 87.5, "visits": 7}
+
+
+def test_a_personalised_turn_is_played_by_the_rule_and_reported_as_one_vector(ask):
+    """Nothing that is sent holds the context; all reports are as long, whatever was played and whatever came of it."""
+    given, personal = personal_stage(), Personal.read(PROGRAM)
+    people = [(OLD, 5.0), (YOUNG, 0.0), (OLD, 2.5), (YOUNG, None)]
+    found = ask("personalTurns", given | {"people": people})
+    assert [one["arm"] for one in found] == [0, 1, 0, 1]
+    assert [one["armName"] for one in found] == ["video", "mail", "video", "mail"]
+    for (context, reward), one in zip(people, found, strict=True):
+        assert one["same"]
+        assert one["sent"] == ["GET configuration", "POST assignments", "GET rules", "POST reports"]
+        assert not any(str(context["age"]) in said or "age" in said for said in one["said"])
+        choice = Choice(one["arm"], False, tuple(personal.vectors(context).tolist()))
+        assert one["choice"] == {"action": choice.action, "control": False, "vector": [*choice.vector]}
+        report, numbers = value_of(given, one["upload"])
+        assert report == one["id"]
+        values = Moments(3, places=3, weight=0.8, control=0.5)
+        vector = np.array(personal.report(choice, 0.0 if reward is None else reward, values))
+        assert np.abs(np.array(numbers) - (vector + 1) * 512).max() < 1
+        assert one["bytes"] == len(one["upload"]) // 2
+    assert len({len(one["upload"]) for one in found}) == 1
+
+
+BAD = {
+    "visits = undefined": {"age": 30},
+    "age = NaN": {"age": "nan", "visits": 2},
+    "age = 101": {"age": 101, "visits": 2},
+    "visits = 2": {"age": 30, "visits": "2"},
+    "visits = 1,2": {"age": 30, "visits": [1, 2]},
+    "context = height": {"age": 30, "visits": 2, "height": 1},
+    "context = undefined": None,
+}
+
+
+def test_a_bad_context_is_one_clear_line_and_nothing_is_sent(ask):
+    found = ask("personalRefused", personal_stage() | {"contexts": [*BAD.values()]})
+    for said, one in zip(BAD, found, strict=True):
+        assert one["isNoTurn"]
+        assert one["message"].startswith(f"unusable: {said} is not allowed: it must be "), one
+        assert "\n" not in one["message"]
+        assert one["sent"] == ["GET configuration"]
+        assert one["left"] == 4.0
+
+
+def test_rules_that_were_not_signed_or_are_about_something_else_are_refused_before_anything_is_reported(ask):
+    small = Belief((0.0,), ((1.0,),), (1.0,), radius=1.0)
+    wrong = {
+        "not the one that both servers signed": personal_stage(told=replace(RULE, optimists=0.5)),
+        "not about 3 parameters of 3 numbers": personal_stage(Rule(((small,),) * 3)),
+        "a control share of 0.5": personal_stage(replace(RULE, control=0.5)),
+    }
+    for said, given in wrong.items():
+        (one,) = ask("personalRefused", given | {"contexts": [OLD]})
+        assert one["message"].startswith("not-covered: ")
+        assert said in one["message"]
+        assert one["sent"] == ["GET configuration", "POST assignments", "GET rules"]
+        assert one["left"] == 4.0
+
+
+def test_offers_have_a_rule_if_and_only_if_devices_choose(ask):
+    plain = stage("vectors-proved")
+    (one,) = ask("personalRefused", plain | {"contexts": [OLD]})
+    assert one["message"] == "unusable: context = given is not allowed: it must be left out: nobody chooses in colours"
+    assert one["sent"] == ["GET configuration"]
+    without = personal_stage(rule=None)
+    (one,) = ask("personalRefused", without | {"contexts": [OLD]})
+    assert (one["message"].split(":")[0], one["sent"][-1]) == ("not-covered", "POST assignments")
+    assert one["left"] == 4.0

@@ -6,11 +6,15 @@ import { hex } from "./bytes.js";
 import { answer, outcome, quiet, sizeOf, standing, turnWith } from "./checks.js";
 import { readConfiguration, verifyKeys } from "./configuration.js";
 
-export function staged({ configuration, offer, broken = {}, failures = 0 }, more = {}) {
-  const stage = { failures, now: 1e6, sent: [], broken: { ...broken }, uploads: [] };
-  const fetch = async (url, { method = "GET", body } = {}) => {
-    const what = url.endsWith("/assignments") ? "assignments" : url.endsWith("/reports") ? "reports" : "configuration";
+const ASKED = ["assignments", "reports", "rules"];
+
+export function staged({ configuration, offer, rule, broken = {}, failures = 0 }, more = {}) {
+  const stage = { failures, now: 1e6, sent: [], broken: { ...broken }, uploads: [], said: [] };
+  const fetch = async (url, { method = "GET", body, headers = {} } = {}) => {
+    const what = ASKED.find((one) => url.includes(`/${one}`)) ?? "configuration";
     stage.sent.push([method, what, stage.now]);
+    stage.said.push(JSON.stringify([url, headers]));
+    if (what === "rules") return new Response(rule);
     if (stage.broken[what] === "slow") await new Promise((resolve) => setTimeout(resolve, 300));
     else if (stage.broken[what]) throw new TypeError("no network");
     if (what === "assignments") return turnWith(offer);

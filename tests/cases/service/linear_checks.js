@@ -1,9 +1,13 @@
 // What the tests ask of a linear bandit's device in a browser: the vectors' numbers, draws, refusals, and times.
 
-import { Context, Moments, Rule, blocks, withConstant } from "./croupier.js";
+import { Account, Context, Kept, Moments, NoTurn, Rule, Turn, blocks, withConstant } from "./croupier.js";
+import { staged } from "./app_checks.js";
+import { hex } from "./bytes.js";
 import { readMechanism } from "./mechanism.js";
+import { Personal } from "./personal.js";
 import { turnDelta } from "./privacy.js";
 import { roundedVector } from "./randomizing.js";
+import { isSame } from "./reading.js";
 
 const FAR = { nan: NaN, inf: Infinity, "-inf": -Infinity }; // what JSON has not
 const read = (value) => FAR[value] ?? value;
@@ -45,6 +49,21 @@ export const ruleVectors = (cases) =>
     });
   });
 
+export const personalVectors = (cases) =>
+  cases.map(({ program, context, choice, reward, values }) => {
+    const personal = new Personal(program);
+    const [vectors, report] = [personal.vectors(context), personal.report(choice, reward, new Moments(values))];
+    return { vectors, report, dimension: personal.dimension };
+  });
+
+export const personalRefusals = (cases) =>
+  cases.map(({ program, rule, values, reward }) =>
+    tried(() => {
+      const personal = new Personal(program);
+      const choice = personal.choose(Rule.fromJSON(JSON.stringify(rule)), { age: 30, visits: 2 });
+      return personal.report(choice, read(reward), new Moments(values));
+    }).kind ?? null);
+
 export const ruleTexts = (texts) => texts.map((text) => tried(() => Rule.fromJSON(text)).kind ?? null);
 
 export const vectorDeltas = (cases) =>
@@ -67,6 +86,43 @@ export function plays({ rule: text, x, times }) {
     const { action, control } = rule.play(x);
     const name = control ? `control ${action}` : String(action);
     found[name] = (found[name] ?? 0) + 1;
+  }
+  return found;
+}
+
+// A personalised turn of each of these people, [context, reward or null]: what each played, and all that was sent.
+export async function personalTurns({ people, ...given }) {
+  const found = [];
+  for (const [at, [context, reward]] of people.entries()) {
+    const stage = staged(given);
+    stage.account = new Account(new Kept(`person ${at}`), { clock: () => stage.now });
+    const client = stage.client();
+    const turn = await client.play("colours", { context });
+    const again = await client.play("colours"); // what was shown is shown again, whoever asks
+    const copy = Turn.fromJSON(JSON.stringify(turn));
+    if (reward !== null) await client.report(copy, reward);
+    const kept = JSON.stringify(await stage.account.kept());
+    stage.now = turn.reportAt;
+    await client.sendDue();
+    const { arm, armName, choice, bytes } = turn;
+    const same = again.id === turn.id && isSame(copy.choice, choice) && kept.includes("choice");
+    found.push({ arm, armName, choice, bytes, same, sent: stage.sent.map(([method, what]) => `${method} ${what}`),
+      said: stage.said, upload: stage.uploads[0], id: hex(turn.report) });
+  }
+  return found;
+}
+
+// What is said of contexts that cannot be used, all that was sent, and what was charged.
+export async function personalRefused({ contexts, ...given }) {
+  const found = [];
+  for (const context of contexts) {
+    const stage = staged(given);
+    const client = stage.client();
+    const own = context && numbers(context);
+    const refused = await client.play("colours", { context: own ?? undefined }).then(() => null, (error) => error);
+    const { epsilon } = await client.account.left();
+    found.push({ message: refused?.message ?? null, isNoTurn: refused instanceof NoTurn,
+      sent: stage.sent.map(([method, what]) => `${method} ${what}`), left: epsilon });
   }
   return found;
 }

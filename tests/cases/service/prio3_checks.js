@@ -146,7 +146,8 @@ export function bothServers({ way, precision, prio3 }, { report, info, front, an
   const cut = { leader: analyzer.slice(0, leader), helper: front.slice(0, helper) };
   // Each server was sent the other's part, and finds its own.
   const publicShare = concat(front.slice(helper), analyzer.slice(leader));
-  const vector = { ctx: hex(info), verify_key: hex(key), max_measurement: type.startsWith("Sum") ? precision : undefined };
+  const most = type.startsWith("Sum") ? precision : undefined;
+  const vector = { ctx: hex(info), verify_key: hex(key), max_measurement: most };
   const shares = { nonce: hex(report), input_shares: [hex(cut.leader), hex(cut.helper)] };
   const found = [0, 1].map((server) => {
     const own = new Uint8Array(publicShare.length / 2);

@@ -114,6 +114,8 @@ export class Turn {
   readonly arm: number | null;
   readonly armName: string;
   readonly isDefault: false;
+  /** What the device chose by itself; null where the servers dealt the arm, or there is none. */
+  readonly choice: Choice | null;
   readonly configuration: Configuration;
   readonly takenAt: number;
   /** When it is reported, whatever came of it: drawn with the turn. */
@@ -124,6 +126,9 @@ export class Turn {
   readonly bytes: number;
   /** Throws a RangeError where it cannot be reported. */
   checkValue(outcome: Outcome): void;
+  /** What is reported where this came of it: that itself, or the vector of a device that chose by itself. */
+  reported(outcome: Outcome): Outcome;
+  /** Where the device chose by itself it holds the choice and the user's vector: it must not leave the device. */
   toJSON(): object;
   /** A turn that `JSON.stringify` wrote, on the device that took it. */
   static fromJSON(text: string): Turn;
@@ -183,6 +188,16 @@ export interface PlayOptions {
   patience?: number;
   /** What a front wants to see that admits only those whom an issuer knows. */
   ticket?: Uint8Array | string;
+  /** What describes the user, by name, where devices choose by themselves. It never leaves the device. */
+  context?: Readonly<Record<string, number>>;
+}
+
+/** What a device chose by itself, and its user's vector for that; no server learns of it. */
+export interface Choice {
+  readonly action: number;
+  /** Whether it is that of the control share. */
+  readonly control: boolean;
+  readonly vector: readonly number[];
 }
 
 export class Client {

@@ -1,6 +1,6 @@
 // What the tests ask of a linear bandit's device in a browser: the vectors' numbers, draws, refusals, and times.
 
-import { Account, Context, Kept, Moments, NoTurn, Rule, Turn, blocks, withConstant } from "./croupier.js";
+import { Account, Client, Context, Kept, Moments, NoTurn, Rule, Turn, blocks, withConstant } from "./croupier.js";
 import { staged } from "./app_checks.js";
 import { hex } from "./bytes.js";
 import { readMechanism } from "./mechanism.js";
@@ -136,4 +136,51 @@ export function choosing({ rule: text, x, times }) {
     return (performance.now() - began) / 10;
   });
   return { first: took[0], median: took.slice(1).sort((a, b) => a - b)[times >> 1] };
+}
+
+// All that a client sends, by method and the last word of the address; a rule's is its hash.
+function listening() {
+  const sent = [];
+  const fetch = (url, options = {}) => {
+    const [kind, last] = new URL(url).pathname.split("/").slice(-2);
+    sent.push(`${options.method ?? "GET"} ${kind === "rules" ? "rule" : last}`);
+    return globalThis.fetch(url, options);
+  };
+  return { fetch, sent };
+}
+
+const GENEROUS = { epsilon: 100, epsilonPerPeriod: 100 };
+
+function visitor({ analyzer, keys }) {
+  const { fetch, sent } = listening();
+  const account = new Account(undefined, { limits: GENEROUS });
+  return { client: new Client(analyzer, { account, keys, fetch, background: false }), sent };
+}
+
+// People on real servers, each with a device of their own: what each chose and sent. The reward is that of the action.
+export async function personalCrowd({ people, name, ...given }) {
+  const found = [];
+  const waiting = [...people.entries()];
+  async function worker() {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      const [at, context] = next;
+      const { client, sent } = visitor(given);
+      const turn = await client.play(name, { context, patience: 60 });
+      const reward = (at + turn.arm) % 2;
+      await client.report(turn, reward);
+      const due = await client.sendDue();
+      found[at] = { choice: turn.choice, bytes: turn.bytes, sent, reward, kept: due };
+    }
+  }
+  await Promise.all(Array.from({ length: 4 }, worker));
+  return found;
+}
+
+// People whom a device cannot describe.
+export async function wrongPeople({ people, name, ...given }) {
+  return Promise.all(people.map(async (context) => {
+    const { client, sent } = visitor(given);
+    const own = context ? numbers(context) : undefined;
+    return { refused: await client.play(name, { context: own }).catch((error) => error.message), sent };
+  }));
 }

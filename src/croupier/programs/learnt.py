@@ -18,6 +18,8 @@ def learnt(findings: Findings, personal: Personal) -> dict[str, Any]:
     body: dict[str, Any] = {
         "actions": list(personal.actions),
         "features": [] if personal.described else list(personal.context.names),
+        "ranges": {one.name: [float(one.low), float(one.high)] for one in personal.context.features},
+        "rewards": {"low": float(personal.reward.low), "high": float(personal.reward.high)},
         "batches": len(findings.batches),
         "proven": findings.plan.exploration >= 1.0,
         "coefficients": [],

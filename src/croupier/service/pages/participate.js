@@ -28,7 +28,7 @@ const TRUSTS = {
     hides: ["Your answer. Each server has one share, and sees only the sum of a whole batch, with noise.",
       "Each server adds a whole noise of its own. One honest server is enough, even if the other one and everybody else in your batch work against you."],
     analyzer: "The analyzer: its shares, and sums with noise of a whole batch at a time.",
-    not: ["Protection if both servers work together: then they learn your answer."],
+    not: [(_, body) => `Protection if both servers work together: then they learn your answer${isPersonal(body) ? ", and what describes you" : ""}.`],
   },
   devices: {
     leaves: "Your answer with random noise, in two shares, one for each server. The noise is added on your device, before anything is sent.",
@@ -63,6 +63,7 @@ const PROVED = {
 // Where devices choose by themselves nobody else knows of what, or by what.
 const CHOSEN = {
   leaves: (features) => `One vector in two shares, one for each server. It is made of what describes you (${features.join(", ") || "nothing here"}), which version your device chose, and your answer. A share alone is random numbers: it tells nothing.`,
+  proved: "A proof that every number of it is in its range. The servers check it together, and learn nothing else from it.",
   hides: (features) => `What describes you: ${features.join(", ") || "nothing here"}. Your device chooses by itself, by a rule that is public, and nobody learns which version it chose.`,
 };
 const isPersonal = (body) => body.features !== null;
@@ -89,7 +90,8 @@ function cards(body) {
   const p = body.privacy, budget = p.budget, trust = TRUSTS[body.trust];
   const [first, last] = body.report_at;
   return element("div", { class: "cards" },
-    card("What leaves your device", isPersonal(body) ? CHOSEN.leaves(body.features) : trust.leaves, PROVED[body.validity],
+    card("What leaves your device", isPersonal(body) ? CHOSEN.leaves(body.features) : trust.leaves,
+      isPersonal(body) && body.validity === "prio3" ? CHOSEN.proved : PROVED[body.validity],
       `At a moment that your device draws by chance, ${last ? `${number(first)} to ${number(last)} seconds after your turn` : "right after your turn"}, whatever you answered: the time tells nothing.`,
       "Always the same number of bytes, whatever you answered.", "No name and no account is in it.",
       `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),

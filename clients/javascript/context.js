@@ -8,6 +8,8 @@
 
 import { notAllowed } from "./problems.js";
 
+const LEVEL = "(level)"; // what the constant's coefficient is called, beside those of the features
+
 function checkFeature({ name, low, high }) {
   if (typeof name !== "string" || !name) throw notAllowed("name", name, "the name of a feature");
   if (!Number.isFinite(low)) throw notAllowed(`${name}.low`, low, "a finite number");
@@ -33,8 +35,8 @@ export class Context {
     this.names = Object.freeze(known.map(({ name }) => name));
     this.clip = clip;
     if (typeof clip !== "boolean") throw notAllowed("clip", clip, "true or false");
-    const twice = new Set(this.names).size < this.names.length;
-    if (twice) throw notAllowed("features", this.names, "names of which no two are alike");
+    const twice = new Set([...this.names, LEVEL]).size <= this.names.length;
+    if (twice) throw notAllowed("features", this.names, `names of which no two are alike, and none is ${LEVEL}`);
     Object.freeze(this);
   }
 

@@ -10,6 +10,8 @@ import { demand, notAllowed } from "./problems.js";
 import { unitOf } from "./randomizing.js";
 import { checkKeys, isWhole } from "./reading.js";
 
+const MOST_NUMBERS = 100_000; // of all vectors that a user chooses by
+
 // Whether devices choose by themselves, from a context that stays there.
 export const isPersonal = ({ program }) => Object.hasOwn(program, "features");
 
@@ -31,6 +33,7 @@ export class Personal {
     demand(typeof control === "number" && control >= 0 && control < 1, "malformed", `control = ${control}`);
     checkKeys("rewards", reward, "low high binary clip");
     Object.assign(this, { actions, context: new Context(features, { clip }), described, control, reward });
+    demand(this.dimension * actions.length <= MOST_NUMBERS, "unsupported", `${this.dimension} numbers for each action`);
     Object.freeze(this);
   }
 

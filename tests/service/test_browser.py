@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from cases.service.browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium
-from cases.service.processes import COUNTER, HISTOGRAM, QUICK, home_of, written
+from cases.service.processes import COUNTER, HISTOGRAM, QUICK, TIPS, home_of, written
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.keys import bearer
@@ -50,25 +50,6 @@ deadline = 20
 [decision]
 smallest_effect = 0.1
 minimum_run = 0
-"""
-TIPS = """
-name = "tips"
-title = "The tip that fits"
-arms = ["<u>checklist</u>", "mail, the name of which is a little longer", "video"]
-[program]
-kind = "linear"
-users = 128
-first = 64
-ratio = 2.0
-control = 0.25
-[program.features]
-age = [18, 80]
-evening = [0, 100]
-[reports]
-report_within = 600
-report_at = [0, 0]
-[privacy]
-epsilon = 8.0
 """
 FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7), "tips": (0.5,) * 3}
 PAGES = ("/#colours", "/#steps", "/#fruit", "/#screens", "/#tips")

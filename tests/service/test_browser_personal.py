@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 from cases.service.browser_pages import NO_OTHER_CHANCE, Asked, site
 from cases.service.browser_world import chromium
-from cases.service.processes import QUICK, home_of, transcript_of, written
+from cases.service.processes import QUICK, TIPS, home_of, transcript_of, written
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.signing import to_text
@@ -21,25 +21,7 @@ from croupier.service.verifying import verify
 
 pytestmark = pytest.mark.slow
 
-FIRST, USERS = 48, 96
-TIPS = f"""
-name = "tips"
-arms = ["checklist", "mail", "video"]
-[program]
-kind = "linear"
-users = {USERS}
-first = {FIRST}
-ratio = 2.0
-control = 0.25
-[program.features]
-age = [18, 80]
-evening = [0, 100]
-[reports]
-report_within = 600
-report_at = [0, 0]
-[privacy]
-epsilon = 8.0
-"""
+USERS = 128
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,9 @@ from croupier.checks import InvalidParameter, did_you_mean, finite
 
 Floats = NDArray[np.float64]
 
+LEVEL = "(level)"
+"""What the constant's coefficient is called, beside those of the features."""
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -74,8 +77,10 @@ class Context:
     clip: bool = False
 
     def __post_init__(self) -> None:
-        if len(set(self.names)) < len(self.features):
-            raise InvalidParameter("features", list(self.names), "names of which no two are alike")
+        if len({*self.names, LEVEL}) <= len(self.features):
+            raise InvalidParameter(
+                "features", list(self.names), f"names of which no two are alike, and none is {LEVEL}"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:

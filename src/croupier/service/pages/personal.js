@@ -35,16 +35,18 @@ function choices({ choices: rows, features }) {
   })));
 }
 
+const isLevel = (row) => row.coefficient === "(level)";
+
 // A coefficient over its feature's whole range, so that all can be compared; the level as it is. No mean is beyond the
 // rewards' own range, so no bound is either.
 function over(row, { low, high }, range) {
   const factor = range ? range[1] - range[0] : 1;
-  const [least, most] = row.coefficient === "level" ? [low, high] : range ? [low - high, high - low] : [-Infinity, Infinity];
+  const [least, most] = isLevel(row) ? [low, high] : range ? [low - high, high - low] : [-Infinity, Infinity];
   return { ...row, value: factor * row.value, lower: Math.max(least, factor * row.lower), upper: Math.min(most, factor * row.upper) };
 }
 
 function effects({ coefficients, ranges, rewards }) {
-  const { low, high } = rewards, { said, unit } = inRewards(rewards), isLevel = (row) => row.coefficient === "level";
+  const { low, high } = rewards, { said, unit } = inRewards(rewards);
   const names = [...new Set(coefficients.map((row) => row.coefficient))];
   const rows = names.flatMap((name) => coefficients.filter((row) => row.coefficient === name).map((row) => over(row, rewards, ranges[name])));
   const reach = Math.max(1e-9, ...rows.filter((row) => !isLevel(row)).flatMap((row) => [Math.abs(row.lower), Math.abs(row.upper)]));

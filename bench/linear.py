@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +18,21 @@ from croupier.simulation.linear_runner import CHUNK, simulate_linear
 from croupier.simulation.linear_worlds import Sphere
 
 USERS, DIMENSION, ACTIONS = 10**5, 10, 20
+CLIENT = Path(__file__).parents[1] / "clients" / "javascript"
+IN_A_PAGE = """async ({ text, x, values, times }) => {
+  const { Moments, Rule } = await import("/croupier.js");
+  const median = (work) => {
+    const took = Array.from({ length: times }, () => {
+      const began = performance.now();
+      for (let again = 0; again < 10; again += 1) work();
+      return (performance.now() - began) / 10;
+    });
+    return took.slice(1).sort((a, b) => a - b)[times >> 1];
+  };
+  const [rule, moments] = [Rule.fromJSON(text), new Moments(values)];
+  const vector = () => moments.unit(moments.of(x[0], 1));
+  return [() => rule.play(x), () => Rule.fromJSON(text), vector].map(median);
+}"""
 
 
 def blocks(
@@ -106,9 +124,39 @@ def device() -> None:
         )
 
 
+def in_a_page(rule: Rule, features: np.ndarray, plan: GrowingPlan) -> list[float]:
+    """Milliseconds in Chromium after the first call: to choose, to read the rule, and to make the vector."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"]).new_page()
+        page.route("**/*.js", lambda route: route.fulfill(path=CLIENT / route.request.url.rsplit("/", 1)[1]))
+        page.route("**/empty", lambda route: route.fulfill(body="", content_type="text/html"))
+        page.goto("http://localhost/empty")
+        given = {"text": rule.to_json(), "x": features.tolist(), "values": asdict(plan.moments), "times": 40}
+        took: list[float] = page.evaluate(IN_A_PAGE, given)
+        return took
+
+
+def device_in_a_page() -> None:
+    """The same with the client in JavaScript."""
+    heading("A device chooses by itself in Chromium (aim: 1 ms among 100 actions with d = 20, after the first call)")
+    for dimension, actions in ((5, 20), (20, 100), (20, 1000)):
+        plan = growing_bandit(4_000, dimension, epsilon=1.0)
+        choosing, reading, making = in_a_page(published(dimension), directions(actions, dimension), plan)
+        line(
+            f"d = {dimension}, {actions} actions",
+            f"{choosing:.3f} ms to choose",
+            f"{reading:.2f} ms to read",
+            f"{making:.3f} ms for the vector",
+        )
+
+
 def main() -> None:
     """Print the lines."""
     device()
+    device_in_a_page()
     heading("A whole run, d = 10, 20 actions (aim: 5 s for 10⁶ users)")
     for users in (10**4, 10**5, 10**6):
         drawn = drawing(users)

@@ -8,6 +8,7 @@
 import { limitsOf } from "./limits.js";
 import { fraction, plus, toDouble } from "./numbers.js";
 import { Refused, demand } from "./problems.js";
+import { isSame } from "./reading.js";
 import { SERVERS } from "./statements.js";
 import { Memory } from "./storage.js";
 
@@ -143,7 +144,7 @@ export class Account {
     let done;
     await this.#change((state) => {
       const known = Object.hasOwn(state.taken, id) ? state.taken[id] : null;
-      done = known === null || isSameOutcome(known.outcome, outcome);
+      done = known === null || isSame(known.outcome, outcome);
       if (known === null || !done) return state;
       const reported = { ...state.reported, [known.experiment]: true };
       return { ...without(state, "taken", id), pending: { ...state.pending, [pending.report]: pending }, reported };
@@ -238,8 +239,6 @@ const isPaid = ({ epsilon, delta, batches, at, noticed }) =>
   epsilon > 0 && delta >= 0 && isObject(batches) && Number.isFinite(at) && Number.isFinite(noticed ?? at);
 const isTaken = ({ reportAt, until, outcome }) =>
   Number.isFinite(reportAt) && Number.isFinite(until) && Array.isArray(outcome) && outcome.length <= 1;
-const isSameOutcome = (one, other) =>
-  one.length === other.length && one.every((value, at) => Object.is(value, other[at]));
 const without = (state, part, key) => {
   const { [key]: _, ...rest } = state[part];
   return { ...state, [part]: rest };

@@ -11,15 +11,15 @@ const COMMON = { redirect: "error", cache: "no-store", credentials: "omit", refe
 const LONGEST_TIMER = 2 ** 31 - 1;
 export const after = (seconds, call) => setTimeout(call, Math.min(1000 * seconds, LONGEST_TIMER));
 
-// {status, body, retryAfter}, where a body that is no JSON is null; "no-answer" when there was none, or one too large.
-// The time holds for all of it: the head, and every byte of the body.
+// {status, text, body, retryAfter}, where a body that is no JSON is null; "no-answer" when there was none, or one too
+// large. The time holds for all of it: the head, and every byte of the body.
 export async function ask(fetch, url, options, seconds) {
   const abort = new AbortController();
   const timer = after(seconds, () => abort.abort(new Error(`no answer in ${seconds} seconds`)));
   try {
     const response = await fetch(url, { ...COMMON, signal: abort.signal, ...options });
-    const body = parsed(await bounded(response));
-    return { status: response.status, body, retryAfter: response.headers.get("retry-after") };
+    const text = await bounded(response);
+    return { status: response.status, text, body: parsed(text), retryAfter: response.headers.get("retry-after") };
   } catch (error) {
     throw new Problem("no-answer", 0, (abort.signal.reason ?? error).message);
   } finally {

@@ -4,8 +4,10 @@
 // degree two: x² - x for a single bit, or a sum of products of pairs for many at once.
 
 import { FIELD128, FIELD64 } from "./fields.js";
+import { notAllowed } from "./problems.js";
 
 const MOST_NUMBERS = 2 ** 20;
+const RANGES = 0xffffcc02;
 
 const isWhole = (value) => typeof value === "bigint" || Number.isSafeInteger(value);
 
@@ -13,8 +15,7 @@ const isWhole = (value) => typeof value === "bigint" || Number.isSafeInteger(val
 export function wholeFrom(name, value, least, most) {
   const found = isWhole(value) ? BigInt(value) : null;
   if (found !== null && found >= least && found <= most) return found;
-  const wanted = `an exact whole number in [${least}, ${most}]`;
-  throw new RangeError(`${name} = ${String(value)} is not allowed: it must be ${wanted}`);
+  throw notAllowed(name, value, `an exact whole number in [${least}, ${most}]`);
 }
 
 const bitLength = (number) => number.toString(2).length;
@@ -83,17 +84,30 @@ export function bestChunkLength(length) {
   return tried.reduce((best, chunk) => (cost(chunk) <= cost(best) ? chunk : best));
 }
 
+// As many whole numbers as there are ranges, each from 0 to its own.
+function vector(algorithm, field, ranges, chunkLength) {
+  const encode = (measurement) => {
+    const { length: given } = measurement ?? {};
+    if (given !== ranges.length) throw new RangeError(`measurement has ${given} numbers, and ${ranges.length} are due`);
+    const own = (one, at) => bitsOf(wholeFrom(`measurement[${at}]`, one, 0, ranges[at]), ranges[at]);
+    return Array.from(measurement, own).flat();
+  };
+  const length = ranges.reduce((sum, most) => sum + bitLength(most), 0);
+  return bits(algorithm, field, length, chunkLength, { encode, measurement: (numbers) => numbers });
+}
+
 // `length` whole numbers, each from 0 to `maxMeasurement`.
 export function sumVec(length, maxMeasurement, chunkLength, { algorithm, field }) {
   const outputs = Number(wholeFrom("length", length, 1, MOST_NUMBERS));
   const most = wholeFrom("maxMeasurement", maxMeasurement, 1, field.modulus / 4n);
-  const encode = (measurement) => {
-    const { length: given } = measurement ?? {};
-    if (given !== outputs) throw new RangeError(`measurement has ${given} numbers, and ${outputs} are due`);
-    return Array.from(measurement, (one, at) => bitsOf(wholeFrom(`measurement[${at}]`, one, 0, most), most)).flat();
-  };
-  const measurement = (numbers) => numbers;
-  return bits(algorithm, field, outputs * bitLength(most), chunkLength, { encode, measurement });
+  return vector(algorithm, field, Array(outputs).fill(most), chunkLength);
+}
+
+// Whole numbers, each from 0 to a largest of its own; the draft leaves the type's number to private use.
+export function ranges(most) {
+  wholeFrom("length", most.length, 1, MOST_NUMBERS);
+  const own = most.map((one) => wholeFrom("most", one, 1, FIELD128.modulus / 4n));
+  return vector(RANGES, FIELD128, own);
 }
 
 // One of `length` buckets: every number is zero or one, and they add up to one.

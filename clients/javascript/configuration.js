@@ -2,9 +2,11 @@
 
 import { fromBase64 } from "./bytes.js";
 import { ADMISSIONS, TRUSTS } from "./limits.js";
-import { checkKeys, isWhole, readJson, readMechanism } from "./mechanism.js";
+import { readMechanism } from "./mechanism.js";
+import { isPersonal } from "./personal.js";
 import { turnDelta } from "./privacy.js";
 import { demand } from "./problems.js";
+import { checkKeys, isSame, isWhole, readJson } from "./reading.js";
 import { SUITE } from "./sealing.js";
 import { SERVERS } from "./statements.js";
 import { readTokenKey } from "./tokens.js";
@@ -117,11 +119,12 @@ export const promiseOf = ({ program, recipe, trust, reports, privacy, admission,
 
 export const verifyKeys = ({ keys }) => Object.fromEntries(SERVERS.map((server) => [server, keys[server].verify]));
 
-// Reads an offer's text: {experiment, configuration, number, arm, odds, batches: [{number, pin, text, plan}]}.
+// Reads an offer's text: {experiment, configuration, number, arm, odds, batches: [{number, pin, text, plan}], epoch,
+// rule}, where `rule` is the hash of the one that devices choose by, if they do.
 export function readOffer(text) {
   const offer = readJson("an offer", text);
-  checkKeys("an offer", offer, "version experiment configuration offer arm odds batches block?");
-  const { version, experiment, configuration, offer: number, arm, odds, batches, block } = offer;
+  checkKeys("an offer", offer, "version experiment configuration offer arm odds batches block? rule?");
+  const { version, experiment, configuration, offer: number, arm, odds, batches, block, rule = null } = offer;
   demand(version === VERSION, "unsupported", `version ${version} of offers`);
   demand(isWhole(number, 0, 2 ** 32 - 1) && isHash(configuration), "malformed", "an offer");
   demand(arm === null || isWhole(arm, 0), "malformed", `arm ${arm}`);
@@ -134,10 +137,12 @@ export function readOffer(text) {
   }
   demand(new Set(batches.map((batch) => batch.number)).size === batches.length, "malformed", "one batch twice");
   if (block !== undefined) checkBlock(block, arm, batches);
+  demand(rule === null || (isHash(rule) && arm === null), "malformed", "the hash of a rule");
   const read = ({ number: batch, configuration: pin, mechanism: text }) => ({
     number: batch, pin, text, plan: readMechanism(text),
   });
-  return { experiment, configuration, number, arm, odds, batches: batches.map(read), epoch: block?.epoch ?? null };
+  const plans = batches.map(read);
+  return { experiment, configuration, number, arm, odds, batches: plans, epoch: block?.epoch ?? null, rule };
 }
 
 // Batches that close together, whose turns are dealt by the same odds in an epoch.
@@ -151,13 +156,6 @@ function checkBlock(block, arm, [{ number: own }, ...others]) {
   demand(arm !== null && !others.length && batches.includes(own), "malformed", "a block without this offer's batch");
 }
 
-const isSame = (a, b) => {
-  if (typeof a !== "object" || a === null || typeof b !== "object" || b === null) return a === b;
-  const names = Object.keys(a);
-  const alike = Array.isArray(a) === Array.isArray(b) && names.length === Object.keys(b).length;
-  return alike && names.every((name) => Object.hasOwn(b, name) && isSame(a[name], b[name]));
-};
-
 // What all mechanisms of an experiment have in common, whatever the size of their batch.
 function recipeOf({ way, mechanism, frontShares }) {
   const { protocol, constants, values, side = "unbiased", precision, carrier } = mechanism;
@@ -168,7 +166,7 @@ function recipeOf({ way, mechanism, frontShares }) {
     return { ...common, kind, model, universe, ballot: { kind: ballot.kind, field: ballot.field } };
   }
   // Whatever batch a report falls into, it means the same.
-  const encoding = way === "shares" ? { precision, carrier, noise_from: mechanism.noise_from } : {};
+  const encoding = ["shares", "vectors"].includes(way) ? { precision, carrier, noise_from: mechanism.noise_from } : {};
   return { ...common, protocol, values, side, ...encoding };
 }
 
@@ -200,7 +198,9 @@ export async function checkOffer(offer, configuration) {
   const { experiment, arms, privacy, public: isPublic = true } = configuration;
   demand(offer.experiment === experiment, "not-covered", `an offer of ${offer.experiment}`);
   demand((offer.odds === null) !== isPublic, "not-covered", `odds of ${offer.odds}`);
-  const played = arms.length ? offer.arm !== null && offer.arm < arms.length : offer.arm === null;
+  const personal = isPersonal(configuration);
+  demand((offer.rule !== null) === personal, "not-covered", "a rule, or none, where devices choose by themselves");
+  const played = arms.length && !personal ? offer.arm !== null && offer.arm < arms.length : offer.arm === null;
   demand(played, "not-covered", `arm ${offer.arm} of ${arms.length}`);
   for (const { plan } of offer.batches) checkBatch(plan, configuration);
   const delta = await deltaOf(offer.batches, privacy.epsilon);

@@ -8,8 +8,9 @@ export interface Keys {
 
 export type Trust = "two-servers" | "devices" | "shuffler" | "nobody";
 
-/** What a turn's outcome may be: a number (or true, false) for sums, an item or a number for histograms. */
-export type Outcome = number | boolean | string;
+/** What a turn's outcome may be: a number (or true, false) for sums, a user's vector for sums of these, an item or a
+ * number for histograms. */
+export type Outcome = number | boolean | string | readonly number[];
 
 /** What a device gives at most, whatever a server asks. */
 export interface Limits {
@@ -113,6 +114,8 @@ export class Turn {
   readonly arm: number | null;
   readonly armName: string;
   readonly isDefault: false;
+  /** What the device chose by itself; null where the servers dealt the arm, or there is none. */
+  readonly choice: Choice | null;
   readonly configuration: Configuration;
   readonly takenAt: number;
   /** When it is reported, whatever came of it: drawn with the turn. */
@@ -123,6 +126,9 @@ export class Turn {
   readonly bytes: number;
   /** Throws a RangeError where it cannot be reported. */
   checkValue(outcome: Outcome): void;
+  /** What is reported where this came of it: that itself, or the vector of a device that chose by itself. */
+  reported(outcome: Outcome): Outcome;
+  /** Where the device chose by itself it holds the choice and the user's vector: it must not leave the device. */
   toJSON(): object;
   /** A turn that `JSON.stringify` wrote, on the device that took it. */
   static fromJSON(text: string): Turn;
@@ -182,6 +188,16 @@ export interface PlayOptions {
   patience?: number;
   /** What a front wants to see that admits only those whom an issuer knows. */
   ticket?: Uint8Array | string;
+  /** What describes the user, by name, where devices choose by themselves. It never leaves the device. */
+  context?: Readonly<Record<string, number>>;
+}
+
+/** What a device chose by itself, and its user's vector for that; no server learns of it. */
+export interface Choice {
+  readonly action: number;
+  /** Whether it is that of the control share. */
+  readonly control: boolean;
+  readonly vector: readonly number[];
 }
 
 export class Client {
@@ -214,6 +230,74 @@ export interface TokenRequest {
 /** Begins a blind token for an experiment that admits by tokens; `issuer`: its key in base64, if the app knows it. */
 export function tokenRequest(joined: Joined, options?: { issuer?: string }): Promise<TokenRequest>;
 
+/** A number that describes a user, with its public range: from 0 to 1 where nothing is said. */
+export interface Feature {
+  name: string;
+  low?: number;
+  high?: number;
+}
+
+/** The features of a personalised experiment, in order. Whatever cannot be used is a RangeError that names it. */
+export class Context {
+  constructor(features: readonly Feature[], options?: { clip?: boolean });
+  readonly features: readonly Required<Readonly<Feature>>[];
+  readonly names: readonly string[];
+  /** Whether a value outside its range is moved to the nearer end; otherwise it is refused. */
+  readonly clip: boolean;
+  /** Of the vector: a number for each feature, and the constant. */
+  readonly dimension: number;
+  /** A user's vector, of norm at most one. */
+  vector(context: Readonly<Record<string, number>>): number[];
+}
+
+/** (a, 1)/√2 for actions described by vectors of norm at most one. */
+export function withConstant(actions: readonly (readonly number[])[]): number[][];
+
+/** The context in the action's own block and zeros elsewhere. */
+export function blocks(context: readonly number[], actions: number): number[][];
+
+/** A vector, or one for each action where all actions share one parameter. */
+export type Features = readonly number[] | readonly (readonly number[])[];
+
+/** The published rule, by which a device chooses by itself. */
+export class Rule {
+  private constructor();
+  static fromJSON(text: string): Rule;
+  readonly dimension: number;
+  /** Whether all actions share one parameter. */
+  readonly shared: boolean;
+  readonly exploration: number;
+  /** The share of devices that choose optimistically. */
+  readonly optimists: number;
+  /** Whether nothing is known yet; then every action is as likely. */
+  readonly blank: boolean;
+  /** The share of users who play `single`. */
+  readonly control: number;
+  readonly single: number | null;
+  /** What each action is worth at best; at worst for who is not hopeful. */
+  scores(features: Features, hopeful?: boolean): number[];
+  estimates(features: Features): number[];
+  /** The number of the best action. */
+  choose(features: Features): number;
+  /** The same with the device's draws. */
+  play(features: Features): { action: number; control: boolean };
+}
+
+/** What a device reports for a linear bandit: feature times reward, and the feature's outer product, as one vector. */
+export class Moments {
+  constructor(values: { features: number; places?: number; weight?: number; centred?: boolean; control?: number });
+  readonly dimension: number;
+  /** How far two users' vectors can be apart, and in the sum of absolute differences. */
+  readonly diameter: number;
+  readonly taxicab: number;
+  /** How far two users' encoded vectors can be apart. */
+  reach(precision: number): { l2: number; l1: number };
+  /** The vector of a user: features, reward, place, and whether they are in the control share. */
+  of(features: readonly number[], reward: number | boolean, place?: number, control?: boolean): number[];
+  /** Each number moved from [-1, 1] to [0, 1]; what is no user's vector is a RangeError. */
+  unit(vector: readonly number[]): number[];
+}
+
 /** One type of report of Prio3 (draft-irtf-cfrg-vdaf): shares, and shares of a proof that the measurement is valid. */
 export interface Prio3<Measurement> {
   readonly proofs: number;
@@ -241,6 +325,9 @@ export function prio3SumVec(
   maxMeasurement: number | bigint,
   options?: { chunkLength?: number; proofs?: number; shares?: number },
 ): Prio3<ArrayLike<number | bigint>>;
+
+/** Whole numbers, each from 0 to its own of `most`; where all are alike it is `prio3SumVec`. */
+export function prio3Ranges(most: readonly (number | bigint)[]): Prio3<ArrayLike<number | bigint>>;
 
 /** The number of one of `length` buckets. */
 export function prio3Histogram(length: number, options?: { chunkLength?: number; shares?: number }): Prio3<number>;

@@ -9,12 +9,17 @@ import { Account } from "./account.js";
 import { after } from "./answers.js";
 import { base64, concat, fromBase64, random, sha256, utf8 } from "./bytes.js";
 import { checkName, checkOffer, readOffer, verifyKeys } from "./configuration.js";
+import { Context } from "./context.js";
+import { blocks, withConstant } from "./features.js";
 import { Joining, addressOf } from "./joining.js";
 import { LIMITS, checkAddress, checkLimits, checkUsers } from "./limits.js";
+import { Moments } from "./moments.js";
 import { Outbox } from "./outbox.js";
-import { prio3Count, prio3Histogram, prio3Sum, prio3SumVec } from "./prio3.js";
+import { Personal, checkContext } from "./personal.js";
+import { prio3Count, prio3Histogram, prio3Ranges, prio3Sum, prio3SumVec } from "./prio3.js";
 import { NoTurn, Problem, Refused, demand } from "./problems.js";
 import { FIRST_PAUSE, Requests, sleep } from "./requests.js";
+import { Rule } from "./rule.js";
 import { SERVERS, checkSigned, textOf } from "./statements.js";
 import { Kept, Memory } from "./storage.js";
 import { tokenRequest } from "./tokens.js";
@@ -22,10 +27,12 @@ import { Shown, Turn } from "./turns.js";
 import { batchHash } from "./wire.js";
 
 export { Account, Kept, LIMITS, Memory, NoTurn, Problem, Refused, Shown, Turn, tokenRequest };
-export { prio3Count, prio3Histogram, prio3Sum, prio3SumVec };
+export { Context, Moments, Rule, blocks, withConstant };
+export { prio3Count, prio3Histogram, prio3Ranges, prio3Sum, prio3SumVec };
 
 const LONGEST_HOLD = 10; // seconds
 const [LONGEST_PATIENCE, ZERO] = [86_400, new Uint8Array(1)];
+const MOST_RULES = 7; // that are kept beside a new one
 
 const reportsUrl = ({ urls, experiment }) => `${addressOf(urls.front, experiment)}/reports`;
 
@@ -92,6 +99,7 @@ export class Client {
   #requests;
   #outbox;
   #background;
+  #rules = new Map(); // that were fetched last, by hash
 
   // `keys`: {analyzer, front}, the signing keys of the servers in base64, as their operators tell them. Experiments of
   // trust "two-servers" need them; under other trusts the keys first seen are kept without them. `background`: whether
@@ -126,11 +134,12 @@ export class Client {
   // shows where there is no turn: it is returned then, as `Shown`; without it the reason is thrown, a `NoTurn`. sticky:
   // whether a user who returns sees the same arm again, which takes no new turn; no server learns of it, and an arm
   // that was retired is drawn anew. patience: for how many seconds to wait where nothing is open. ticket: what a front
-  // wants to see that admits only those whom an issuer knows.
-  async play(name, { timeout, default: fallback, sticky = true, patience = 0, ticket } = {}) {
+  // wants to see that admits only those whom an issuer knows. context: what describes the user, by name, where devices
+  // choose by themselves; it never leaves the device.
+  async play(name, { timeout, default: fallback, sticky = true, patience = 0, ticket, context } = {}) {
     checkName(name);
     checkPlay(patience, timeout, fallback);
-    const way = { sticky, ticket, patience: Math.min(patience, timeout ?? patience), kept: null, late: false };
+    const way = { sticky, ticket, context, patience: Math.min(patience, timeout ?? patience), kept: null, late: false };
     try {
       const steps = this.#play(name, way);
       return await (timeout === undefined ? steps : this.#inTime(steps, timeout, way));
@@ -190,6 +199,7 @@ export class Client {
       const again = way.sticky ? await this.#again(name, way.kept) : null;
       if (again) return again;
       const joined = this.#joining.known.get(name) ?? (await this.join(name));
+      checkContext(joined.configuration, way.context);
       const ended = chosenOf(joined);
       if (ended) return ended;
       const turn = await this.#take(joined, way).catch((reason) => this.#meanwhile(name, reason));
@@ -268,12 +278,25 @@ export class Client {
     await checkOffer(offer, own.configuration);
     for (const { plan } of offer.batches) checkUsers(plan, this.account.limits);
     const pinned = await this.#joining.pinned(own, offer);
+    const choice = offer.rule && (await this.#choice(own.configuration, offer, way.context));
     const [takenAt, [low, high]] = [this.account.clock(), own.configuration.reports.at];
     const times = { takenAt, reportAt: takenAt + low + (high - low) * uniform(), expires: answer.expires };
-    const turn = new Turn({ ...own, offer, offered, pinned, token: fromBase64(answer.token), ...times });
+    const turn = new Turn({ ...own, offer, offered, pinned, token: fromBase64(answer.token), ...times, choice });
     checkDefault(turn);
     await this.#keep(turn, experiment, way);
     return turn;
+  }
+
+  // Chooses by the rule that an offer names by its hash, as the front serves it.
+  async #choice({ urls, experiment, program }, { rule: wanted }, context) {
+    if (!this.#rules.has(wanted)) {
+      const url = `${addressOf(urls.front, experiment)}/rules/${wanted}`;
+      const text = await this.#requests.send(url, {}, { wanted: "text" });
+      const same = base64(await sha256(utf8(text))) === wanted;
+      demand(same, "not-covered", "the front's rule is not the one that both servers signed");
+      this.#rules = new Map([...this.#rules].slice(-MOST_RULES)).set(wanted, Rule.fromJSON(text));
+    }
+    return new Personal(program).choose(this.#rules.get(wanted), context);
   }
 
   async #keep(turn, experiment, way) {

@@ -1,52 +1,21 @@
 // Mechanisms (docs/format.md) as a client reads them: checked to the last key, with the shape of their reports.
 
 import { FIELD128, FIELD64, Residues } from "./fields.js";
+import { Moments } from "./moments.js";
 import { checkNoise, law, meanOf, mostBits, sentAs } from "./noise.js";
 import { ONE, fixedToDouble } from "./numbers.js";
-import { prio3Histogram, prio3Number } from "./prio3.js";
+import { prio3Histogram, prio3Number, prio3SumVec } from "./prio3.js";
 import { counted } from "./privacy.js";
 import { Refused, demand } from "./problems.js";
+import { checkKeys, isWhole, readJson } from "./reading.js";
 
-export const LONGEST_TEXT = 2 ** 20;
-const DEEPEST = 32; // objects within objects
 const MOST_SLOTS = 4096;
 const MOST_USERS = 10 ** 12;
 const MOST_FRONT = 100_000; // messages of the front's own noise, where they are counted
-const MOST_NUMBERS = 100_000; // of a report in shares
+const MOST_NUMBERS = 100_000; // of a report in shares; for vectors, bits that a proof is about
 const LARGEST_SUM = 2n ** 62n; // in shares
 const LEAST_MIXED = 19; // honest users, for split-and-mix
 const CAP_SHARE = 0.01; // of δ, that the limit on the noise may cost
-
-export const isWhole = (value, least, most = Number.MAX_SAFE_INTEGER) =>
-  Number.isSafeInteger(value) && value >= least && value <= most;
-
-// Every key must be there and be known; those with a question mark may be missing.
-export function checkKeys(what, object, names) {
-  const isObject = typeof object === "object" && object !== null && !Array.isArray(object);
-  demand(isObject, "malformed", `${what} is no object`);
-  const known = names.split(" ");
-  const missing = known.find((name) => !name.endsWith("?") && !Object.hasOwn(object, name));
-  demand(missing === undefined, "malformed", `${what}: no ${missing}`);
-  const unknown = Object.keys(object).find((name) => !known.includes(name) && !known.includes(`${name}?`));
-  demand(unknown === undefined, "malformed", `${what}: unknown ${unknown}`);
-}
-
-export function readJson(what, text) {
-  demand(typeof text === "string" && text.length <= LONGEST_TEXT, "malformed", `${what} is no text, or too long a one`);
-  let found;
-  try {
-    found = JSON.parse(text);
-  } catch {
-    throw new Refused("malformed", `${what} is no JSON`);
-  }
-  demand(isShallow(found, DEEPEST), "malformed", `${what} has no bottom`);
-  return found;
-}
-
-// Whoever walks through it comes to an end.
-const isShallow = (value, most) =>
-  typeof value !== "object" || value === null ||
-  (most > 0 && Object.values(value).every((one) => isShallow(one, most - 1)));
 
 const plans = new Map(); // the same few mechanisms come again and again, and their laws take a while
 
@@ -81,10 +50,11 @@ function readSum(mechanism) {
   demand(source === noise, "unsupported", `noise from the ${source} for ${carrier.kind}`);
   checkUsers(users, honest, frontShares, trust);
   demand(isWhole(precision, 1), "malformed", `precision ${precision}`);
-  checkValues(values);
+  const moments = readValues(values);
+  demand(moments === null || carrier.kind === "shared", "unsupported", `vectors by ${carrier.kind}`);
   checkNoise(share);
   checkGuarantee(mechanism.guarantee);
-  const plan = { mechanism, trust, users, honest, values, precision, share, carrier, side, frontShares };
+  const plan = { mechanism, trust, users, honest, values, moments, precision, share, carrier, side, frontShares };
   return Object.freeze({ ...plan, ...read(plan) });
 }
 
@@ -97,12 +67,15 @@ function checkUsers(users, honest, frontShares, trust) {
   demand(whole, "malformed", `front_shares ${frontShares} where ${honest} are honest`);
 }
 
-function checkValues(values) {
+// Numbers in a range, null, or a linear bandit's vectors. Others' reach no device can check.
+function readValues(values) {
+  if (values?.kind === "moments") return Moments.fromValues(values);
   demand(values?.kind === "range", "unsupported", `values of kind ${values?.kind}`);
   checkKeys("values", values, "kind low high binary clip");
   const { low, high, binary, clip } = values;
   const numbers = Number.isFinite(low) && Number.isFinite(high) && low < high && Number.isFinite(high - low);
   demand(numbers && typeof binary === "boolean" && typeof clip === "boolean", "malformed", "values");
+  return null;
 }
 
 function checkGuarantee(guarantee) {
@@ -120,15 +93,24 @@ const CARRIERS = {
   "shuffled-messages": { trust: "shuffler", noise: "batch", plan: messagesPlan },
 };
 
-// The encoded value, in shares between two servers, each of which adds a whole noise.
-function sharedPlan({ users, precision, share, carrier, side }) {
+// The encoded value, in shares between two servers, each of which adds a whole noise to every number.
+function sharedPlan({ users, moments, precision, share, carrier, side }) {
   checkKeys("shares", carrier, "kind field");
-  demand(carrier.field === "Field64", "unsupported", `a number in the field ${carrier.field}`);
-  demand(share.family === "DiscreteLaplace", "unsupported", `${share.family} from the servers`);
+  const { field, families } = moments ? IN_SHARES.vectors : IN_SHARES.numbers;
+  demand(carrier.field === field, "unsupported", `a sum in the field ${carrier.field}`);
+  demand(families.includes(share.family), "unsupported", `${share.family} from the servers`);
   demand(side === "unbiased", "malformed", `side ${side} of a sum in shares`);
   demand(BigInt(users) * BigInt(precision) <= LARGEST_SUM, "malformed", `precision ${precision}`);
-  return { way: "shares", prio3: prio3Number(precision), ...inShares(FIELD64, 1) };
+  if (!moments) return { way: "shares", prio3: prio3Number(precision), ...inShares(FIELD64, 1) };
+  const { dimension } = moments;
+  demand(dimension * Math.log2(2 * precision) <= MOST_NUMBERS, "too-many-messages", `${dimension} numbers in shares`);
+  return { way: "vectors", prio3: prio3SumVec(dimension, precision), ...inShares(FIELD128, dimension) };
 }
+
+const IN_SHARES = {
+  numbers: { field: "Field64", families: ["DiscreteLaplace"] },
+  vectors: { field: "Field128", families: ["DiscreteLaplace", "Skellam"] },
+};
 
 // The encoded value and this device's own noise, in shares between two servers.
 function residuePlan({ users, precision, share, carrier, side, frontShares }) {

@@ -137,7 +137,8 @@ const FAMILIES = {
   Poisson: [{ rate: positive }],
   Polya: [{ r: positive, beta: belowOne }, { r: positive, scale: drawn }],
   PolyaDifference: [{ r: positive, scale: drawn }],
-  DiscreteLaplace: [{ scale }], // no device draws it: the servers do
+  DiscreteLaplace: [{ scale }], // no device draws these: the servers do
+  Skellam: [{ sigma2: upTo(LARGEST_SCALE ** 2n) }],
   SparseBits: [{ slots: whole, rate: upTo(1n) }],
   Binomial: [{ trials: whole, p: belowOne }],
 };

@@ -7,8 +7,9 @@
 // parameters: whatever a report is to be bound to belongs into the context.
 
 import { concat, random } from "./bytes.js";
-import { count, histogram, sum, sumVec, wholeFrom } from "./circuits.js";
+import { count, histogram, ranges, sum, sumVec, wholeFrom } from "./circuits.js";
 import { FIELD128, FIELD64, between } from "./fields.js";
+import { notAllowed } from "./problems.js";
 import { SEED, stream, tagOf } from "./xof.js";
 
 const NONCE = 16; // bytes
@@ -36,7 +37,7 @@ function prove({ field, arity, points, inputs, gadget }, numbers, starts, joint)
 function checkBytes(name, value, right, wanted) {
   const given = value instanceof Uint8Array ? `${value.length} bytes` : String(value);
   const good = value instanceof Uint8Array && right(value.length);
-  if (!good) throw new RangeError(`${name} = ${given} is not allowed: it must be ${wanted}`);
+  if (!good) throw notAllowed(name, given, wanted);
 }
 
 const piece = (vector, index, length) => vector.slice(index * length, (index + 1) * length);
@@ -148,6 +149,11 @@ export function prio3SumVec(length, maxMeasurement, { chunkLength, proofs = 1, s
   const kind = proofs === 1 ? { algorithm: 3, field: FIELD128 } : { algorithm: MULTIPROOF, field: FIELD64 };
   return new Prio3(sumVec(length, maxMeasurement, chunkLength, kind), { proofs, shares });
 }
+
+// A sum of vectors whose numbers have ranges of their own: from 0 to `most` of each. Where all are alike this is the
+// draft's own type.
+export const prio3Ranges = (most) =>
+  new Set(most).size === 1 ? prio3SumVec(most.length, most[0]) : new Prio3(ranges(most));
 
 // How many chose each of `length` buckets: a measurement is the number of one.
 export const prio3Histogram = (length, { chunkLength, shares } = {}) =>

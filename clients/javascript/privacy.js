@@ -7,6 +7,7 @@
 import { compare, divide, fraction, plus, times, toDouble } from "./numbers.js";
 import { breathe, compose, hockeyStick } from "./composition.js";
 import { demand } from "./problems.js";
+import { vectorDelta } from "./divergence.js";
 
 const ROUNDING = 8e-16; // of one step of a table: three operations, and a parameter that was rounded
 const NEGLIGIBLE = 1e-25; // a mass this small is left out, and all beyond it
@@ -67,7 +68,8 @@ const turned = ({ pairs, ...rest }) => ({ pairs: pairs.map(([p, q]) => [q, p]), 
 
 // A server's noise is whole by itself; shares of devices must add up to one.
 const isLaplace = ({ family, r }, honest) =>
-  family === "DiscreteLaplace" || compare(times(fraction(r), honest), { over: 1n, under: 1n }) >= 0;
+  family === "DiscreteLaplace" ||
+  (family !== "Skellam" && compare(times(fraction(r), honest), { over: 1n, under: 1n }) >= 0);
 
 // Laplace noise e^(-|x|/b): beyond the two values all observations say the same, so only those between are listed.
 // Pólya shares that add up to more than one are Laplace noise plus more, which tells no more than Laplace alone.
@@ -124,8 +126,10 @@ async function idealDelta(lists, epsilon) {
   return hockeyStick(await compose(all.slice(1)), all[0], epsilon) + cut;
 }
 
-// How far a value can move a sum with Laplace noise; in a histogram two counts move by one each.
+// How far a value can move a sum with Laplace noise; in a histogram two counts move by one each, and in a vector of
+// whole numbers all together by the largest sum of differences.
 const MOVES = {
+  vectors: ({ moments, precision }) => Math.floor(moments.reach(precision).l1),
   pieces: ({ precision }) => precision, residues: ({ precision }) => precision, shares: ({ precision }) => precision,
   sharedCounts: () => 2,
 };
@@ -148,6 +152,7 @@ export async function turnDelta(plans, epsilon) {
   const pure = pureLoss(plans);
   // What is private at a smaller ε is so at this one.
   if (pure !== null && compare(pure, fraction(epsilon)) <= 0) return charged(Math.min(epsilon, toDouble(pure)));
+  if (plans.some(({ way }) => way === "vectors")) return vectorDelta(plans, epsilon);
   const up = [];
   let left = MOST_PAIRS;
   for (const plan of plans) {

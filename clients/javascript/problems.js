@@ -16,6 +16,10 @@ export function demand(condition, reason, detail) {
   if (!condition) throw new Refused(reason, detail);
 }
 
+// What is wrong with something that an app gave: its name, its value, and what is allowed.
+export const notAllowed = (name, value, wanted) =>
+  new RangeError(`${name} = ${String(value)} is not allowed: it must be ${wanted}`);
+
 // A server refused, with an RFC 9457 document, or did not answer ("no-answer").
 export class Problem extends NoTurn {
   // `reason`: http-STATUS where it has none of our names.

@@ -4,26 +4,39 @@ import { concat, number, sha256, utf8 } from "./bytes.js";
 import { below, happens, sample, sampleBits, spread } from "./noise.js";
 import { fraction } from "./numbers.js";
 
-// The value on the scale 0..g: {whole, rest}, to be rounded up with probability `rest`. Doubles, as every other client
-// has them: what they round is some 2^-52 of the value itself, and whatever comes out lies in 0..g.
-export function encoded({ values, precision }, value) {
-  const { low, high, binary, clip } = values;
+// A value of a range on the scale 0..1, or a refusal.
+export function unitOf({ low, high, binary, clip }, value) {
   const given = typeof value === "boolean" ? Number(value) : value;
   if (typeof given !== "number" || Number.isNaN(given)) throw new RangeError(`${value} is no number`);
   const inside = clip ? Math.min(high, Math.max(low, given)) : given;
   if (!(inside >= low && inside <= high)) throw new RangeError(`${value} is not between ${low} and ${high}`);
   if (binary && inside !== low && inside !== high) throw new RangeError(`${value} is neither ${low} nor ${high}`);
-  const scaled = Math.min(1, Math.max(0, (inside - low) / (high - low))) * precision;
+  return Math.min(1, Math.max(0, (inside - low) / (high - low)));
+}
+
+// The value on the scale 0..g: {whole, rest}, to be rounded up with probability `rest`. Doubles, as every other client
+// has them: what they round is some 2^-52 of the value itself, and whatever comes out lies in 0..g.
+export function encoded({ values, precision }, value) {
+  const scaled = unitOf(values, value) * precision;
   const whole = Math.floor(scaled);
   return { whole, rest: scaled - whole };
 }
 
+const raised = (rest) => (rest > 0 && happens(fraction(rest)) ? 1 : 0);
+
 // The whole number that is sent of it.
 export function rounded(plan, value) {
   const { whole, rest } = encoded(plan, value);
-  const up = rest > 0 && happens(fraction(rest)) ? 1 : 0;
+  const up = raised(rest);
   return plan.side === "under" ? plan.precision - whole - up : whole + up;
 }
+
+// The whole numbers that are sent of a vector.
+export const roundedVector = ({ moments, precision }, vector) =>
+  moments.unit(vector).map((number) => {
+    const [scaled, whole] = [number * precision, Math.floor(number * precision)];
+    return whole + raised(scaled - whole);
+  });
 
 // Noise that is drawn again, whatever the value, when it would not fit into the slots.
 function limited(share, parties, cap) {
@@ -60,8 +73,9 @@ const LABELS = {
 };
 
 // Refuses what cannot be reported.
-export function checkValue({ universe, ...plan }, value) {
+export function checkValue({ universe, moments, ...plan }, value) {
   if (universe) ITEMS[universe.kind](universe, value);
+  else if (moments) moments.unit(value);
   else encoded(plan, value);
 }
 
@@ -72,6 +86,7 @@ function labelOf(universe, item) {
 
 const SECRETS = {
   shares: (plan, value) => [BigInt(rounded(plan, value))],
+  vectors: (plan, vector) => roundedVector(plan, vector).map(BigInt),
   residues: (plan, value) => [BigInt(rounded(plan, value)) + sample(plan.share)],
   async sharedCounts({ universe, size }, item) {
     const own = await labelOf(universe, item);

@@ -19,11 +19,11 @@ export class Requests {
   }
 
   // Later and later, and not all devices at once. With `taken`, which knows an acceptance, nothing but the front's own
-  // words end it: a network's page settles nothing.
-  async send(url, options = {}, { taken = null, attempts = this.attempts } = {}) {
+  // words end it: a network's page settles nothing. `wanted`: what of the answer, its body as JSON or its text.
+  async send(url, options = {}, { taken = null, attempts = this.attempts, wanted = "body" } = {}) {
     for (let attempt = 1, pause = FIRST_PAUSE; ; attempt += 1, pause *= 2) {
       try {
-        return await this.#once(url, options, taken ?? isObject);
+        return (await this.#once(url, options, taken ?? isObject))[wanted];
       } catch (problem) {
         const again = problem instanceof Problem && (problem.passing || (taken && !problem.named));
         if (!again) throw problem;
@@ -38,6 +38,6 @@ export class Requests {
     const answer = await ask(this.fetch, url, options, this.timeout);
     if (answer.status < 200 || answer.status > 299) throw problemOf(answer);
     if (!meant(answer.body)) throw new Problem("no-answer", answer.status, "an answer that is not the server's");
-    return answer.body;
+    return answer;
   }
 }

@@ -1,8 +1,8 @@
 // Statements: texts that both servers sign. They are checked and hashed as the bytes that came.
 
 import { concat, fromBase64, sha256, text, utf8 } from "./bytes.js";
-import { LONGEST_TEXT } from "./mechanism.js";
 import { demand } from "./problems.js";
+import { LONGEST_TEXT } from "./reading.js";
 
 export const SERVERS = ["analyzer", "front"];
 

@@ -2,9 +2,10 @@
 
 import { base64, fromBase64, random } from "./bytes.js";
 import { readConfiguration, readOffer } from "./configuration.js";
-import { checkKeys } from "./mechanism.js";
+import { Personal, readChoice } from "./personal.js";
 import { Refused, demand } from "./problems.js";
 import { checkValue } from "./randomizing.js";
+import { checkKeys } from "./reading.js";
 import { textOf } from "./statements.js";
 import { uploadLength } from "./wire.js";
 
@@ -13,14 +14,16 @@ const [TOKEN, REPORT_ID] = [56, 16]; // bytes
 
 // One play: show this arm, and tell the client what came of it, before `reportAt` (seconds of Unix time). It is
 // reported at that moment, which was drawn with it, whatever came of it. `id` is the report's name at both servers;
-// `pinned` are the configurations that its batches were first opened under, by hash.
+// `pinned` are the configurations that its batches were first opened under, by hash. `choice` is what the device chose
+// by itself, {action, control, vector}, where it did; no server learns of it.
 export class Turn {
   isDefault = false;
 
-  constructor({ statement, configuration, offer, offered, pinned, token, expires, takenAt, reportAt, report }) {
+  constructor({ statement, configuration, offer, offered, pinned, token, expires, takenAt, reportAt, report, choice }) {
     const whole = token.length === TOKEN && Number.isSafeInteger(expires);
     demand(whole, "malformed", "the token");
     Object.assign(this, { statement, configuration, offer, offered, pinned, token, expires, takenAt, reportAt });
+    this.choice = choice ?? null;
     this.report = report ?? random(REPORT_ID);
     this.id = base64(this.report);
     Object.freeze(this);
@@ -32,7 +35,7 @@ export class Turn {
 
   // The arm's number; null where an experiment has no arms.
   get arm() {
-    return this.offer.arm;
+    return this.choice?.action ?? this.offer.arm;
   }
 
   get armName() {
@@ -51,10 +54,18 @@ export class Turn {
 
   // Refuses what cannot be reported, with a RangeError.
   checkValue(value) {
-    for (const { plan } of this.offer.batches) checkValue(plan, value);
+    const reported = this.reported(value);
+    for (const { plan } of this.offer.batches) checkValue(plan, reported);
   }
 
-  // For whoever is to record what came of it later; it holds nothing of that.
+  // What is reported where this came of it: that itself, or the vector of a device that chose by itself.
+  reported(outcome) {
+    if (this.choice === null) return outcome;
+    return new Personal(this.configuration.program).report(this.choice, outcome, this.offer.batches[0].plan.moments);
+  }
+
+  // For whoever is to record what came of it later; it holds nothing of that. Where the device chose by itself it holds
+  // the choice and the user's vector: it must not leave the device.
   toJSON() {
     const pinned = [...this.pinned].filter(([pin]) => pin !== this.offer.configuration);
     return {
@@ -67,6 +78,7 @@ export class Turn {
       id: this.id,
       taken_at: this.takenAt,
       report_at: this.reportAt,
+      ...(this.choice && { choice: this.choice }),
     };
   }
 
@@ -74,17 +86,19 @@ export class Turn {
   static fromJSON(text) {
     try {
       const body = JSON.parse(text);
-      checkKeys("a turn", body, "version configuration offer token expires pinned id taken_at report_at");
+      checkKeys("a turn", body, "version configuration offer token expires pinned id taken_at report_at choice?");
       const { version, configuration: statement, offer: offered, expires } = body;
       const { taken_at: takenAt, report_at: reportAt } = body;
       const [token, report] = [fromBase64(body.token), fromBase64(body.id)];
-      const times = Number.isFinite(takenAt) && Number.isFinite(reportAt);
-      demand(version === VERSION && times && report.length === REPORT_ID, "malformed", "a turn");
+      const isTimed = Number.isFinite(takenAt) && Number.isFinite(reportAt);
+      demand(version === VERSION && isTimed && report.length === REPORT_ID, "malformed", "a turn");
       const configuration = readConfiguration(textOf("configuration", statement));
       const offer = readOffer(offered);
       const earlier = Object.entries(body.pinned).map(([pin, one]) => [pin, pinnedOf(one)]);
       const pinned = new Map([[offer.configuration, pinnedOf(statement.body)], ...earlier]);
-      return new Turn({ statement, configuration, offer, offered, pinned, token, expires, takenAt, reportAt, report });
+      const choice = body.choice && readChoice(body.choice);
+      const times = { expires, takenAt, reportAt };
+      return new Turn({ statement, configuration, offer, offered, pinned, token, ...times, report, choice });
     } catch (error) {
       throw new Refused("malformed", `not a turn as it was kept: ${error.message}`, { cause: error });
     }

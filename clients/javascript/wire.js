@@ -124,7 +124,8 @@ export const uploadLength = ({ batches }, configuration) =>
 
 // Randomizes and seals a turn's report: the bytes of its upload. No two calls give the same bytes, and only one is
 // sent.
-export async function sealReport(turn, value) {
+export async function sealReport(turn, outcome) {
+  const value = turn.reported(outcome);
   const { experiment, keys, trust } = turn.configuration;
   const hash = fromBase64(turn.offer.configuration);
   const frontKey = fromBase64(keys.front.seal);

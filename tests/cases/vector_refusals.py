@@ -9,6 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from cases.vector_reports import COLOURS, OURS, SIGN, configuration_of, fixed, signed
+from cases.vector_shares import LINEAR, MOMENTS, PROVED, of_vectors
 from croupier.client.limits import Limits
 from croupier.messages.configuration import Privacy
 from croupier.messages.signing import Statement, to_text
@@ -158,6 +159,7 @@ def refusals() -> dict[str, Any]:
     cases.add("another universe", "histogram", other, arm=None)
 
     _validity(cases)
+    _vectors(cases)
     limits = Limits()
     for why, change in {
         "ε above the device's": {"epsilon": 1.01 * limits.epsilon},
@@ -228,3 +230,26 @@ def _validity(cases: Cases) -> None:
         said |= {} if validity is None else {"validity": validity}
         cases.configuration(why, signed(Statement.of("configuration", said)))
         cases.add(why, why, refused="configuration")
+
+
+def _vectors(cases: Cases) -> None:
+    """Vectors of which a device knows by itself how far two users' can be apart."""
+    summed = {
+        "skellam": of_vectors("shared-vectors", MOMENTS, delta=1e-6),
+        "laplace": of_vectors("laplace-vectors", MOMENTS),
+    }
+    for noise, one in summed.items():
+        name = f"vectors with {noise} noise"
+        cases.configuration(name, signed(configuration_of(one, **LINEAR | PROVED).statement()))
+        cases.add(name, name, one.to_json(), refused=None, arm=None)
+        cases.add(f"{name} of another weight", name, changed(one, values__weight=1.4), arm=None)
+        cases.add(f"{name} of more places", name, changed(one, values__places=3), arm=None)
+        cases.add(f"{name} on a finer scale", name, changed(one, precision=1026), arm=None)
+        cases.add(f"{name} in a small field", name, changed(one, carrier__field="Field64"), arm=None)
+        ball = {"kind": "ball", "dimension": MOMENTS.dimension, "diameter": 0.1, "clip": False}
+        cases.add(f"{name} that no device can check", name, changed(one, values=ball), arm=None)
+    skellam, laplace = summed["skellam"], summed["laplace"]
+    less = changed(skellam, share__sigma2=0.999 * skellam.share.sigma2)
+    cases.add("a little less Skellam noise", "vectors with skellam noise", less, arm=None)
+    less = changed(laplace, share__scale=laplace.share.scale - 1)
+    cases.add("a little less Laplace noise", "vectors with laplace noise", less, arm=None)

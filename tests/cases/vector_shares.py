@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from croupier.messages.signing import to_text
 from croupier.messages.validity import Validity
 from croupier.messages.wire import Envelope, report_info
 from croupier.noise import seeded
-from croupier.protocols import Buckets, Mechanism, histogram, laplace
+from croupier.protocols import Buckets, Mechanism, Moments, histogram, laplace, protocol
 from croupier.validity import Verifier
 
 TWO = {"epsilon": 1.0, "trust": "two-servers"}
@@ -36,7 +37,21 @@ NO_ARMS: dict[str, Any] = {"arms": (), "program": {"kind": "histogram"}}
 PROOF_KEY = fixed("proof key", 32)
 PROVED: dict[str, Any] = {"validity": Validity.checked_with(PROOF_KEY)}
 BLOCK = Block(5, 2, (3, 4), users=200, left=1000)
+MOMENTS = Moments(2, places=2, weight=1.5, control=0.5)
+VECTOR = MOMENTS.of([0.3, math.sqrt(0.5)], 1.0, 1, control=True).tolist()
+LINEAR: dict[str, Any] = {
+    "arms": (),
+    "program": {"kind": "linear"},
+    "privacy": Privacy(1.0, 1e-6, 0.0, "a device", 86_400),
+    "reports": Reports(86_400, (300.0, 600.0), MOMENTS.extremes[0]),
+}
 LEVELS = counter(200, 2, epsilon=1.0, over="laplace", honest_fraction=0.9).mechanisms
+
+
+def of_vectors(name: str, values: Moments, **more: Any) -> Mechanism:
+    """What sums vectors between two servers."""
+    return protocol(name, epsilon=1.0, dimension=values.dimension, precision=1024, **more).about(values).plan(users=100)
+
 
 SHARED: dict[str, tuple[tuple[Mechanism, ...], Any, dict[str, Any]]] = {
     "laplace": ((laplace(binary=True, **TWO).plan(users=100),), 1.0, {"privacy": BY_SERVERS}),
@@ -68,6 +83,8 @@ SHARED: dict[str, tuple[tuple[Mechanism, ...], Any, dict[str, Any]]] = {
         "mauve",
         NO_ARMS | {"privacy": BY_SERVERS} | PROVED,
     ),
+    "vectors": ((of_vectors("laplace-vectors", MOMENTS),), VECTOR, LINEAR),
+    "vectors-proved": ((of_vectors("shared-vectors", MOMENTS, delta=1e-6),), VECTOR, LINEAR | PROVED),
     "devices": ((laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40),), 1.0, {"privacy": BY_DEVICES}),
     "devices-two-batches": (LEVELS, 1.0, {"arms": (), "program": {"kind": "counter"}, "privacy": BY_DEVICES}),
 }

@@ -86,6 +86,18 @@ REASONS = {
     "proofs with a key that is no hash": "a hash of 32 bytes with prio3",
     "no proofs and a key": "left out with none",
     "proofs where a shuffler is trusted": "none where the trust is shuffler",
+    "a little less Skellam noise": "a turn would cost",
+    "a little less Laplace noise": "a turn would cost",
+} | {
+    f"vectors with {noise} noise {how}": why
+    for noise in ("skellam", "laplace")
+    for how, why in {
+        "of another weight": "values of the batch",
+        "of more places": "values of the batch",
+        "on a finer scale": "precision of the batch",
+        "in a small field": "one of Field128",
+        "that no device can check": "values of kind ball",
+    }.items()
 }
 """Why each case is refused: a part of what the refusal says."""
 

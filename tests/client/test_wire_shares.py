@@ -125,6 +125,10 @@ def test_proofs_are_made_again_by_a_plain_reading_of_the_draft(name):
     if part["type"] == "Histogram":
         # The chunk length of the shortest proof: 1 for three items, 5 for 32.
         circuit, encoded = plain_prio3.Histogram(len(numbers), {3: 1, 32: 5}[len(numbers)]), numbers
+    elif part["type"] == "SumVec":
+        # Twelve numbers of eleven bits each: nine bits in a chunk.
+        circuit = plain_prio3.SumVec(len(numbers), 1024, 9)
+        encoded = circuit.encode(numbers)
     else:
         circuit = PROVED[part["type"]]
         encoded = circuit.encode(numbers[0])

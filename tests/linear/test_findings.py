@@ -60,7 +60,9 @@ def learnt():
 
 def test_coefficients_are_in_the_features_own_units_with_bounds_that_hold(learnt):
     rows = learnt.coefficients(0.05, CONTEXT)
-    assert [(row["action"], row["coefficient"]) for row in rows] == [(a, c) for a in range(3) for c in ("age", "level")]
+    assert [(row["action"], row["coefficient"]) for row in rows] == [
+        (a, c) for a in range(3) for c in ("age", "(level)")
+    ]
     truth = [0.3 / 20, 0.5, -0.3 / 20, 0.5, 0.0, 0.55]
     for row, value in zip(rows, truth, strict=True):
         assert row["lower"] <= value <= row["upper"]

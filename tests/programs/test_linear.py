@@ -188,7 +188,7 @@ def test_what_is_shown_is_what_the_findings_say():
     assert shown["gain"]["measured"]
     assert shown["gain"]["verdict"] == ("gains" if gain.lower > 0 else "loses" if gain.upper < 0 else "open")
     assert [row["action"] for row in shown["choices"]] == [*ARMS]
-    assert {row["coefficient"] for row in shown["coefficients"]} == {"age", "level"}
+    assert {row["coefficient"] for row in shown["coefficients"]} == {"age", "(level)"}
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown
 
 

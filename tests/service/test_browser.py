@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from cases.service.browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium
-from cases.service.processes import COUNTER, HISTOGRAM, QUICK, home_of, written
+from cases.service.processes import COUNTER, HISTOGRAM, QUICK, TIPS, home_of, written
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.keys import bearer
@@ -51,8 +51,9 @@ deadline = 20
 smallest_effect = 0.1
 minimum_run = 0
 """
-FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7)}
-PAGES = ("/#colours", "/#steps", "/#fruit", "/#screens", "/participate/colours", "/participate/steps")
+FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7), "tips": (0.5,) * 3}
+PAGES = ("/#colours", "/#steps", "/#fruit", "/#screens", "/#tips")
+PAGES += ("/participate/colours", "/participate/steps", "/participate/tips")
 
 
 class World:
@@ -65,6 +66,7 @@ class World:
             "steps": COUNTER,
             "fruit": HISTOGRAM,
             "screens": SCREENS,
+            "tips": TIPS,
             "waiting": BANDIT.format(name="waiting", horizon=200),
         }
         self.files = [written(directory, text, f"{name}.toml") for name, text in texts.items()]
@@ -251,6 +253,88 @@ def test_intervals_sums_and_counts_are_drawn_where_the_numbers_say(world, watche
     assert f"off by at most {program['bound']:.3g}" in watched.text("#part-program")
 
 
+def test_a_personalised_experiment_shows_what_it_gains_who_chooses_what_and_what_makes_a_difference(world, watched):
+    page = watched.show("/#tips")
+    program = world.state("tips")["program"]
+    assert len(program["choices"]) == 3
+    page.wait_for_selector("table[aria-label='What makes a difference']")
+    sentence = watched.text("#part-program .sentence").replace("−", "-")
+    assert program["gain"]["sentence"][1:] in sentence
+    choices, effects = (page.locator(f"table[aria-label='{one}']") for one in SHOWN)
+    assert choices.locator("tbody tr").count() == 3
+    # Each of two features, and the level, for every action; a feature's name is said once where there is room.
+    assert effects.locator("tbody tr").count() == 9
+    assert effects.locator(".again").count() == 6
+    assert not effects.locator(".again").first.is_visible()
+    boxes = page.evaluate(BOXES, [f"table[aria-label='{SHOWN[0]}'] {mark}" for mark in (".range", ".interval")])
+    for row, mark, whole in zip(program["choices"], *boxes, strict=True):
+        assert (mark["x"] - whole["x"]) / whole["width"] == pytest.approx(row["lower"], abs=0.01)
+        assert mark["width"] / whole["width"] == pytest.approx(row["upper"] - row["lower"], abs=0.01)
+    points = page.evaluate(
+        BOXES, [f"table[aria-label='{SHOWN[1]}'] {mark}" for mark in (".point", ".interval", ".zero")]
+    )
+    shown = [row for name in ("age", "evening") for row in program["coefficients"] if row["coefficient"] == name]
+    for row, point, whole, zero in zip(shown, points[0][:6], points[1][:6], points[2], strict=True):
+        middle = point["x"] + point["width"] / 2
+        assert zero["x"] == pytest.approx(whole["x"] + whole["width"] / 2, abs=1)
+        assert (middle > zero["x"]) == (row["value"] > 0) or abs(middle - zero["x"]) < 1
+
+
+SHOWN = ("Who chooses what", "What makes a difference")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind"), [("gains", "better"), ("loses", "no-difference"), ("open", "leading"), (None, None)]
+)
+def test_whether_personalisation_gains_is_said_as_it_is(verdict, kind, world, watched):
+    state = world.state("tips")
+    said = {"gains": (0.05, 0.01, 0.09), "loses": (-0.05, -0.09, -0.01), "open": (0.01, -0.03, 0.05)}
+    gain = None
+    if verdict is not None:
+        numbers = dict(zip(("gain", "lower", "upper"), said[verdict], strict=True))
+        gain = state["program"]["gain"] | numbers | {"verdict": verdict, "sentence": f"so it {verdict} by -0.5"}
+    state["program"]["gain"] = gain
+    told(watched, state)
+    watched.show("/#tips")
+    text = watched.text("#part-program")
+    if verdict is None:
+        assert "What is gained is known after two batches." in text
+    else:
+        assert f"So it {verdict} by −0.5." in text
+        assert watched.page.locator(f".decision.{kind}").count() == 1
+        low, high = (f"{100 * one:+.1f}".replace("-", "−") for one in said[verdict][1:])
+        assert f"{low} to {high} points" in text
+
+
+def test_a_personalised_experiment_says_what_is_not_known_yet_and_has_units_of_its_own(world, watched):
+    state = world.state("tips")
+    told(watched, state | {"program": state["program"] | {"choices": [], "coefficients": [], "gain": None}})
+    watched.show("/#tips")
+    assert "devices choose at random until the first batch is full" in watched.text("#part-program")
+    row = {"share": 1.0, "lower": 0.9, "upper": 1.0, "mean_x1": 0.1}
+    products = [{"coefficient": "x1", "value": -7.5, "lower": -30.25, "upper": 15.0}]
+    changed = {"choices": [row], "coefficients": products, "gain": None, "features": [], "proven": False}
+    told(watched, state | {"program": state["program"] | changed | {"rewards": {"low": 0.0, "high": 5.0}}})
+    watched.show("/#tips")
+    text = watched.text("#part-program")
+    assert "all actions" in text
+    assert "explores less than is proven" in text
+    # Rewards from 0 to 5 are said in their own unit, and no range bounds a product.
+    assert "−7.50" in text
+    assert "−30.25 to +15.00" in text
+
+
+def test_a_participant_whose_device_chooses_learns_that_nobody_knows_what(world, watched):
+    watched.show("/participate/tips")
+    leaves, nobody, servers, _, not_promised = watched.page.locator(".card").all_inner_texts()
+    assert "One vector in two shares" in leaves
+    assert "age, evening" in leaves
+    assert "every number of it is in its range" in leaves
+    assert "What describes you: age, evening." in nobody
+    assert "which version you were shown" not in servers + not_promised
+    assert "they learn your answer, and what describes you" in not_promised
+
+
 def test_the_transcript_downloaded_from_the_page_verifies(world, watched, tmp_path, capsys):
     page = watched.show("/#colours")
     with page.expect_download() as waited:
@@ -331,7 +415,7 @@ def test_a_mean_that_noise_carries_beyond_the_scale_is_explained(world, watched)
 def test_all_experiments_are_a_click_away(world, watched):
     page = watched.show("/")
     links = page.locator("#experiments a")
-    assert links.all_inner_texts() == ["colours", "steps", "fruit", "waiting"]
+    assert links.all_inner_texts() == ["colours", "steps", "fruit", "tips", "waiting"]
     for link in links.all():
         link.click()
         page.wait_for_selector(f"#experiments a[aria-current]:has-text('{link.inner_text()}')")
@@ -399,7 +483,7 @@ def test_an_operator_does_everything_by_keyboard_alone(world, watched):
             press("Tab")
         raise AssertionError(f"{selector} is not reached")
 
-    assert page.locator("#experiments a").all_inner_texts() == ["colours", "steps", "fruit", "waiting"]
+    assert page.locator("#experiments a").all_inner_texts() == ["colours", "steps", "fruit", "tips", "waiting"]
     reach("#log-in")
     press("Enter")
     assert watched.barriers() == []

@@ -11,19 +11,14 @@ import pytest
 from scipy import stats
 
 from cases import vector_reports as making
+from cases import vector_shares
 from cases.service.browser_pages import CLIENT, SEEDED, Asked, browsing
-from cases.service.staged import stage
-from cases.vector_shares import PROOF_KEY
+from cases.service.staged import stage, value_of
 from croupier.messages.configuration import Configuration, Reports
 from croupier.messages.offer import Batch, Offer
-from croupier.messages.proofs import analyzer_share, front_share
-from croupier.messages.sealing import unseal
-from croupier.messages.shares import SharedReport, form, share_info, upload_length
 from croupier.messages.signing import from_text
-from croupier.messages.wire import Envelope, report_info
 from croupier.protocols import laplace
 from croupier.service.experiment import read_plan
-from croupier.validity import Verifier
 
 pytestmark = pytest.mark.slow
 
@@ -49,36 +44,6 @@ def origin(browsed):
 @pytest.fixture(scope="module")
 def ask(context, origin):
     return Asked(context, origin)
-
-
-def value_of(given, upload):
-    """What both servers together read in a report, and accept."""
-    body = Envelope.from_bytes(bytes.fromhex(upload))
-    keys = making.private_seal(making.SUITE)
-    configuration, offer = (
-        Configuration.from_text(given["configuration"]["body"]),
-        Offer.from_text(given["offer"]["body"]),
-    )
-    proved = configuration.validity.proved
-    assert len(upload) == 2 * upload_length(offer, making.SUITE, proved=proved)
-    opened = unseal(making.SUITE, keys["front"], body.sealed, report_info("colours", body.configuration))
-    report = SharedReport.from_bytes(opened, form(offer, making.SUITE, proved=proved))
-    asked = offer.batches[0].asked
-    scope = (2**32 - 1 if offer.arm is None else offer.arm).to_bytes(4, "big")
-    info = share_info("colours", body.configuration, scope, 0, report.report)
-    theirs = unseal(making.SUITE, keys["analyzer"], report.sealed[0], info)
-    ring, length = asked.ring, asked.outputs or 1
-    if not proved:
-        return report.report.hex(), ring.add(ring.decode(theirs, length), ring.expand(report.share, info, length))
-    both = analyzer_share(asked.prio3, theirs), front_share(asked.prio3, report.share)
-    leader, helper = (
-        Verifier(asked.prio3, server, PROOF_KEY).prepare([report.report], [one.public], [one.share], info)
-        for server, one in enumerate(both)
-    )
-    messages = leader.combine(helper.verifier_shares)
-    finished = [one.finish(messages) for one in (leader, helper)]
-    assert [one.refusals for one in finished] == [(None,), (None,)]
-    return report.report.hex(), ring.add(*(ring.decode(one.aggregate(), length) for one in finished))
 
 
 @pytest.mark.parametrize(
@@ -160,6 +125,18 @@ def test_a_number_is_reported_in_shares_with_and_without_a_proof(name, ask):
         found = ask("life", given | {"outcomes": outcomes})
         report, (number,) = value_of(given, found["uploads"][0])
         assert (report, number in wanted) == (found["id"], True)
+
+
+@pytest.mark.parametrize("name", ["vectors", "vectors-proved"])
+def test_a_users_vector_is_reported_in_shares_and_the_default_where_nothing_came(name, ask):
+    given, moments = stage(name), vector_shares.MOMENTS
+    for outcomes, vector in (([(0, vector_shares.VECTOR)], vector_shares.VECTOR), ([], moments.extremes[0])):
+        found = ask("life", given | {"outcomes": outcomes, "kept": f"{name} {len(outcomes)}"})
+        report, numbers = value_of(given, found["uploads"][0])
+        assert report == found["id"]
+        assert np.abs(np.array(numbers) - (np.array(vector) + 1) * 512).max() < 1
+    far = [0.9] * moments.dimension
+    assert ask("unreportable", given | {"outcomes": [far, far[1:], 1, None, "x"]}) == ["RangeError"] * 5
 
 
 def test_moments_are_uniform_in_the_window_that_was_signed(ask):

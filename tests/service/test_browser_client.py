@@ -92,6 +92,7 @@ arms = ["old", "new"]
 policy = "split"
 [decision]
 smallest_effect = 0.3
+then = "exploit"
 minimum_run = 0
 [reports]
 report_within = 5
@@ -219,11 +220,13 @@ def test_every_stage_of_a_report_in_shares_is_that_of_its_vector(name, ask):
         assert own["length"] == own["bytes"] == len(vector["upload"]) // 2
         for numbers, part in zip(own["numbers"], vector["parts"], strict=True):
             if not name.startswith("devices"):
-                assert numbers == part["secret"] or (name in BETWEEN and numbers in ([41], [42]))
+                exact = np.array(BETWEEN.get(name, lambda _, secret=part["secret"]: secret)(vector["value"]))
+                assert ((np.array(numbers) == np.floor(exact)) | (np.array(numbers) == np.ceil(exact))).all()
 
 
-BETWEEN = ("laplace-range", "number-proved")
-"""Their value lies between two whole numbers."""
+BETWEEN = {"laplace-range": lambda value: [(value + 1) / 4 * 127], "vectors": lambda value: (np.array(value) + 1) * 512}
+BETWEEN |= {"number-proved": BETWEEN["laplace-range"], "vectors-proved": BETWEEN["vectors"]}
+"""Where a value lies between two whole numbers, and is rounded: by the value."""
 
 
 def _with(mechanism, **changes):
@@ -646,6 +649,18 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         if name == "compared":
             assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 1)
             assert in_process(transcript) == verdict.decision
+
+
+def test_whoever_comes_after_the_end_sees_the_arm_that_was_chosen(ask, world):
+    home, _ = world
+    assert wait_finished(home.analyzer_url, "compared", 20)["finished"]
+    # The revision that names the arm is signed in the analyzer's next round.
+    deadline = time.monotonic() + 20
+    while "chosen" not in transcript_of(home, "compared"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    found = ask("comesLate", {"analyzer": home.analyzer_url, "name": "compared", "keys": _keys(home)})
+    assert found == {"shown": ["new", False, ""], "recorded": False, "sent": ["GET compared"], "left": 100}
 
 
 def _check_sum(mechanism, decoded, values, arm, found):

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from cases.service.browser_pages import Asked, browsing
-from croupier.validity import prio3_count, prio3_histogram, prio3_sum, prio3_sum_vec
+from croupier.validity import prio3_count, prio3_histogram, prio3_ranges, prio3_sum, prio3_sum_vec
 from croupier.validity.circuits import best_chunk_length
 
 pytestmark = pytest.mark.slow
@@ -84,6 +84,7 @@ TYPES = [
     ("Prio3Histogram", {"length": 64}, prio3_histogram(64), [17]),
     ("Prio3SumVec", {"length": 3, "max_measurement": 5}, prio3_sum_vec(3, 5), [[5, 1, 4]]),
     ("Prio3SumVec", {"length": 20, "max_measurement": 255}, prio3_sum_vec(20, 255), [[*range(100, 120)]]),
+    ("Prio3Ranges", {"ranges": [1, 5, 12, 1023]}, prio3_ranges([1, 5, 12, 1023]), [[1, 4, 12, 700], [0, 0, 0, 0]]),
 ]
 
 

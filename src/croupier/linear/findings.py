@@ -18,7 +18,7 @@ from croupier.checks import InvalidParameter, between
 from croupier.frames import Rows
 from croupier.linear.growing import GrowingPlan, NoiseSum
 from croupier.linear.sets import Sets
-from croupier.personal import Belief, Context, Rule
+from croupier.personal import LEVEL, Belief, Context, Rule
 from croupier.protocols.sums.moments import COUNTED
 
 Floats = NDArray[np.float64]
@@ -146,7 +146,7 @@ class Findings:
         mean in the middle of all ranges.
         """
         d = self.plan.dimension
-        names = (*context.names, "level") if context is not None else tuple(f"x{i + 1}" for i in range(d))
+        names = (*context.names, LEVEL) if context is not None else tuple(f"x{i + 1}" for i in range(d))
         if len(names) != d:
             raise InvalidParameter("context", len(names) - 1, f"of {d - 1} features")
         scales = np.ones(d) if context is None else context.unit_effects(np.ones(d))

@@ -18,6 +18,9 @@ from croupier.checks import InvalidParameter, did_you_mean, finite
 
 Floats = NDArray[np.float64]
 
+LEVEL = "(level)"
+"""What the constant's coefficient is called, beside those of the features."""
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -31,8 +34,8 @@ class Feature:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidParameter("name", self.name, "the name of a feature")
         finite(f"{self.name}.low", self.low)
-        if not finite(f"{self.name}.high", self.high) > self.low:
-            raise InvalidParameter(f"{self.name}.high", self.high, f"above low = {self.low:g}")
+        if not finite(f"{self.name}.high", self.high) > self.low or math.isinf(float(self.high) - float(self.low)):
+            raise InvalidParameter(f"{self.name}.high", self.high, f"above low = {self.low:g}, at a finite distance")
 
     def checked(self, value: object, clip: bool) -> float:
         """The value, moved to its range where that was asked for; else anything outside is refused by name."""
@@ -74,8 +77,10 @@ class Context:
     clip: bool = False
 
     def __post_init__(self) -> None:
-        if len(set(self.names)) < len(self.features):
-            raise InvalidParameter("features", list(self.names), "names of which no two are alike")
+        if len({*self.names, LEVEL}) <= len(self.features):
+            raise InvalidParameter(
+                "features", list(self.names), f"names of which no two are alike, and none is {LEVEL}"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -76,6 +76,8 @@ class Rule:
         if not self.beliefs or not all(self.beliefs) or len(sizes) > 1:
             raise InvalidParameter("beliefs", len(self.beliefs), "one or more of each parameter, all of one dimension")
         positive("exploration", self.exploration)
+        if not isinstance(self.blank, bool):
+            raise InvalidParameter("blank", self.blank, "true or false")
         between("optimists", self.optimists, 0, 1, "(]")
         between("control", self.control, 0, 1, "[)")
         if self.control and self.single is None:

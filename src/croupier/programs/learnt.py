@@ -7,7 +7,7 @@ from typing import Any
 
 from croupier.checks import CroupierError
 from croupier.linear import Findings, Gain
-from croupier.personal import Personal
+from croupier.personal import LEVEL, Personal
 
 FAILURE = 0.05
 """The chance that a bound which is shown fails."""
@@ -18,6 +18,8 @@ def learnt(findings: Findings, personal: Personal) -> dict[str, Any]:
     body: dict[str, Any] = {
         "actions": list(personal.actions),
         "features": [] if personal.described else list(personal.context.names),
+        "ranges": {one.name: [float(one.low), float(one.high)] for one in personal.context.features},
+        "rewards": {"low": float(personal.reward.low), "high": float(personal.reward.high)},
         "batches": len(findings.batches),
         "proven": findings.plan.exploration >= 1.0,
         "coefficients": [],
@@ -39,7 +41,7 @@ def _named(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
 
 def _coefficient(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
     """In rewards: for one more of a feature, and last the mean in the middle of all ranges."""
-    low = float(personal.reward.low) if row["coefficient"] == "level" else 0.0
+    low = float(personal.reward.low) if row["coefficient"] == LEVEL else 0.0
     numbers = {key: low + personal.reward.span * row[key] for key in ("value", "lower", "upper")}
     return _named(row, personal) | numbers
 

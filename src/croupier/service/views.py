@@ -160,6 +160,7 @@ def participation(live: Live) -> dict[str, Any]:
         "report_at": list(live.plan.reports.at),
         "privacy": _privacy(live),
         "values": live.plan.recipe.get("values"),
+        "features": _features(live.plan.parameters),
         "smallest": live.plan.recipe["smallest"],
         "front_noise": live.plan.recipe["front_noise"],
         "servers": None,
@@ -198,6 +199,11 @@ def participation(live: Live) -> dict[str, Any]:
         }
         body["reports"].append({"arm": offer.arm, "batches": batches} | whole)
     return body
+
+
+def _features(parameters: dict[str, Any]) -> list[str] | None:
+    """What describes a user to their own device, where it chooses by itself; None where it does not."""
+    return [feature["name"] for feature in parameters["features"]] if "features" in parameters else None
 
 
 def _sampled(live: Live) -> list[Offer]:

@@ -6,11 +6,15 @@ import { hex } from "./bytes.js";
 import { answer, outcome, quiet, sizeOf, standing, turnWith } from "./checks.js";
 import { readConfiguration, verifyKeys } from "./configuration.js";
 
-export function staged({ configuration, offer, broken = {}, failures = 0 }, more = {}) {
-  const stage = { failures, now: 1e6, sent: [], broken: { ...broken }, uploads: [] };
-  const fetch = async (url, { method = "GET", body } = {}) => {
-    const what = url.endsWith("/assignments") ? "assignments" : url.endsWith("/reports") ? "reports" : "configuration";
+const ASKED = ["assignments", "reports", "rules"];
+
+export function staged({ configuration, offer, rule, broken = {}, failures = 0 }, more = {}) {
+  const stage = { failures, now: 1e6, sent: [], broken: { ...broken }, uploads: [], said: [] };
+  const fetch = async (url, { method = "GET", body, headers = {} } = {}) => {
+    const what = ASKED.find((one) => url.includes(`/${one}`)) ?? "configuration";
     stage.sent.push([method, what, stage.now]);
+    stage.said.push(JSON.stringify([url, headers]));
+    if (what === "rules") return new Response(rule);
     if (stage.broken[what] === "slow") await new Promise((resolve) => setTimeout(resolve, 300));
     else if (stage.broken[what]) throw new TypeError("no network");
     if (what === "assignments") return turnWith(offer);
@@ -28,8 +32,10 @@ export function staged({ configuration, offer, broken = {}, failures = 0 }, more
 const times = (sent) => sent.filter(([, what]) => what === "reports").map(([, , at]) => at);
 
 // The whole life of a turn, whatever is recorded: when it is sent, with how many bytes, and what is asked for before.
-export async function life({ outcomes, steps = 40, ...given }) {
+// `kept`: in a database of this name.
+export async function life({ outcomes, steps = 40, kept, ...given }) {
   const stage = staged(given);
+  if (kept) stage.account = new Account(new Kept(kept), { clock: () => stage.now });
   const client = stage.client();
   const turn = await client.play("colours");
   const recorded = [];
@@ -42,6 +48,15 @@ export async function life({ outcomes, steps = 40, ...given }) {
   const requests = stage.sent.map(([method, what, at]) => [method, what, at - takenAt]);
   return { recorded, requests, lengths: stage.uploads.map((one) => one.length), at: reportAt - takenAt,
     uploads: stage.uploads, left: await standing(client), id: hex(turn.report) };
+}
+
+// What is said of outcomes that cannot be reported.
+export async function unreportable({ outcomes, ...given }) {
+  const client = staged(given).client();
+  const turn = await client.play("colours");
+  const found = [];
+  for (const one of outcomes) found.push((await outcome(client.report(turn, one))).refused ?? null);
+  return found;
 }
 
 // When turns are to be reported, in seconds after they were taken.

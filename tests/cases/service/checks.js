@@ -1,6 +1,6 @@
 // What the tests ask of the client in a browser: bytes, laws, refusals, and real servers.
 
-import { Account, Client, Kept, Problem, Turn } from "./croupier.js";
+import { Account, Client, Kept, Problem, Shown, Turn } from "./croupier.js";
 import { base64, concat, fromBase64, fromHex, hex, utf8 } from "./bytes.js";
 import { checkOffer, mostHonest, readConfiguration, readOffer, verifyKeys } from "./configuration.js";
 import { LIMITS } from "./limits.js";
@@ -495,6 +495,20 @@ export async function meet({ analyzer, name, own, forged, keys }) {
     await client.report(value, 1);
     await client.sendDue();
   }
+}
+
+// A device that comes when an experiment has ended with an arm: what it is shown, and all that was sent.
+export async function comesLate({ analyzer, name, keys }) {
+  const sent = [];
+  const fetch = (url, options = {}) => {
+    sent.push(`${options.method ?? "GET"} ${new URL(url).pathname.split("/").at(-1)}`);
+    return globalThis.fetch(url, options);
+  };
+  const account = new Account(undefined, { limits: { epsilon: 100, epsilonPerPeriod: 100 } });
+  const client = new Client(analyzer, { account, fetch, keys, ...quiet });
+  const { armName, isDefault, id, ...shown } = await client.play(name);
+  const recorded = await client.report(new Shown(name, armName, shown.arm), 1);
+  return { shown: [armName, isDefault, id], recorded, sent, left: (await client.account.left()).epsilon };
 }
 
 export const sizeOf = (entries) => Object.keys(entries).length;

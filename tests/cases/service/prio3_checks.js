@@ -3,7 +3,7 @@
 import { bestChunkLength } from "./circuits.js";
 import { concat, fromHex, hex } from "./bytes.js";
 import { power } from "./numbers.js";
-import { prio3Count, prio3Histogram, prio3Sum, prio3SumVec } from "./croupier.js";
+import { prio3Count, prio3Histogram, prio3Ranges, prio3Sum, prio3SumVec } from "./croupier.js";
 import { stream } from "./xof.js";
 import { FIELD128 } from "./fields.js";
 
@@ -14,6 +14,7 @@ const MAKE = {
   Prio3SumVecWithMultiproof: ({ length, max_measurement: most, ...form }) =>
     prio3SumVec(length, most, { ...formOf(form), proofs: 3 }),
   Prio3Histogram: ({ length, ...form }) => prio3Histogram(length, formOf(form)),
+  Prio3Ranges: ({ ranges }) => prio3Ranges(ranges),
 };
 const formOf = ({ chunk_length: chunkLength, shares }) => ({ chunkLength, shares });
 
@@ -25,16 +26,21 @@ const OUTPUTS = {
   Prio3Sum: (_, products) => products,
   Prio3SumVec: (_, products) => [total(products)],
   Prio3SumVecWithMultiproof: (_, products) => [total(products)],
+  Prio3Ranges: (_, products) => [total(products)],
   Prio3Histogram: (numbers, products, one) => [total(products), total(numbers) - one],
 };
 
 // The numbers that are added up over reports.
-function truncated(kind, { max_measurement: most }, numbers) {
-  if (!most) return numbers;
-  const bits = most.toString(2).length;
-  const weights = Array.from({ length: bits }, (_, bit) => (bit < bits - 1 ? 2 ** bit : most - 2 ** bit + 1));
-  const rows = Array.from({ length: numbers.length / bits }, (_, at) => numbers.slice(at * bits, (at + 1) * bits));
-  return rows.map((row) => total(row.map((share, bit) => share * BigInt(weights[bit]))));
+function truncated({ max_measurement: most, ranges }, numbers) {
+  if (!most && !ranges) return numbers;
+  const bitsOf = (one) => one.toString(2).length;
+  const found = [];
+  for (let at = 0; at < numbers.length; ) {
+    const own = ranges ? ranges[found.length] : most;
+    const weight = (bit) => (bit < bitsOf(own) - 1 ? 2 ** bit : own - 2 ** bit + 1);
+    found.push(total(numbers.slice(at, (at += bitsOf(own))).map((share, bit) => share * BigInt(weight(bit)))));
+  }
+  return found;
 }
 
 // The value at a point of the polynomial with these values at the roots of unity of their number, by Lagrange.
@@ -98,7 +104,7 @@ function verified(kind, prio3, vector, report, server) {
   const verifier = Array.from({ length: proofs }, (_, at) =>
     query(kind, prio3, open.numbers, piece(open.proofs, at, proofLength), piece(randomness, at, each),
       piece(joint, at, jointLength))).flat();
-  const output = truncated(kind, vector, open.numbers).map((number) => field.of(number));
+  const output = truncated(vector, open.numbers).map((number) => field.of(number));
   return { verifier, part, seed, output, shown: hex(concat(field.encode(verifier), part)) };
 }
 
@@ -135,12 +141,13 @@ export function prio3Vector({ kind, servers, vector }) {
 
 // What the analyzer, which leads, and the front make of their shares of one report, as docs/wire.md carries them.
 export function bothServers({ way, precision, prio3 }, { report, info, front, analyzer, key }) {
-  const type = way === "sharedCounts" ? "Histogram" : precision === 1 ? "Count" : "Sum";
+  const type = { sharedCounts: "Histogram", vectors: "SumVec" }[way] ?? (precision === 1 ? "Count" : "Sum");
   const { leader, helper } = prio3.sizes;
   const cut = { leader: analyzer.slice(0, leader), helper: front.slice(0, helper) };
   // Each server was sent the other's part, and finds its own.
   const publicShare = concat(front.slice(helper), analyzer.slice(leader));
-  const vector = { ctx: hex(info), verify_key: hex(key), max_measurement: type === "Sum" ? precision : undefined };
+  const most = type.startsWith("Sum") ? precision : undefined;
+  const vector = { ctx: hex(info), verify_key: hex(key), max_measurement: most };
   const shares = { nonce: hex(report), input_shares: [hex(cut.leader), hex(cut.helper)] };
   const found = [0, 1].map((server) => {
     const own = new Uint8Array(publicShare.length / 2);

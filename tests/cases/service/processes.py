@@ -40,6 +40,25 @@ report_at = [0, 0]
 [privacy]
 epsilon = 4.0
 """
+TIPS = """
+name = "tips"
+title = "The tip that fits"
+arms = ["<u>checklist</u>", "mail, the name of which is a little longer", "video"]
+[program]
+kind = "linear"
+users = 128
+first = 64
+ratio = 2.0
+control = 0.25
+[program.features]
+age = [18, 80]
+evening = [0, 100]
+[reports]
+report_within = 600
+report_at = [0, 0]
+[privacy]
+epsilon = 8.0
+"""
 QUICK = {"front": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
 
 

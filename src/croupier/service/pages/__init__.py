@@ -13,6 +13,7 @@ PAGES = {
     "pages.js": "text/javascript",
     "pictures.js": "text/javascript",
     "curves.js": "text/javascript",
+    "personal.js": "text/javascript",
     "results.js": "text/javascript",
     "privacy.js": "text/javascript",
     "events.js": "text/javascript",

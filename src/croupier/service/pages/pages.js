@@ -26,7 +26,7 @@ export function number(value, digits = 3) {
   if (value !== 0 && Math.abs(value) < 1e-3) {
     const [figure, power] = value.toExponential(1).split("e");
     const raised = [...String(Number(power))].map((sign) => RAISED[sign]).join("");
-    return figure === "1.0" ? `10${raised}` : `${figure} × 10${raised}`;
+    return figure === "1.0" ? `10${raised}` : `${minus(figure)} × 10${raised}`;
   }
   return minus(value.toLocaleString("en", { maximumSignificantDigits: digits }));
 }
@@ -35,6 +35,15 @@ export function number(value, digits = 3) {
 export function percent(share) {
   const value = 100 * share;
   return `${(value > 99.9 && value < 100 ? Math.floor(value * 100) / 100 : Math.round(value * 10) / 10).toLocaleString("en")}\u00a0%`;
+}
+
+// Differences of shares are said in points, others in the reward's own unit.
+export function apart({ low, high }) {
+  const span = high - low, binary = span === 1 && low === 0;
+  const decimals = binary ? 1 : Math.max(0, 3 - Math.round(Math.log10(span)));
+  const times = binary ? 100 : span;
+  const said = (value, sign = false) => minus((times * value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals, signDisplay: sign ? "exceptZero" : "auto" }));
+  return { said, unit: binary ? " points" : "" };
 }
 
 const UNITS = [["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];

@@ -10,7 +10,7 @@ const ADMITTED = {
 };
 
 const card = (heading, ...points) =>
-  element("div", { class: "card" }, element("h3", {}, heading), element("ul", {}, points.map((point) => element("li", {}, point))));
+  element("div", { class: "card" }, element("h3", {}, heading), element("ul", {}, points.filter(Boolean).map((point) => element("li", {}, point))));
 
 // The best guess between two values is right in one half of the cases, and the advantage comes on top.
 const guess = (batch) => percent((1 + batch.residual_advantage) / 2);
@@ -28,7 +28,7 @@ const TRUSTS = {
     hides: ["Your answer. Each server has one share, and sees only the sum of a whole batch, with noise.",
       "Each server adds a whole noise of its own. One honest server is enough, even if the other one and everybody else in your batch work against you."],
     analyzer: "The analyzer: its shares, and sums with noise of a whole batch at a time.",
-    not: ["Protection if both servers work together: then they learn your answer."],
+    not: [(_, body) => `Protection if both servers work together: then they learn your answer${isPersonal(body) ? ", and what describes you" : ""}.`],
   },
   devices: {
     leaves: "Your answer with random noise, in two shares, one for each server. The noise is added on your device, before anything is sent.",
@@ -60,6 +60,15 @@ const PROVED = {
   prio3: "A proof that your answer is one of those allowed. The servers check it together, and learn nothing else from it.",
   none: "No proof that your answer is one of those allowed: people who send nonsense may spoil the result.",
 };
+// Where devices choose by themselves nobody else knows of what, or by what.
+const CHOSEN = {
+  leaves: (features) => `One vector in two shares, one for each server. It is made of what describes you (${features.join(", ") || "nothing here"}), which version your device chose, and your answer. A share alone is random numbers: it tells nothing.`,
+  proved: "A proof that every number of it is in its range. The servers check it together, and learn nothing else from it.",
+  hides: (features) => `What describes you: ${features.join(", ") || "nothing here"}. Your device chooses by itself, by a rule that is public, and nobody learns which version it chose.`,
+};
+const isPersonal = (body) => body.features !== null;
+// What the front knows of who was shown what.
+const versions = (body, words) => (body.arms.length && !isPersonal(body) ? words : "");
 const said = (points, body) => points.map((point) => (typeof point === "function" ? point(body.privacy, body) : point));
 
 function force(body) {
@@ -81,21 +90,24 @@ function cards(body) {
   const p = body.privacy, budget = p.budget, trust = TRUSTS[body.trust];
   const [first, last] = body.report_at;
   return element("div", { class: "cards" },
-    card("What leaves your device", trust.leaves, PROVED[body.validity],
+    card("What leaves your device", isPersonal(body) ? CHOSEN.leaves(body.features) : trust.leaves,
+      isPersonal(body) && body.validity === "prio3" ? CHOSEN.proved : PROVED[body.validity],
       `At a moment that your device draws by chance, ${last ? `${number(first)} to ${number(last)} seconds after your turn` : "right after your turn"}, whatever you answered: the time tells nothing.`,
       "Always the same number of bytes, whatever you answered.", "No name and no account is in it.",
       `Your device counts what you spend, and stops: with the usual limits at ε = ${number(budget.epsilon)} in ${duration(budget.period)}.`),
-    card("What nobody learns", ...said(trust.hides, body)),
-    card("What each server learns", `The front: that you reported${body.arms.length ? ", when, and which version you were shown" : ", and when"}. It cannot read your answer.`,
+    card("What nobody learns", isPersonal(body) ? CHOSEN.hides(body.features) : "", ...said(trust.hides, body)),
+    card("What each server learns", `The front: that you reported${versions(body, ", when, and which version you were shown") || ", and when"}. It cannot read your answer.`,
       trust.analyzer),
     card("Who takes part", ADMITTED[body.admission?.kind] ?? ADMITTED.everybody,
       "A later revision cannot change any of this: your device would refuse it."),
-    card("What is not promised", ...said(trust.not, body), `That nobody knows that you took part${body.arms.length ? ", or which version you were shown" : ""}: the front does.`,
+    card("What is not promised", ...said(trust.not, body), `That nobody knows that you took part${versions(body, ", or which version you were shown")}: the front does.`,
       "A hidden network address: servers see it while a device is connected, but do not write it down.",
       `Anything beyond ${p.unit}: someone with two of those counts twice.`));
 }
 
 const shared = (body) => body.trust === "two-servers" || body.trust === "devices";
+
+const answered = (value) => (Array.isArray(value) ? "one user's vector" : `an answer of “${value}”`);
 
 function bytes(one, body) {
   return element("div", {},
@@ -110,7 +122,7 @@ function bytes(one, body) {
       ]),
     ]),
     one.batches.map((batch) => batch.sample.map((sample) => element("details", { class: "messages" },
-      element("summary", {}, `Before sealing: an answer of “${sample.value}”${one.batches.length > 1 ? ` to batch ${whole(batch.batch)}` : ""}, ${shared(body) ? "as the front's share and the analyzer's" : "with noise"}`),
+      element("summary", {}, `Before sealing: ${answered(sample.value)}${one.batches.length > 1 ? ` to batch ${whole(batch.batch)}` : ""}, ${shared(body) ? "as the front's share and the analyzer's" : "with noise"}`),
       element("pre", { tabindex: 0 }, sample.messages.join("\n"))))),
     element("details", { class: "upload" }, element("summary", {}, "As it leaves a device: one whole upload, sealed"), element("pre", { tabindex: 0 }, one.sample_upload)));
 }

@@ -1,6 +1,7 @@
 // What a program has found, drawn by what it shows of itself: comparisons, arms, sums, counts.
 import { multiples, shares, traffic } from "./curves.js";
-import { clock, counted, duration, element, facts, minus, number, percent, table, whole } from "./pages.js";
+import { apart, clock, counted, duration, element, facts, minus, number, percent, table, whole } from "./pages.js";
+import { personalised } from "./personal.js";
 import { bar, difference, interval, sums } from "./pictures.js";
 
 // Rewards are on the scale from 0 to 1 inside, and people see their own.
@@ -10,15 +11,6 @@ const scaled = (state, value) => inUnits(state, state.values.low + value * (stat
 export function inUnits(state, value) {
   const decimals = Math.max(0, 3 - Math.round(Math.log10(state.values.high - state.values.low)));
   return minus(value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
-}
-
-// Differences of shares are said in points, others in the reward's own unit.
-function apart(state) {
-  const span = state.values.high - state.values.low, binary = span === 1 && state.values.low === 0;
-  const decimals = binary ? 1 : Math.max(0, 3 - Math.round(Math.log10(span)));
-  const times = binary ? 100 : span;
-  const said = (value, sign = false) => minus((times * value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals, signDisplay: sign ? "exceptZero" : "auto" }));
-  return { said, unit: binary ? " points" : "" };
 }
 
 function standing(state, arm) {
@@ -55,7 +47,7 @@ export function decision(state) {
 }
 
 function comparison(state) {
-  const { program, curve } = state, { said, unit } = apart(state);
+  const { program, curve } = state, { said, unit } = apart(state.values);
   const now = curve[curve.length - 1], control = program.control;
   const known = (arm) => now && Number.isFinite(now.difference[arm]) && arm !== control && program.arms[arm].batches && program.arms[control].batches;
   const ends = curve.length ? program.arms.flatMap((_, arm) => (known(arm) ? [now.lower[arm], now.upper[arm]] : [])).filter(Number.isFinite) : [];
@@ -129,30 +121,6 @@ function histogram(state) {
   ];
 }
 
-const asked = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
-
-// What a personalised experiment has learnt: what it gains, who chooses what, and on what that depends.
-function personalised(state) {
-  const { coefficients, choices, features, gain, proven, users } = state.program;
-  if (!choices.length) return [element("p", { class: "soft" }, "Nothing is known yet: devices choose at random until the first batch is full.")];
-  const named = (row) => element("b", {}, row.action ?? "all actions");
-  // Each feature has a unit of its own, and so a scale; the level is no difference.
-  const reach = (name) => Math.max(1e-9, ...coefficients.filter((row) => row.coefficient === name).flatMap((row) => [row.lower, row.upper]).map(Math.abs));
-  const range = (row) => `${number(row.lower)} to ${number(row.upper)}`;
-  const picture = (row) => (row.coefficient === "level" ? "" : difference(row.value, row.lower, row.upper, reach(row.coefficient), `${row.action ?? ""} ${row.coefficient}: ${number(row.value)}, interval ${range(row)}`));
-  return [
-    gain ? element("p", { class: `result ${gain.verdict}` }, asked(gain.sentence), gain.measured ? ` Measured among ${counted(gain.users, "user")}, of whom a random share was given that action.` : "")
-      : element("p", { class: "soft" }, "What is gained is known after two batches."),
-    table("Who chooses what", [{ text: "Action" }, { text: "Users", kind: "number", short: "users" }, { text: "95 % interval", kind: "number" }, ...features.map((name) => ({ text: `Mean ${name}`, kind: "number", short: `mean ${name}` }))],
-      choices.map((row) => ({ cells: [named(row), percent(row.share), `${percent(row.lower)} to ${percent(row.upper)}`, ...features.map((name) => number(row[`mean_${name}`]))] }))),
-    element("p", { class: "soft" }, `Among ${counted(users, "user")}, in expectation: what follows from the sums, in which nobody can be found.`),
-    table("Coefficients", [{ text: "Action" }, { text: "Coefficient" }, { text: "Value", kind: "number" }, { text: "95 % interval", kind: "wide" }],
-      coefficients.map((row) => ({ cells: [named(row), row.coefficient, number(row.value), element("div", {}, picture(row), element("small", { class: "soft" }, range(row)))] }))),
-    element("p", { class: "soft" }, "A coefficient is what one more of a feature changes in the mean; the level is the mean in the middle of all ranges. All intervals hold together and at all times with a chance of 95 %, if the mean is linear."
-      + (proven ? "" : " The rule explores less than is proven, so that nothing is promised of what users lose.")),
-  ];
-}
-
 const other = (state) => [facts(Object.entries(state.program).map(([key, value]) => [key, JSON.stringify(value)]))];
 
 // How a program is shown follows from what it shows of itself, whatever kind it is of.
@@ -160,7 +128,7 @@ const SHOWN = { arms: ["Arms", arms], points: ["The sum", counter], top: ["Count
 export const shownAs = (state) => SHOWN[Object.keys(SHOWN).find((key) => key in state.program)] ?? ["Result", other];
 
 function compared(state, width) {
-  const { said, unit } = apart(state), control = state.program.control;
+  const { said, unit } = apart(state.values), control = state.program.control;
   const series = state.arms.map((name, arm) => arm).filter((arm) => arm !== control && state.program.arms[arm]).map((arm) => {
     const points = state.curve.map((point) => ({ at: point.at, value: point.difference[arm], lower: point.lower[arm], upper: point.upper[arm] }));
     const last = points[points.length - 1];

@@ -51,8 +51,29 @@ deadline = 20
 smallest_effect = 0.1
 minimum_run = 0
 """
-FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7)}
-PAGES = ("/#colours", "/#steps", "/#fruit", "/#screens", "/participate/colours", "/participate/steps")
+TIPS = """
+name = "tips"
+title = "The tip that fits"
+arms = ["video", "<b>mail</b>"]
+[program]
+kind = "linear"
+users = 200
+first = 50
+ratio = 2.0
+control = 0.2
+exploration = 0.15
+[program.features]
+age = [18, 80]
+evening = [0, 100]
+[reports]
+report_within = 600
+report_at = [0, 0]
+validity = "none"
+[privacy]
+epsilon = 8.0
+"""
+FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7), "tips": ()}
+PAGES = ("/#colours", "/#steps", "/#fruit", "/#screens", "/#tips", "/participate/colours", "/participate/steps")
 
 
 class World:
@@ -65,6 +86,7 @@ class World:
             "steps": COUNTER,
             "fruit": HISTOGRAM,
             "screens": SCREENS,
+            "tips": TIPS,
             "waiting": BANDIT.format(name="waiting", horizon=200),
         }
         self.files = [written(directory, text, f"{name}.toml") for name, text in texts.items()]
@@ -251,6 +273,21 @@ def test_intervals_sums_and_counts_are_drawn_where_the_numbers_say(world, watche
     assert f"off by at most {program['bound']:.3g}" in watched.text("#part-program")
 
 
+def test_a_personalised_experiment_says_what_it_gains_who_chooses_what_and_on_what_that_depends(world, watched):
+    page, program = watched.show("/#tips"), world.state("tips")["program"]
+    part = page.locator("#part-program")
+    part.get_by_text("Who chooses what").first.wait_for()
+    sentence = program["gain"]["sentence"]
+    assert sentence[0].upper() + sentence[1:] + "." in part.inner_text()
+    assert part.locator("table").count() == 2
+    assert part.locator("svg.interval").count() == 4, "two features of two actions, and no picture of a level"
+    text = part.inner_text()
+    assert "<b>mail</b>" in text, "a name stays a text"
+    assert "explores less than is proven" in text
+    rows = httpx2.get(f"{world.url}/experiments/tips/tables/result.json", timeout=10).json()
+    assert [row["what"] for row in rows] == ["gain"] + ["coefficient"] * 6 + ["choice"] * 2
+
+
 def test_the_transcript_downloaded_from_the_page_verifies(world, watched, tmp_path, capsys):
     page = watched.show("/#colours")
     with page.expect_download() as waited:
@@ -331,7 +368,7 @@ def test_a_mean_that_noise_carries_beyond_the_scale_is_explained(world, watched)
 def test_all_experiments_are_a_click_away(world, watched):
     page = watched.show("/")
     links = page.locator("#experiments a")
-    assert links.all_inner_texts() == ["colours", "steps", "fruit", "waiting"]
+    assert links.all_inner_texts() == ["colours", "steps", "fruit", "tips", "waiting"]
     for link in links.all():
         link.click()
         page.wait_for_selector(f"#experiments a[aria-current]:has-text('{link.inner_text()}')")
@@ -399,7 +436,7 @@ def test_an_operator_does_everything_by_keyboard_alone(world, watched):
             press("Tab")
         raise AssertionError(f"{selector} is not reached")
 
-    assert page.locator("#experiments a").all_inner_texts() == ["colours", "steps", "fruit", "waiting"]
+    assert page.locator("#experiments a").all_inner_texts() == ["colours", "steps", "fruit", "tips", "waiting"]
     reach("#log-in")
     press("Enter")
     assert watched.barriers() == []

@@ -143,9 +143,11 @@ function personalised(state) {
   return [
     gain ? element("p", { class: `result ${gain.verdict}` }, asked(gain.sentence), gain.measured ? ` Measured among ${counted(gain.users, "user")}, of whom a random share was given that action.` : "")
       : element("p", { class: "soft" }, "What is gained is known after two batches."),
+    element("h3", {}, "Who chooses what"),
     table("Who chooses what", [{ text: "Action" }, { text: "Users", kind: "number", short: "users" }, { text: "95 % interval", kind: "number" }, ...features.map((name) => ({ text: `Mean ${name}`, kind: "number", short: `mean ${name}` }))],
       choices.map((row) => ({ cells: [named(row), percent(row.share), `${percent(row.lower)} to ${percent(row.upper)}`, ...features.map((name) => number(row[`mean_${name}`]))] }))),
     element("p", { class: "soft" }, `Among ${counted(users, "user")}, in expectation: what follows from the sums, in which nobody can be found.`),
+    element("h3", {}, "Coefficients"),
     table("Coefficients", [{ text: "Action" }, { text: "Coefficient" }, { text: "Value", kind: "number" }, { text: "95 % interval", kind: "wide" }],
       coefficients.map((row) => ({ cells: [named(row), row.coefficient, number(row.value), element("div", {}, picture(row), element("small", { class: "soft" }, range(row)))] }))),
     element("p", { class: "soft" }, "A coefficient is what one more of a feature changes in the mean; the level is the mean in the middle of all ranges. All intervals hold together and at all times with a chance of 95 %, if the mean is linear."

@@ -71,10 +71,11 @@ def _sentence(numbers: dict[str, Any], said: dict[str, Any]) -> str:
     over = f"giving everybody {said['action']}" if said["action"] else "the best single action"
     if numbers["gain"] is None:
         return f"too few of the control share have come to compare the rule with {over}"
-    by = f"{abs(numbers['gain']):.3g} a user ({numbers['lower']:+.3g} to {numbers['upper']:+.3g})"
+    within = f"({numbers['lower']:+.3g} to {numbers['upper']:+.3g})"
+    by = f"{abs(numbers['gain']):.3g} a user {within}"
     how = "" if said["measured"] else "as the model says, and no control share measured it: "
     if said["verdict"] == "gains":
         return f"{how}personalisation gains {by} over {over}"
     if said["verdict"] == "loses":
         return f"{how}there is no gain: personalisation loses {by} against {over}"
-    return f"{how}no gain is shown: personalisation and {over} differ by {by}"
+    return f"{how}no gain is shown: personalisation differs from {over} by {numbers['gain']:+.3g} a user {within}"

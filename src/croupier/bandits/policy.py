@@ -9,6 +9,7 @@ A new policy is a class that says its `odds`; where that is not enough also its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,8 +82,11 @@ class Policy(ABC):
         """In which runs arms do not report alike, so that nothing is decided."""
         return np.zeros(self.runs, dtype=bool)
 
-    def wrong(self, gaps: Floats) -> Bools:
-        """Which runs decided what the true distances of all arms to the best one contradict."""
+    def wrong(self, gaps: Floats, beside: Sequence[Floats] = ()) -> Bools:
+        """Which runs decided what the true distances of all arms to the best one contradict.
+
+        `beside` has the true means of the metrics beside the primary one, where there are any.
+        """
         return np.zeros(self.runs, dtype=bool)
 
     @property

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from croupier.bandits import Policy, Terms
 from croupier.bandits.batch_sizes import noise_variance, quiet_size
-from croupier.bandits.catalogue import FEWEST_BLOCKS
+from croupier.bandits.in_blocks import FEWEST_BLOCKS
 from croupier.checks import InvalidParameter, between, integer
 from croupier.protocols import Protocol
 from croupier.simulation.baselines import simulated_policy

@@ -174,7 +174,7 @@ def policy(
     if metrics is not None:
         if not entry.in_blocks:
             raise InvalidParameter("metrics", [*metrics], f"left out: {name} compares nothing; take one in blocks")
-        said = {"protocol_name": kind, "binary": binary, **options}
+        said = {"protocol_name": kind, "binary": binary, "constants": constants, "delta": delta, **options}
         measured = Metrics.of(metrics, float(positive("epsilon", epsilon)), **said)
         _check_epsilon(entry.name, "laplace", measured.epsilon, constants)
         carried = measured.protocols[0]

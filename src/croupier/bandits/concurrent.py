@@ -29,7 +29,7 @@ from croupier.comparisons.guardrails import Guarded
 from croupier.comparisons.lift import ratio
 from croupier.comparisons.silence import Silence, tipping_point
 from croupier.comparisons.tails import Floats
-from croupier.protocols import Mechanism
+from croupier.protocols.sums.several import Sums
 
 TYPICAL = 8
 """After so many blocks a batch has a typical size: bets are chosen for it."""
@@ -77,9 +77,9 @@ class Concurrent(Policy):
         self.alike: Bools = np.zeros((runs, arms), dtype=bool)
         """The arms that were found to be alike."""
 
-    def mechanism(self, size: int) -> Mechanism | None:
-        """How a batch of this size is made private, with all metrics that a report has; None without privacy."""
-        return self.ladder.mechanism(size) if self.watched.metrics is None else self.watched.metrics.plan(size)
+    def mechanism(self, size: int) -> Sums | None:
+        """With all metrics that a report has."""
+        return super().mechanism(size) if self.watched.metrics is None else self.watched.metrics.plan(size)
 
     def split_anew(self, shares: Floats) -> None:
         """Split users by these shares from the next block on."""
@@ -315,6 +315,10 @@ class Concurrent(Policy):
             waits=self._waits(run),
             harms=self.watched.harms(run),
         )
+
+    def metric_rows(self, run: int = 0) -> list[dict[str, Any]]:
+        """Every metric of every arm against the control, a row each; none where the reward is the only one."""
+        return self.watched.rows(self.comparison, self.levels, self.control, run)
 
     def _waits(self, run: int) -> tuple[str, ...]:
         """The leader's guardrails that keep it from being decided for."""

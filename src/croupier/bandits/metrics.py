@@ -18,7 +18,7 @@ from croupier.protocols.sums.two_servers import PRECISION, TRUST
 ROLES = ("primary", "guardrail", "secondary")
 DIRECTIONS = ("higher", "lower")
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-CARRIED = {"protocol_name": "laplace", "binary": False, "trust": TRUST}
+CARRIED = {"protocol_name": "laplace", "binary": False, "trust": TRUST, "constants": "tight", "delta": 0.0}
 """How several metrics are summed; nothing else of it can be chosen."""
 LEAST_PRIMARY = Fraction(1, 2)
 """The primary metric has at least so much of the budget."""
@@ -79,6 +79,18 @@ class Metric:
             raise InvalidParameter(self._key("margin"), self.margin, "left out: only a guardrail has one")
         if self.role == "primary" and self.better != "higher":
             raise InvalidParameter(self._key("better"), self.better, "higher for the primary one: report its opposite")
+
+    @classmethod
+    def of(cls, name: str, table: Mapping[str, Any], **more: Any) -> Metric:
+        """A metric as a configuration has it."""
+        if not isinstance(table, Mapping):
+            raise InvalidParameter(f"metrics.{name}", table, "a table")
+        known = [entry.name for entry in fields(Metric)][1:]
+        for key, value in table.items():
+            if key not in known:
+                raise InvalidParameter(f"metrics.{name}.{key}", value, f"one of {', '.join(known)}")
+        # Who gives a range of their own means numbers within it, unless they say otherwise.
+        return cls(name, **{"binary": not {"low", "high"} & table.keys(), **table, **more})
 
     def _key(self, key: str) -> str:
         return f"metrics.{self.name}.{key}"
@@ -145,15 +157,7 @@ class Metrics:
                 raise InvalidParameter(key, value, f"{CARRIED[key]} where there are several metrics")
         if not isinstance(tables, Mapping):
             raise InvalidParameter("metrics", tables, "tables by name, as [metrics.finished]")
-        known = [entry.name for entry in fields(Metric)][1:]
-        metrics = []
-        for name, body in tables.items():
-            if not isinstance(body, Mapping):
-                raise InvalidParameter(f"metrics.{name}", body, "a table")
-            for key, value in body.items():
-                if key not in known:
-                    raise InvalidParameter(f"metrics.{name}.{key}", value, f"one of {', '.join(known)}")
-            metrics.append(Metric(name, **body))
+        metrics = [Metric.of(name, body) for name, body in tables.items()]
         return cls(tuple(sorted(metrics, key=lambda metric: metric.role != "primary")), epsilon)
 
     def __iter__(self) -> Iterator[Metric]:

@@ -21,6 +21,7 @@ from croupier.bandits.noise_sums import NoiseSums
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.comparisons.tails import Floats, Tails
 from croupier.protocols import Protocol
+from croupier.protocols.sums.several import Sums
 
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -180,6 +181,10 @@ class Policy(ABC):
         with np.errstate(divide="ignore"):
             level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * spare))
         return bounds(self.totals, self.counts, self.noise, rows, level)
+
+    def mechanism(self, size: int) -> Sums | None:
+        """How a batch of this size is made private; None without privacy."""
+        return self.ladder.mechanism(size)
 
     def batch_noise(self, users: int) -> Tails:
         """What is known of the noise in the sum of a batch of so many users, in units of a reward.

@@ -106,16 +106,18 @@ class Watched:
                 found |= worse >= metric.unit_margin - 1e-12
         return found
 
-    def rows(self, levels: Levels, control: int, run: int = 0) -> list[dict[str, Any]]:
-        """Every other metric of every arm against the control, in the metric's own unit, a row each.
+    def rows(self, primary: Comparison, levels: Levels, control: int, run: int = 0) -> list[dict[str, Any]]:
+        """Every metric of every arm against the control, in the metric's own unit, a row each.
 
         An interval holds at every look and for all arms of its metric together; it is not corrected for there being
         several metrics.
         """
+        if self.metrics is None:
+            return []
         guards = zip(self.guards, self.guarded(levels, control), strict=True)
         states = {metric.name: state for metric, state in guards}
         rows = []
-        for metric, comparison in zip(self.others, self.comparisons, strict=True):
+        for metric, comparison in zip(self.metrics, (primary, *self.comparisons), strict=True):
             lower, upper = comparison.intervals(levels.pair)
             for arm in range(self.arms):
                 if arm != control:

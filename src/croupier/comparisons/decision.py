@@ -109,9 +109,10 @@ class Decision:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for pages and tables."""
-        plain = {"alike": list(self.alike), "lift": self.lift and list(self.lift), "waits": list(self.waits)}
-        return asdict(self) | plain | {"harms": [list(harm) for harm in self.harms]}
+        """Plain values, for pages and tables; of guardrails only what there is to say."""
+        told = asdict(self) | {"alike": list(self.alike), "lift": self.lift and list(self.lift)}
+        told |= {"waits": list(self.waits), "harms": [list(harm) for harm in self.harms]}
+        return {key: value for key, value in told.items() if value or key not in ("waits", "harms")}
 
 
 def _short(value: float) -> str:

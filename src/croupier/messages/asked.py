@@ -201,7 +201,8 @@ class LaplaceNumbers:
             return None
         parts = zip(names, numbers, strict=True)
         sums = {name: one.recipe | {"epsilon": one.guarantee.epsilon} for name, one in parts}
-        recipe = {"kind": body["kind"], "protocol": numbers[0].recipe["protocol"], "sums": sums}
+        first = {key: numbers[0].recipe[key] for key in ("protocol", "values", "front_noise")}
+        recipe = {"kind": body["kind"], "sums": sums} | first
         return cls(names, numbers, guarantee, recipe) if len(numbers) == len(read) else None
 
     @property

@@ -134,9 +134,9 @@ class SeveralSums(Mechanism):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        return {"kind": self.kind, "protocol": self.sums[0].protocol} | {
-            "sums": {name: one.recipe | {"epsilon": one.guarantee.epsilon} for name, one in self._named}
-        }
+        first = self.sums[0].recipe
+        sums = {name: one.recipe | {"epsilon": one.guarantee.epsilon} for name, one in self._named}
+        return {"kind": self.kind, "sums": sums} | {key: first[key] for key in ("protocol", "values", "front_noise")}
 
     @property
     def extremes(self) -> tuple[dict[str, float], dict[str, float]]:
@@ -232,3 +232,7 @@ class SeveralSums(Mechanism):
             sums.append(SumMechanism._read(one, affordable))
         names, guarantee = tuple(body.pop("names")), Guarantee.from_dict(body.pop("guarantee"))
         return cls(names, tuple(sums), guarantee, **body)
+
+
+Sums = SumMechanism | SeveralSums
+"""What a batch of an arm is summed by: one number a report, or several."""

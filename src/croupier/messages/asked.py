@@ -200,7 +200,7 @@ class LaplaceNumbers:
         if odd or not strings or not alike or len({*names}) != len(names) or not 2 <= len(names) <= MOST:
             return None
         parts = zip(names, numbers, strict=True)
-        sums = {name: one.recipe | {"epsilon": one.guarantee.epsilon} for name, one in parts}
+        sums = [one.recipe | {"name": name, "epsilon": one.guarantee.epsilon} for name, one in parts]
         first = {key: numbers[0].recipe[key] for key in ("protocol", "values", "front_noise")}
         recipe = {"kind": body["kind"], "sums": sums} | first
         return cls(names, numbers, guarantee, recipe) if len(numbers) == len(read) else None

@@ -135,7 +135,7 @@ class SeveralSums(Mechanism):
     @property
     def recipe(self) -> dict[str, Any]:
         first = self.sums[0].recipe
-        sums = {name: one.recipe | {"epsilon": one.guarantee.epsilon} for name, one in self._named}
+        sums = [one.recipe | {"name": name, "epsilon": one.guarantee.epsilon} for name, one in self._named]
         return {"kind": self.kind, "sums": sums} | {key: first[key] for key in ("protocol", "values", "front_noise")}
 
     @property
@@ -153,7 +153,7 @@ class SeveralSums(Mechanism):
 
     def summary(self, decoded: int | Sequence[int]) -> dict[str, float]:
         numbers = list(np.atleast_1d(decoded).tolist())
-        return {
+        return self.sums[0].summary(numbers[0]) | {
             f"{key}_{name}": value
             for (name, one), number in zip(self._named, numbers, strict=True)
             for key, value in one.summary(number).items()

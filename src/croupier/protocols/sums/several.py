@@ -22,6 +22,7 @@ from croupier.protocols.mechanism import POSSIBLE, VERSION, Certificate, Decoded
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.named import MOST, each
+from croupier.protocols.sums.planned import SERVERS
 from croupier.validity import Prio3, prio3_sum_vec
 from croupier.validity.fields import FIELD128
 from croupier.validity.shares import FIELDS, Ring
@@ -116,9 +117,10 @@ class SeveralSums(Mechanism):
 
     @cached_property
     def possible(self) -> tuple[int, int]:
-        odds = POSSIBLE / (4.0 * len(self.sums))
-        low = min(one.noise.quantile(odds) for one in self.sums)
-        return low, max(one.noise.tail_quantile(odds) for one in self.sums) + self.users * self.precision
+        # Two noises go beyond twice a number only if one goes beyond it. A table of their sum would take minutes.
+        odds = POSSIBLE / (4.0 * SERVERS * len(self.sums))
+        reach = max(SERVERS * one.share.tail_quantile(odds) for one in self.sums)
+        return -reach, reach + self.users * self.precision
 
     @property
     def outputs(self) -> int:
@@ -187,7 +189,7 @@ class SeveralSums(Mechanism):
         if len(values) != self.users:
             raise InvalidParameter("values", len(values), f"a batch of exactly {self.users} reports")
         parts = [self.secret(value, source) for value in values]
-        return self.told(self.ring.total([*parts, *(self.server_noise(source) for _ in range(2))], self.outputs))
+        return self.told(self.ring.total([*parts, *(self.server_noise(source) for _ in range(SERVERS))], self.outputs))
 
     def _shape(self) -> Shape:
         return Shape(1, self.ring.size * self.outputs, 0)

@@ -80,7 +80,7 @@ def test_equal_arms_with_four_metrics_are_seldom_found_to_differ_by_any_policy(n
 
 
 def at_the_margin(name, runs, arms=2, horizon=30_000):
-    """The last arm is better in what decides, and exactly the margin worse in crashes: how often what was said of it."""
+    """The last arm is better in what decides, and the margin worse in crashes: how often what was said of it."""
     chosen = made(name, arms, runs, horizon, decision=TERMS)
     chosen.may_decide = False
     ever = {"safe": np.zeros(runs, dtype=bool), "harmed": np.zeros(runs, dtype=bool)}

@@ -106,7 +106,7 @@ def forecast(
     fixed = fixed_sample(rate, lift, len(table), confidence=confidence)
     carried = simulated_policy(name, horizon=LONG * fixed, **given).ladder.protocol
     assert carried is not None
-    given |= {"horizon": _horizon(carried, rate, lift, len(table), fixed)}
+    given |= {"horizon": long_enough(carried, rate, lift, len(table), fixed)}
 
     def play(world: Bernoulli, seed: int) -> tuple[Policy, Wait, float]:
         run = simulate(simulated_policy(name, runs=runs, **given), world, seed=seed, checkpoints=1)
@@ -122,7 +122,7 @@ def forecast(
     )
 
 
-def _horizon(protocol: Protocol, rate: float, lift: float, arms: int, fixed: int) -> int:
+def long_enough(protocol: Protocol, rate: float, lift: float, arms: int, fixed: int) -> int:
     """Long enough for nearly all, with what noise adds where batches are not quiet."""
     first = quiet_size(protocol, rate, lift)
     loud = 1.0 + noise_variance(protocol, first) / (first * max(rate * (1.0 - rate), 1e-6))

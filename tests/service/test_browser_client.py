@@ -225,7 +225,13 @@ def test_every_stage_of_a_report_in_shares_is_that_of_its_vector(name, ask):
 
 
 BETWEEN = {"laplace-range": lambda value: [(value + 1) / 4 * 127], "vectors": lambda value: (np.array(value) + 1) * 512}
-BETWEEN |= {"number-proved": BETWEEN["laplace-range"], "vectors-proved": BETWEEN["vectors"]}
+BETWEEN["several"] = lambda value: [
+    127 * value["finished"],
+    127 * value["crashes"] / 5,
+    127 * (value["minutes"] + 1) / 61,
+]
+BETWEEN |= {f"{name}-proved": BETWEEN[name] for name in ("vectors", "several")}
+BETWEEN["number-proved"] = BETWEEN["laplace-range"]
 """Where a value lies between two whole numbers, and is rounded: by the value."""
 
 
@@ -271,6 +277,21 @@ def test_a_batch_in_shares_is_taken_only_as_it_was_signed_and_as_private_in_exac
     ]
     found = ask("covered", {"vector": vector, "mechanisms": odd})
     assert {*found} <= {"unsupported", "malformed"}
+    several = VECTORS["shares"]["several"]
+    (signed,) = (batch["mechanism"] for batch in json.loads(several["offer"]["body"])["batches"])
+    body = json.loads(signed)
+    assert ask("covered", {"vector": several, "mechanisms": [signed]}) == [None]
+    # A metric more than was signed for, or another name, order, range or part of the budget for one.
+    louder = [one | {"share": one["share"] | {"scale": 200}} for one in body["sums"]]
+    capped = [one | {"values": one["values"] | {"clip": True}} for one in body["sums"]]
+    turns = [_with(signed, names=["finished", "crashes", "clicks"]), _with(signed, names=body["names"][::-1])]
+    turns += [_with(signed, sums=louder), _with(signed, sums=capped), _with(signed, sums=body["sums"][::-1])]
+    assert ask("covered", {"vector": several, "mechanisms": turns}) == ["not-covered"] * len(turns)
+    odd = [_with(signed, names=["a", "a", "b"]), _with(signed, names=["a"]), _with(signed, sums=body["sums"][:2])]
+    odd += [_with(signed, guarantee__delta=0.1), _with(signed, more=1), _with(signed, names=body["names"] * 3)]
+    odd += [_with(signed, sums=[body["sums"][0] | {"users": 99}, *body["sums"][1:]])]
+    odd += [_with(signed, sums=[body["sums"][0] | {"precision": 1}, *body["sums"][1:]])]
+    assert ask("covered", {"vector": several, "mechanisms": odd}) == ["malformed"] * len(odd)
     counted = VECTORS["shares"]["histogram"]
     (signed,) = (batch["mechanism"] for batch in json.loads(counted["offer"]["body"])["batches"])
     turns = [signed, _with(signed, ballot__noise__scale="1999999/1000000"), _with(signed, ballot__noise__scale=1)]

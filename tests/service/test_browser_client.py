@@ -98,6 +98,32 @@ minimum_run = 0
 report_within = 5
 report_at = [0, 0]
 """
+SEVERAL = """
+name = "several"
+title = "Which screen do people finish?"
+arms = ["plain", "tour"]
+[program]
+policy = "split"
+horizon = 200
+[decision]
+then = "exploit"
+minimum_run = 0
+[reports]
+report_within = 600
+report_at = [0, 0]
+[privacy]
+epsilon = 8.0
+[metrics.finished]
+role = "primary"
+[metrics.crashes]
+role = "guardrail"
+high = 5
+cap = true
+better = "lower"
+margin = 4
+[metrics.minutes]
+high = 60
+"""
 IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 UNPROVED = '[reports]\nvalidity = "none"\n'
 RANGE = "binary = false\nlow = 1\nhigh = 5\n"
@@ -112,6 +138,7 @@ PLAYED = {
     "steps": COUNTER,
     "fruit": HISTOGRAM,
     "compared": COMPARED,
+    "several": SEVERAL,
 }
 OPEN = {
     "open": BANDIT.format(name="open", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace"),
@@ -124,7 +151,8 @@ SOON = "report_at = [4, 5]"
 OPEN |= {name: OPEN[name].replace("report_at = [0, 0]", SOON) for name in ("liked", "rated")} | {
     "shown": BANDIT.format(name="shown", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="laplace")
     .replace("[privacy]\n", IN_SHARES)
-    .replace("report_at = [0, 0]", SOON)
+    .replace("report_at = [0, 0]", SOON),
+    "measured": SEVERAL.replace('"several"', '"measured"').replace("8.0", "1.0").replace("report_at = [0, 0]", SOON),
 }
 VALUES = {
     "between": [1, 5],
@@ -134,6 +162,7 @@ VALUES = {
     "steps": [1],
     "fruit": ["apple", "pear", "pear"],
     "compared": [0, 1],
+    "several": [{"finished": 0, "crashes": 1, "minutes": 15}, {"finished": 1, "crashes": 0, "minutes": 30.5}],
 }
 
 
@@ -649,6 +678,9 @@ def _check_law(drawn, pmf):
     assert stats.chi2(held.sum() - 1).sf(statistic) > 1e-6, (drawn[:20], observed, due)
 
 
+IN_TWO_SHARES = ("between", "fruit", "compared", "several")
+
+
 def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
     home, _ = world
     given = {"analyzer": home.analyzer_url, "values": VALUES, "devices": 400, "keys": _keys(home)}
@@ -662,7 +694,7 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         assert verdict.reports > 0
         configuration = json.loads(json.loads(transcript.splitlines()[0])["configuration"]["body"])
         proved = configuration["validity"]["kind"] == "prio3"
-        assert proved == (configuration["trust"] == "two-servers") == (name in ("between", "compared", "fruit"))
+        assert proved == (configuration["trust"] == "two-servers") == (name in IN_TWO_SHARES)
         # Whoever lies about more than a value is in no sum, and is counted: in a batch that closed, or in none.
         assert 0 < _invalid(transcript) <= found["lied"] if proved else "lied" not in found
         for mechanism, arm, decoded in _released(transcript):
@@ -687,6 +719,10 @@ def test_whoever_comes_after_the_end_sees_the_arm_that_was_chosen(ask, world):
 def _check_sum(mechanism, decoded, values, arm, found):
     """A released number is the sum of what its devices reported, up to noise; fails once in 10^9 batches at most."""
     left_out = 0
+    if "sums" in mechanism.recipe:
+        for name, one, number in zip(mechanism.names, mechanism.sums, decoded, strict=True):
+            assert abs(one.estimate(number) - mechanism.users * values[arm][name]) <= one.radius(1e-9), name
+        return
     if arm is not None:
         truth, estimate = mechanism.users * values[arm], mechanism.estimate(decoded)
     elif isinstance(mechanism, HistogramMechanism):
@@ -866,6 +902,19 @@ def _accepted_soon(home, name, wanted):
             return True
         time.sleep(0.1)
     return False
+
+
+def test_the_page_asks_for_every_metric(world, context):
+    page = Page(context, world, "measured").open()
+    page.get_by_text("Take a turn").click()
+    for name, value in (("finished", "2"), ("crashes", "9"), ("minutes", "12.5")):
+        page.locator(f"input[name={name}]").fill(value)
+    page.get_by_text("Send").click()
+    assert page.locator("input:invalid").count() == 1, "a capped number may be larger"
+    page.locator("input[name=finished]").fill("1")
+    page.get_by_text("Send").click()
+    page.wait_for_selector("#done h2")
+    page.wait_for_selector("#sent:has-text('Sent: ')")
 
 
 @pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])

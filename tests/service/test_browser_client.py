@@ -21,7 +21,7 @@ from cases import vector_reports as making
 from cases.blind_tokens import ISSUERS
 from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, SEEDED, Asked, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
-from cases.service.processes import QUICK, home_of, in_process, transcript_of, written
+from cases.service.processes import METRICS, QUICK, home_of, in_process, transcript_of, written
 from croupier.client import Limits, TokenRequest
 from croupier.messages.admission import Admission
 from croupier.messages.admittance import Door
@@ -98,32 +98,7 @@ minimum_run = 0
 report_within = 5
 report_at = [0, 0]
 """
-SEVERAL = """
-name = "several"
-title = "Which screen do people finish?"
-arms = ["plain", "tour"]
-[program]
-policy = "split"
-horizon = 200
-[decision]
-then = "exploit"
-minimum_run = 0
-[reports]
-report_within = 600
-report_at = [0, 0]
-[privacy]
-epsilon = 8.0
-[metrics.finished]
-role = "primary"
-[metrics.crashes]
-role = "guardrail"
-high = 5
-cap = true
-better = "lower"
-margin = 4
-[metrics.minutes]
-high = 60
-"""
+SEVERAL = COMPARED.replace('"compared"', '"several"') + METRICS
 IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 UNPROVED = '[reports]\nvalidity = "none"\n'
 RANGE = "binary = false\nlow = 1\nhigh = 5\n"

@@ -9,6 +9,7 @@ import pytest
 from cases.service.processes import (
     COUNTER,
     HISTOGRAM,
+    METRICS,
     QUICK,
     check_decisions,
     home_of,
@@ -195,17 +196,6 @@ epsilon = 8.0
 [decision]
 minimum_run = 0
 smallest_effect = 0.4
-[metrics.finished]
-role = "primary"
-[metrics.crashes]
-role = "guardrail"
-high = 5
-cap = true
-better = "lower"
-margin = 2.0
-rate = 0.5
-[metrics.minutes]
-high = 60
 """
 REPORTED = {"finished": 1, "crashes": 7, "minutes": 12.5}
 REFUSED = (
@@ -222,7 +212,7 @@ REFUSED = (
 def test_an_experiment_with_several_metrics_ends_as_its_totals_and_guardrails_say(tmp_path, crashes):
     """B is better in what decides. Where it crashes no more than A it wins; where it crashes too often A stays."""
     home = home_of(tmp_path)
-    text = SEVERAL + "[reports]\nreport_within = 5\nreport_at = [0, 0]\n"
+    text = SEVERAL + METRICS + "[reports]\nreport_within = 5\nreport_at = [0, 0]\n"
     with both(home, [written(tmp_path, text)], **QUICK):
         pinned = {server: key_files.load(home.directory / server / "keys").verify for server in ("analyzer", "front")}
         own = {"account": tmp_path / "account.json", "keys": pinned, "background": False}

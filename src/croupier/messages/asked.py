@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Number
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from croupier.checks import CroupierError, InvalidParameter, finite, integer
 from croupier.privacy.guarantee import Guarantee
@@ -61,8 +62,28 @@ class Asked(Protocol):
     def secret(self, value: object, source: Any) -> list[int]: ...
 
 
+class Plain:
+    """What a device needs no NumPy for: in shares between two servers, each of which adds enough noise."""
+
+    trust = "two-servers"
+    honest = 0
+    checkable = fits_any_batch = True
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self | None:
+        """What a mechanism's data says; None where it is anything else, or has anything odd about it."""
+        try:
+            return cls._read(body)
+        except (CroupierError, KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
+            return None
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, body: dict[str, Any]) -> Self | None: ...
+
+
 @dataclass(frozen=True)
-class LaplaceNumber:
+class LaplaceNumber(Plain):
     """A number between `low` and `high` in shares, to which each of two servers adds discrete Laplace noise.
 
     >>> from croupier.protocols import laplace
@@ -81,23 +102,12 @@ class LaplaceNumber:
     precision: int
     scale: Fraction
 
-    trust = "two-servers"
-    honest = 0
-    checkable = fits_any_batch = True
     outputs = None
     ring = FIELDS[FIELD64.name]
     shape = Shape(1, ring.size, 0)
 
     @classmethod
-    def read(cls, body: dict[str, Any]) -> LaplaceNumber | None:
-        """The number in a mechanism's data; None where it is anything else, or has anything odd about it."""
-        try:
-            return cls._read(body)
-        except (CroupierError, KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
-            return None
-
-    @classmethod
-    def _read(cls, body: dict[str, Any]) -> LaplaceNumber | None:
+    def _read(cls, body: dict[str, Any]) -> Self | None:
         if body.keys() != OWN | SAID.keys() | {"version"} or any(body[key] != said for key, said in SAID.items()):
             return None
         values, share = dict(body["values"]), dict(body["share"])
@@ -159,7 +169,7 @@ class LaplaceNumber:
 
 
 @dataclass(frozen=True)
-class LaplaceNumbers:
+class LaplaceNumbers(Plain):
     """Several such numbers by name, in one vector of shares: each has a noise of its own, and all have as many levels.
 
     >>> from croupier.protocols import SeveralSums, laplace
@@ -174,21 +184,10 @@ class LaplaceNumbers:
     guarantee: Guarantee
     recipe: dict[str, Any]
 
-    trust = "two-servers"
-    honest = 0
-    checkable = fits_any_batch = True
     ring = FIELDS[FIELD128.name]
 
     @classmethod
-    def read(cls, body: dict[str, Any]) -> LaplaceNumbers | None:
-        """The numbers in a mechanism's data; None where it is anything else, or has anything odd about it."""
-        try:
-            return cls._read(body)
-        except (CroupierError, KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
-            return None
-
-    @classmethod
-    def _read(cls, body: dict[str, Any]) -> LaplaceNumbers | None:
+    def _read(cls, body: dict[str, Any]) -> Self | None:
         ours = body.keys() == {"version", "kind", "names", "sums", "guarantee"}
         if not ours or (body["version"], body["kind"]) != (1, "SeveralSums"):
             return None

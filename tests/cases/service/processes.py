@@ -60,6 +60,20 @@ report_at = [0, 0]
 epsilon = 8.0
 """
 QUICK = {"front": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
+METRICS = """
+[metrics.finished]
+role = "primary"
+[metrics.crashes]
+role = "guardrail"
+high = 5
+cap = true
+better = "lower"
+margin = 2.0
+rate = 0.5
+[metrics.minutes]
+high = 60
+"""
+"""Three numbers a report: what decides, what must not get worse, and one more."""
 
 
 def home_of(tmp_path):

@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import InvalidParameter
+from croupier.checks import InvalidParameter, between
 from croupier.cli.options import print_json
 from croupier.cli.tables import table
 from croupier.simulation.forecasts import Wait
@@ -63,19 +63,34 @@ def tables(guardrails: list[str], share: float | None) -> dict[str, dict[str, An
     """The metrics that the options say, as a configuration has them.
 
     >>> tables(["0.1:0.02"], None)
-    {'primary': {'role': 'primary'}, 'guardrail-1': {'role': 'guardrail', 'rate': 0.1, 'margin': 0.02}}
+    {'primary': {'role': 'primary'}, 'guardrail-1': {'role': 'guardrail', 'margin': 0.02, 'rate': 0.1}}
     """
     found: dict[str, dict[str, Any]] = {PRIMARY: {"role": "primary"} | ({} if share is None else {"share": share})}
     for place, text in enumerate(guardrails, 1):
-        try:
-            rate, margin = (float(number) for number in text.split(":"))
-        except ValueError:
-            raise InvalidParameter("guardrail", text, "its mean and its margin, from 0 to 1, as 0.1:0.02") from None
-        found[f"guardrail-{place}"] = {"role": "guardrail", "rate": rate, "margin": margin}
+        (rate,), margin = guardrail(text, 1)
+        # A mean at an end of its range is no guess worth making.
+        found[f"guardrail-{place}"] = {"role": "guardrail", "margin": margin} | ({"rate": rate} if 0 < rate < 1 else {})
     if len(found) == 1:
         # Somebody else has the rest of the budget, and nothing is asked of it.
         found["secondary"] = {}
     return found
+
+
+def guardrail(text: str, arms: int) -> tuple[list[float], float]:
+    """The means of a guardrail, one for all arms or one an arm, and its margin.
+
+    >>> guardrail("0.8,0.7:0.05", 2)
+    ([0.8, 0.7], 0.05)
+    """
+    means, _, margin = text.partition(":")
+    try:
+        found = [float(between("guardrail", float(mean), 0, 1, "[]")) for mean in means.split(",")]
+        wanted = float(margin)
+    except ValueError:
+        raise InvalidParameter("guardrail", text, "means and a margin, from 0 to 1, as 0.1:0.02") from None
+    if len(found) not in (1, arms):
+        raise InvalidParameter("guardrail", text, f"with one mean for all arms, or {arms}, one an arm")
+    return found * (arms // len(found)), wanted
 
 
 def _rows(options: argparse.Namespace, found: MetricsForecast) -> list[dict[str, Any]]:

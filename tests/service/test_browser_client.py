@@ -98,7 +98,7 @@ minimum_run = 0
 report_within = 5
 report_at = [0, 0]
 """
-SEVERAL = COMPARED.replace('"compared"', '"several"') + METRICS
+SEVERAL = COMPARED.replace('"compared"', '"several"') + "[privacy]\nepsilon = 8.0\n" + METRICS
 IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 UNPROVED = '[reports]\nvalidity = "none"\n'
 RANGE = "binary = false\nlow = 1\nhigh = 5\n"

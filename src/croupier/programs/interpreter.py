@@ -313,7 +313,7 @@ def _unlike(found: dict[str, Any], told: Any) -> str:
     """In which of its parts a decision is not the one that follows."""
     parts = told if isinstance(told, dict) else {"kind": told}
     wrong = next(key for key in (*parts, *found) if not alike(found.get(key, ...), parts.get(key, ...)))
-    said, follows = (part[wrong] if wrong in part else "left out" for part in (parts, found))
+    said, follows = (part.get(wrong, "left out") for part in (parts, found))
     return f"the decision has {wrong} = {said}, and what was released before leads to {follows}"
 
 

@@ -157,7 +157,13 @@ function checkBlock(block, arm, [{ number: own }, ...others]) {
 }
 
 // What all mechanisms of an experiment have in common, whatever the size of their batch.
-function recipeOf({ way, mechanism, frontShares }) {
+function recipeOf({ way, mechanism, frontShares, names, parts }) {
+  if (way === "several") {
+    const epsilonOf = (part) => part.mechanism.guarantee.epsilon;
+    const sums = parts.map((part, at) => ({ ...recipeOf(part), name: names[at], epsilon: epsilonOf(part) }));
+    const [{ protocol, values, front_noise }] = sums;
+    return { kind: mechanism.kind, protocol, values, front_noise, sums };
+  }
   const { protocol, constants, values, side = "unbiased", precision, carrier } = mechanism;
   const { kind, model, universe, ballot } = mechanism;
   const common = { constants, front_noise: frontShares > 0 };

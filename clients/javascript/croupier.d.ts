@@ -10,7 +10,8 @@ export type Trust = "two-servers" | "devices" | "shuffler" | "nobody";
 
 /** What a turn's outcome may be: a number (or true, false) for sums, a user's vector for sums of these, an item or a
  * number for histograms. */
-export type Outcome = number | boolean | string | readonly number[];
+/** One value; a user's vector; or a number for each metric, by name, where a report has several. */
+export type Outcome = number | boolean | string | readonly number[] | Readonly<Record<string, number | boolean>>;
 
 /** What a device gives at most, whatever a server asks. */
 export interface Limits {

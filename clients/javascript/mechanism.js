@@ -11,6 +11,7 @@ import { checkKeys, isWhole, readJson } from "./reading.js";
 
 const MOST_SLOTS = 4096;
 const MOST_USERS = 10 ** 12;
+const MOST_METRICS = 8;
 const MOST_FRONT = 100_000; // messages of the front's own noise, where they are counted
 const MOST_NUMBERS = 100_000; // of a report in shares; for vectors, bits that a proof is about
 const LARGEST_SUM = 2n ** 62n; // in shares
@@ -29,7 +30,7 @@ export function readMechanism(text) {
     if (plans.size >= 256) plans.clear();
     try {
       const mechanism = readJson("a mechanism", text);
-      plans.set(text, mechanism?.kind === "HistogramMechanism" ? readHistogram(mechanism) : readSum(mechanism));
+      plans.set(text, (Object.hasOwn(KINDS, mechanism?.kind) ? KINDS[mechanism.kind] : readSum)(mechanism));
     } catch (error) {
       if (error instanceof Refused) throw error;
       throw new Refused("malformed", `a mechanism: ${error.message}`);
@@ -56,6 +57,25 @@ function readSum(mechanism) {
   checkGuarantee(mechanism.guarantee);
   const plan = { mechanism, trust, users, honest, values, moments, precision, share, carrier, side, frontShares };
   return Object.freeze({ ...plan, ...read(plan) });
+}
+
+// Several numbers of one report by name, all with as many levels, and each with a noise of its own from both servers.
+function readSeveral(mechanism) {
+  checkKeys("several sums", mechanism, "version kind names sums guarantee");
+  const { version, names, sums, guarantee } = mechanism;
+  demand(version === 1, "unsupported", `version ${version} of mechanisms`);
+  demand(Array.isArray(names) && names.every((name) => isText(name) && name), "malformed", "names of numbers");
+  const known = Array.isArray(sums) && sums.length === names.length && new Set(names).size === names.length;
+  demand(known && isWhole(names.length, 2, MOST_METRICS), "malformed", `${names.length} names of numbers`);
+  const parts = sums.map(readSum);
+  const [{ users, precision, share }] = parts;
+  const alike = (one) => one.way === "shares" && one.users === users && one.precision === precision;
+  demand(parts.every(alike), "malformed", "sums that do not go together");
+  checkGuarantee(guarantee);
+  demand(guarantee.notion === "pure" && guarantee.delta === 0, "malformed", "the guarantee of several sums");
+  const [prio3, form] = [prio3SumVec(names.length, precision), inShares(FIELD128, names.length)];
+  const plan = { mechanism, trust: "two-servers", way: "several", users, honest: 0, names, parts, precision, share };
+  return Object.freeze({ ...plan, frontShares: 0, prio3, ...form });
 }
 
 // The front adds a whole noise of its own, that of as many parties as are counted on, or none.
@@ -246,6 +266,8 @@ function readHistogram(mechanism) {
   checkGuarantee(guarantee);
   return Object.freeze(BALLOTS[ballot.kind].plan(mechanism));
 }
+
+const KINDS = { HistogramMechanism: readHistogram, SeveralSums: readSeveral };
 
 // One at the user's item and zero elsewhere, in shares between two servers, each of which adds noise to every count.
 function countsInShares(mechanism) {

@@ -146,7 +146,9 @@ const distanceOf = (plan) =>
 
 // The δ of a turn. All batches get the same value and err to the same side, so a neighbour moves all of them up or all
 // of them down; a distance costs (1 + e^ε) times itself.
-export async function turnDelta(plans, epsilon) {
+export async function turnDelta(batches, epsilon) {
+  // Several sums of one report cost what each costs: their noises are independent, and both sides are alike.
+  const plans = batches.flatMap((plan) => plan.parts ?? [plan]);
   const distance = plans.reduce((sum, plan) => sum + distanceOf(plan), 0);
   const charged = (at) => (1 + Math.exp(at)) * distance * (1 + 1e-9);
   const pure = pureLoss(plans);

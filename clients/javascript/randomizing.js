@@ -74,9 +74,27 @@ const LABELS = {
 
 // Refuses what cannot be reported.
 export function checkValue({ universe, moments, ...plan }, value) {
-  if (universe) ITEMS[universe.kind](universe, value);
+  if (plan.parts) numbersOf(plan, value, checkValue);
+  else if (universe) ITEMS[universe.kind](universe, value);
   else if (moments) moments.unit(value);
   else encoded(plan, value);
+}
+
+// What is made of each number of a report, in their order; a missing, unknown or bad one is refused by its name.
+function numbersOf({ names, parts }, value, make) {
+  const all = names.join(", ");
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isObject) throw new RangeError(`${value} is no number for each of ${all}`);
+  const unknown = Object.keys(value).find((name) => !names.includes(name));
+  if (unknown !== undefined) throw new RangeError(`${unknown} is none of ${all}`);
+  return names.map((name, at) => {
+    if (!Object.hasOwn(value, name)) throw new RangeError(`${name} is missing: a report has ${all}`);
+    try {
+      return make(parts[at], value[name]);
+    } catch (error) {
+      throw new RangeError(`${name}: ${error.message}`);
+    }
+  });
 }
 
 function labelOf(universe, item) {
@@ -87,6 +105,7 @@ function labelOf(universe, item) {
 const SECRETS = {
   shares: (plan, value) => [BigInt(rounded(plan, value))],
   vectors: (plan, vector) => roundedVector(plan, vector).map(BigInt),
+  several: (plan, value) => numbersOf(plan, value, rounded).map(BigInt),
   residues: (plan, value) => [BigInt(rounded(plan, value)) + sample(plan.share)],
   async sharedCounts({ universe, size }, item) {
     const own = await labelOf(universe, item);

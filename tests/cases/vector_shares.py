@@ -16,6 +16,7 @@ from cases.vector_reports import (
     sealed_with,
     signed,
 )
+from croupier.bandits import Metrics
 from croupier.continual import counter
 from croupier.messages.block import Block
 from croupier.messages.configuration import Configuration, Privacy, Reports
@@ -44,6 +45,12 @@ LINEAR: dict[str, Any] = {
     "program": {"kind": "linear"},
     "privacy": Privacy(1.0, 1e-6, 0.0, "a device", 86_400),
     "reports": Reports(86_400, (300.0, 600.0), MOMENTS.extremes[0]),
+}
+METRICS = Metrics.of({"finished": {"role": "primary"}, "crashes": {"high": 5}, "minutes": {"low": -1, "high": 60}}, 1.0)
+REPORTED = {"finished": 1.0, "crashes": 2.0, "minutes": 12.5}
+SEVERAL: dict[str, Any] = {
+    "privacy": BY_SERVERS,
+    "reports": Reports(86_400, (300.0, 600.0), METRICS.plan(users=100).extremes[0], repeat=False),
 }
 LEVELS = counter(200, 2, epsilon=1.0, over="laplace", honest_fraction=0.9).mechanisms
 
@@ -85,6 +92,8 @@ SHARED: dict[str, tuple[tuple[Mechanism, ...], Any, dict[str, Any]]] = {
     ),
     "vectors": ((of_vectors("laplace-vectors", MOMENTS),), VECTOR, LINEAR),
     "vectors-proved": ((of_vectors("shared-vectors", MOMENTS, delta=1e-6),), VECTOR, LINEAR | PROVED),
+    "several": ((METRICS.plan(users=100),), REPORTED, SEVERAL),
+    "several-proved": ((METRICS.plan(users=100),), REPORTED, SEVERAL | PROVED),
     "devices": ((laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40),), 1.0, {"privacy": BY_DEVICES}),
     "devices-two-batches": (LEVELS, 1.0, {"arms": (), "program": {"kind": "counter"}, "privacy": BY_DEVICES}),
 }

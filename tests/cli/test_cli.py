@@ -304,3 +304,29 @@ def test_json_is_always_a_list_of_rows(capsys: pytest.CaptureFixture[str], argum
     assert status == 0
     assert isinstance(rows, list)
     assert all(isinstance(row, dict) for row in rows)
+
+
+GUARDED = ["simulate", "--policy", "split", "--means", "0.3,0.6", "--horizon", "6000", "--epsilon", "4", "--json"]
+
+
+@pytest.mark.parametrize(("guardrail", "decided"), [("0.5:0.2", True), ("0.8,0.3:0.1", True), ("0.8,0.7:0.1", False)])
+def test_a_guardrail_decides_with_or_keeps_a_winner_from_being_declared(capsys, guardrail, decided):
+    assert main([*GUARDED, "--runs", "40", "--smallest-effect", "0.2", "--guardrail", guardrail]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["wrong_rate"] <= 0.2, "at the margin at most one in twenty; nine of 40 come once in 10^4"
+    assert (row["decided_rate"] > 0.9) == decided
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--guardrail", "0.5"], "guardrail = '0.5'"),
+        (["--guardrail", "0.5,0.5,0.5:0.1"], "or 2, one an arm"),
+        (["--guardrail", "1.5:0.1"], "guardrail = "),
+        (["--guardrail", "0.5:0.1", "--trust", "devices"], "two-servers where there are several"),
+        (["--guardrail", "0.5:0.1", "--policy", "dp-klucb"], "unless every policy claims comparisons"),
+    ],
+)
+def test_a_guardrail_that_cannot_be_is_refused(capsys, options, words):
+    assert main([*GUARDED, *options]) == 2
+    assert words in capsys.readouterr().err

@@ -56,3 +56,41 @@ def test_a_picture_shows_how_many_have_concluded(capsys, tmp_path):
 def test_what_cannot_be_planned_is_refused(capsys, arguments, said):
     assert main([*EASY, *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+METRICS = ["plan", "--control", "0.3", "--lift", "0.3", "--arms", "2", "--epsilon", "2", "--runs", "200"]
+
+
+def test_several_metrics_are_planned_with_what_they_cost(capsys):
+    assert main([*METRICS, "--guardrail", "0.2:0.2", "--share", "0.6", "--json"]) == 0
+    whole, primary, guardrail, every = json.loads(capsys.readouterr().out)
+    assert [row["share"] for row in (whole, primary, guardrail, every)] == [1.0, 0.6, 0.4, 1.0]
+    assert whole["median"] <= primary["median"] <= every["median"]
+    assert guardrail["power"] <= every["95"]
+    assert main([*METRICS, "--guardrail", "0.2:0.2"]) == 0
+    shown = capsys.readouterr().out
+    assert "guardrail-1 is safe" in shown
+    assert "With 0.5 of the budget the primary metric takes " in shown
+    assert "Warning" not in shown
+
+
+def test_a_margin_that_cannot_be_shown_by_the_horizon_is_warned_of(capsys):
+    assert main([*METRICS, "--guardrail", "0.2:0.01", "--horizon", "2000"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Warning: guardrail-1 is not shown to be safe by 2,000 users in 80 % of experiments" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--guardrail", "0.2"], "guardrail = '0.2'"),
+        (["--guardrail", "0.2:2"], "metrics.guardrail-1.margin = 2.0"),
+        (["--guardrail", "0.2:0.1", "--share", "0.4"], "metrics.primary.share = 0.4"),
+        (["--guardrail", "0.2:0.1", "--trust", "devices"], "unless two servers"),
+        (["--guardrail", "0.2:0.1", "--policy", "dp-klucb"], "dp-klucb compares nothing"),
+        (["--horizon", "100"], "horizon = 100"),
+    ],
+)
+def test_what_cannot_be_planned_with_several_metrics_is_refused(capsys, options, words):
+    assert main([*METRICS, *options]) == 2
+    assert words in capsys.readouterr().err

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases.client import Server, both_signed, configuration, offer
+from croupier.bandits import Metrics
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.client import NotCovered
-from croupier.messages.asked import LaplaceNumber, bits, coin
+from croupier.messages.asked import LaplaceNumber, LaplaceNumbers, bits, coin
 from croupier.messages.offer import Batch
 from croupier.noise import DiscreteLaplace, secure, seeded
 from croupier.protocols import Mechanism, discrete_gaussian, laplace, shared_vectors, shuffled_laplace, skellam
@@ -195,3 +196,61 @@ def test_several_batches_cost_the_sum_of_what_each_costs():
     with pytest.raises(NotCovered, match="would cost"):
         found.check(offer(signed, half, half, quarter))
     assert offer(signed, KINDS["binary"], laplace(epsilon=1.0).plan(users=40)).pure is None
+
+
+SEVERAL = {
+    "three": {"a": {"role": "primary"}, "b": {"high": 5, "cap": True}, "c": {"low": -1.5, "high": 7, "share": 0.2}},
+    "binary": {"a": {"role": "primary", "share": 0.9}, "b": {}},
+}
+
+
+@pytest.fixture(params=SEVERAL)
+def several(request):
+    return Metrics.of(SEVERAL[request.param], 1.0).plan(users=40)
+
+
+def test_several_numbers_are_read_as_the_library_reads_them(several):
+    light = LaplaceNumbers.read(json.loads(several.to_json()))
+    for name in ("trust", "users", "honest", "guarantee", "recipe", "checkable", "shape", "outputs", "ring", "names"):
+        assert getattr(light, name) == getattr(several, name), name
+    assert repr(light.prio3) == repr(several.prio3)
+    assert light.fits_any_batch
+    assert 1 - 1e-12 < light.epsilon <= 1
+    assert isinstance(Batch.of(1, bytes(32), several).asked, LaplaceNumbers)
+    highest = several.extremes[1]
+    assert light.secret(highest, None) == several.secret(highest, SOURCE) == [several.precision] * several.outputs
+
+
+@pytest.mark.parametrize("value", [1, None, {}, {"a": 1}, {"a": 1, "b": 1, "c": 0, "d": 1}, {"a": 0.5, "b": 1, "c": 1}])
+def test_several_numbers_are_refused_with_the_same_words(value):
+    library = Metrics.of(SEVERAL["three"], 1.0).plan(users=40)
+    light = LaplaceNumbers.read(library.to_dict())
+    said = []
+    for one in (light, library):
+        with pytest.raises(InvalidParameter) as refused:
+            one.check_value(value)
+        said.append(str(refused.value))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body.update(more=1),
+        lambda body: body.update(version=2),
+        lambda body: body.update(kind="SumMechanism"),
+        lambda body: body["names"].append("x"),
+        lambda body: body["names"].__setitem__(0, "b"),
+        lambda body: body["sums"].pop(),
+        lambda body: body["sums"][0].update(users=41),
+        lambda body: body["sums"][0].update(precision=3),
+        lambda body: body["sums"][0]["share"].update(family="Skellam"),
+        lambda body: body["guarantee"].update(delta=0.1),
+        lambda body: body.update(names=["a"], sums=body["sums"][:1]),
+    ],
+)
+def test_anything_odd_about_several_numbers_is_left_to_the_library(change):
+    body = json.loads(Metrics.of(SEVERAL["three"], 1.0).plan(users=40).to_json())
+    assert LaplaceNumbers.read(body) is not None
+    change(body)
+    assert LaplaceNumbers.read(body) is None

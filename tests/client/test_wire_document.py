@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cases import wire_vectors as making
+from croupier.bandits import Metrics
 from croupier.client import steps
 from croupier.client.limits import Limits
 from croupier.messages import signing, wire
@@ -111,6 +112,9 @@ def test_the_keys_of_mechanisms_are_those_of_the_tables():
     assert {f"ballot.{key}" for key in body["ballot"] if key != "kind"} == described - set(body)
     universes = next(row for row in rows if row[0] == "`universe`")[1]
     assert {json.loads(f'"{kind}"') for kind in re.findall(r'"kind":"(\w+)"', universes)} == set(UNIVERSES)
+    rows = table(FORMAT, "| key | meaning |\n|---|---|\n| `kind`, `version` |")
+    several = Metrics.of({"a": {"role": "primary"}, "b": {}}, 1.0).plan(users=40).to_dict()
+    assert {word for row in rows for word in words(row[0])} == set(several)
 
 
 def test_the_families_named_are_families_of_the_code():

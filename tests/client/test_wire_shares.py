@@ -126,8 +126,8 @@ def test_proofs_are_made_again_by_a_plain_reading_of_the_draft(name):
         # The chunk length of the shortest proof: 1 for three items, 5 for 32.
         circuit, encoded = plain_prio3.Histogram(len(numbers), {3: 1, 32: 5}[len(numbers)]), numbers
     elif part["type"] == "SumVec":
-        # Twelve numbers of eleven bits each: nine bits in a chunk.
-        circuit = plain_prio3.SumVec(len(numbers), 1024, 9)
+        # Twelve numbers of eleven bits each: nine bits in a chunk; three of seven each: three.
+        circuit = plain_prio3.SumVec(len(numbers), *{12: (1024, 9), 3: (127, 3)}[len(numbers)])
         encoded = circuit.encode(numbers)
     else:
         circuit = PROVED[part["type"]]

@@ -471,6 +471,40 @@ def test_other_standings_and_decisions_have_words_of_their_own(world, watched):
         assert page.locator("[data-operation]").all_inner_texts() == ["Pause", "Stop", "Ramp"]
 
 
+METRICS = [
+    {"metric": "finished", "role": "primary", "difference": 0.3, "lower": 0.1, "upper": 0.5, "margin": None},
+    {"metric": "crashes", "role": "guardrail", "difference": 1.5, "lower": 0.5, "upper": 2.5, "margin": 0.25},
+    {"metric": "minutes", "role": "guardrail", "difference": None, "lower": None, "upper": None, "margin": 3},
+]
+STATES = {"finished": None, "crashes": "harmed", "minutes": "not known yet"}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_metrics_are_shown_with_what_is_known_of_each(world, watched, view, tmp_path):
+    """A row a metric and arm, in light and dark and on a phone; what is harmed is said in words."""
+    watched.page.set_viewport_size(VIEWS[view]["viewport"])
+    watched.page.emulate_media(color_scheme=VIEWS[view]["color_scheme"])
+    world.log_in(watched.page.context)
+    state = world.state("screens")
+    assert "metrics" not in state["program"]
+    rows = [row | {"arm": 1, "control": 0, "better": "lower", "state": STATES[row["metric"]]} for row in METRICS]
+    said = {"kind": "harmful", "leader": 0, "reference": 1, "sentence": "plain stays: tour harms crashes"}
+    told(watched, state | {"program": state["program"] | {"metrics": rows}, "decision": state["decision"] | said})
+    page = watched.show("/#screens")
+    shown = page.get_by_role("table", name="Metrics").locator("tbody tr").all_inner_texts()
+    assert [row.split()[0] for row in shown] == ["finished", "crashes", "minutes"]
+    assert "✗ harmed: worse by more than 0.25" in shown[1]
+    assert "+1.5 (+0.5 to +2.5; lower is better)" in shown[1]
+    assert "not known yet whether worse by more than 3" in shown[2]
+    assert "no block yet" in shown[2]
+    assert "✗ Plain stays: tour harms crashes." in watched.text("#part-decision")
+    assert page.locator("#part-downloads a[href*='/metrics.']").count() == 3
+    assert page.evaluate(OVERFLOW) <= 0
+    assert watched.barriers() == []
+    shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
+    page.screenshot(path=shots / f"metrics-{view}.png", full_page=True)
+
+
 def test_an_operator_does_everything_by_keyboard_alone(world, watched):
     """From the login to the archive; a stranger sees nothing of it."""
     page, press = watched.show("/"), watched.page.keyboard.press

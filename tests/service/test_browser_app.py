@@ -139,6 +139,19 @@ def test_a_users_vector_is_reported_in_shares_and_the_default_where_nothing_came
     assert ask("unreportable", given | {"outcomes": [far, far[1:], 1, None, "x"]}) == ["RangeError"] * 5
 
 
+@pytest.mark.parametrize("name", ["several", "several-proved"])
+def test_several_metrics_are_reported_by_name_and_the_default_where_nothing_came(name, ask):
+    given, whole = stage(name), vector_shares.REPORTED
+    for outcomes, wanted in (([(0, whole)], [127, 50.8, 28.106]), ([], [0, 0, 0])):
+        found = ask("life", given | {"outcomes": outcomes, "kept": f"{name} {len(outcomes)}"})
+        report, numbers = value_of(given, found["uploads"][0])
+        assert report == found["id"]
+        assert np.abs(np.array(numbers) - np.array(wanted)).max() < 1
+    fewer = {key: whole[key] for key in ("finished", "crashes")}
+    bad = [1, None, [1, 2, 3], "x", fewer, whole | {"clicks": 1}, whole | {"minutes": 61}, whole | {"finished": 0.5}]
+    assert ask("unreportable", given | {"outcomes": bad}) == ["RangeError"] * len(bad)
+
+
 def test_moments_are_uniform_in_the_window_that_was_signed(ask):
     """Kolmogorov-Smirnov over 300 turns, at a level of 1e-9."""
     found = np.array(ask("moments", stage() | {"turns": 300}))

@@ -21,7 +21,7 @@ from cases import vector_reports as making
 from cases.blind_tokens import ISSUERS
 from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, SEEDED, Asked, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
-from cases.service.processes import QUICK, home_of, in_process, transcript_of, written
+from cases.service.processes import METRICS, QUICK, home_of, in_process, transcript_of, written
 from croupier.client import Limits, TokenRequest
 from croupier.messages.admission import Admission
 from croupier.messages.admittance import Door
@@ -98,6 +98,7 @@ minimum_run = 0
 report_within = 5
 report_at = [0, 0]
 """
+SEVERAL = COMPARED.replace('"compared"', '"several"') + "[privacy]\nepsilon = 8.0\n" + METRICS
 IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 UNPROVED = '[reports]\nvalidity = "none"\n'
 RANGE = "binary = false\nlow = 1\nhigh = 5\n"
@@ -112,6 +113,7 @@ PLAYED = {
     "steps": COUNTER,
     "fruit": HISTOGRAM,
     "compared": COMPARED,
+    "several": SEVERAL,
 }
 OPEN = {
     "open": BANDIT.format(name="open", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="shuffled-laplace"),
@@ -124,7 +126,8 @@ SOON = "report_at = [4, 5]"
 OPEN |= {name: OPEN[name].replace("report_at = [0, 0]", SOON) for name in ("liked", "rated")} | {
     "shown": BANDIT.format(name="shown", policy="dp-klucb", horizon=2000, epsilon=1.0, protocol="laplace")
     .replace("[privacy]\n", IN_SHARES)
-    .replace("report_at = [0, 0]", SOON)
+    .replace("report_at = [0, 0]", SOON),
+    "measured": SEVERAL.replace('"several"', '"measured"').replace("8.0", "1.0").replace("report_at = [0, 0]", SOON),
 }
 VALUES = {
     "between": [1, 5],
@@ -134,6 +137,7 @@ VALUES = {
     "steps": [1],
     "fruit": ["apple", "pear", "pear"],
     "compared": [0, 1],
+    "several": [{"finished": 0, "crashes": 1, "minutes": 15}, {"finished": 1, "crashes": 0, "minutes": 30.5}],
 }
 
 
@@ -225,7 +229,13 @@ def test_every_stage_of_a_report_in_shares_is_that_of_its_vector(name, ask):
 
 
 BETWEEN = {"laplace-range": lambda value: [(value + 1) / 4 * 127], "vectors": lambda value: (np.array(value) + 1) * 512}
-BETWEEN |= {"number-proved": BETWEEN["laplace-range"], "vectors-proved": BETWEEN["vectors"]}
+BETWEEN["several"] = lambda value: [
+    127 * value["finished"],
+    127 * value["crashes"] / 5,
+    127 * (value["minutes"] + 1) / 61,
+]
+BETWEEN |= {f"{name}-proved": BETWEEN[name] for name in ("vectors", "several")}
+BETWEEN["number-proved"] = BETWEEN["laplace-range"]
 """Where a value lies between two whole numbers, and is rounded: by the value."""
 
 
@@ -271,6 +281,21 @@ def test_a_batch_in_shares_is_taken_only_as_it_was_signed_and_as_private_in_exac
     ]
     found = ask("covered", {"vector": vector, "mechanisms": odd})
     assert {*found} <= {"unsupported", "malformed"}
+    several = VECTORS["shares"]["several"]
+    (signed,) = (batch["mechanism"] for batch in json.loads(several["offer"]["body"])["batches"])
+    body = json.loads(signed)
+    assert ask("covered", {"vector": several, "mechanisms": [signed]}) == [None]
+    # A metric more than was signed for, or another name, order, range or part of the budget for one.
+    louder = [one | {"share": one["share"] | {"scale": 200}} for one in body["sums"]]
+    capped = [one | {"values": one["values"] | {"clip": True}} for one in body["sums"]]
+    turns = [_with(signed, names=["finished", "crashes", "clicks"]), _with(signed, names=body["names"][::-1])]
+    turns += [_with(signed, sums=louder), _with(signed, sums=capped), _with(signed, sums=body["sums"][::-1])]
+    assert ask("covered", {"vector": several, "mechanisms": turns}) == ["not-covered"] * len(turns)
+    odd = [_with(signed, names=["a", "a", "b"]), _with(signed, names=["a"]), _with(signed, sums=body["sums"][:2])]
+    odd += [_with(signed, guarantee__delta=0.1), _with(signed, more=1), _with(signed, names=body["names"] * 3)]
+    odd += [_with(signed, sums=[body["sums"][0] | {"users": 99}, *body["sums"][1:]])]
+    odd += [_with(signed, sums=[body["sums"][0] | {"precision": 1}, *body["sums"][1:]])]
+    assert ask("covered", {"vector": several, "mechanisms": odd}) == ["malformed"] * len(odd)
     counted = VECTORS["shares"]["histogram"]
     (signed,) = (batch["mechanism"] for batch in json.loads(counted["offer"]["body"])["batches"])
     turns = [signed, _with(signed, ballot__noise__scale="1999999/1000000"), _with(signed, ballot__noise__scale=1)]
@@ -628,6 +653,9 @@ def _check_law(drawn, pmf):
     assert stats.chi2(held.sum() - 1).sf(statistic) > 1e-6, (drawn[:20], observed, due)
 
 
+IN_TWO_SHARES = ("between", "fruit", "compared", "several")
+
+
 def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
     home, _ = world
     given = {"analyzer": home.analyzer_url, "values": VALUES, "devices": 400, "keys": _keys(home)}
@@ -641,7 +669,7 @@ def test_devices_in_pages_play_whole_experiments_that_verify(ask, world):
         assert verdict.reports > 0
         configuration = json.loads(json.loads(transcript.splitlines()[0])["configuration"]["body"])
         proved = configuration["validity"]["kind"] == "prio3"
-        assert proved == (configuration["trust"] == "two-servers") == (name in ("between", "compared", "fruit"))
+        assert proved == (configuration["trust"] == "two-servers") == (name in IN_TWO_SHARES)
         # Whoever lies about more than a value is in no sum, and is counted: in a batch that closed, or in none.
         assert 0 < _invalid(transcript) <= found["lied"] if proved else "lied" not in found
         for mechanism, arm, decoded in _released(transcript):
@@ -666,6 +694,10 @@ def test_whoever_comes_after_the_end_sees_the_arm_that_was_chosen(ask, world):
 def _check_sum(mechanism, decoded, values, arm, found):
     """A released number is the sum of what its devices reported, up to noise; fails once in 10^9 batches at most."""
     left_out = 0
+    if "sums" in mechanism.recipe:
+        for name, one, number in zip(mechanism.names, mechanism.sums, decoded, strict=True):
+            assert abs(one.estimate(number) - mechanism.users * values[arm][name]) <= one.radius(1e-9), name
+        return
     if arm is not None:
         truth, estimate = mechanism.users * values[arm], mechanism.estimate(decoded)
     elif isinstance(mechanism, HistogramMechanism):
@@ -845,6 +877,19 @@ def _accepted_soon(home, name, wanted):
             return True
         time.sleep(0.1)
     return False
+
+
+def test_the_page_asks_for_every_metric(world, context):
+    page = Page(context, world, "measured").open()
+    page.get_by_text("Take a turn").click()
+    for name, value in (("finished", "2"), ("crashes", "9"), ("minutes", "12.5")):
+        page.locator(f"input[name={name}]").fill(value)
+    page.get_by_text("Send").click()
+    assert page.locator("input:invalid").count() == 1, "a capped number may be larger"
+    page.locator("input[name=finished]").fill("1")
+    page.get_by_text("Send").click()
+    page.wait_for_selector("#done h2")
+    page.wait_for_selector("#sent:has-text('Sent: ')")
 
 
 @pytest.mark.parametrize(("name", "answer"), [("liked", "pear"), ("rated", "3.5")])

@@ -9,6 +9,7 @@ import pytest
 from cases.service.processes import (
     COUNTER,
     HISTOGRAM,
+    METRICS,
     QUICK,
     check_decisions,
     home_of,
@@ -16,6 +17,7 @@ from cases.service.processes import (
     transcript_of,
     written,
 )
+from croupier.checks import InvalidParameter
 from croupier.cli import main
 from croupier.client import Client, Limits, Reported
 from croupier.messages.configuration import Configuration
@@ -181,6 +183,71 @@ def test_an_experiment_in_blocks_ends_with_the_decision_that_its_totals_lead_to(
     # Nothing that was accepted is thrown away, unless the last block of all has too few.
     assert verdict.reports >= 0.95 * (outcomes["accepted"] + 1)
     assert in_process(transcript) == verdict.decision
+
+
+SEVERAL = """
+name = "several"
+arms = ["A", "B"]
+control = "A"
+[program]
+policy = "split"
+[privacy]
+epsilon = 8.0
+[decision]
+minimum_run = 0
+smallest_effect = 0.4
+"""
+REPORTED = {"finished": 1, "crashes": 7, "minutes": 12.5}
+REFUSED = (
+    (1.0, "value = 1.0 is not allowed: it must be several numbers by name: finished, crashes and minutes"),
+    ({"finished": 1, "minutes": 3}, "crashes = None is not allowed: it must be given"),
+    (REPORTED | {"clicks": 2}, "clicks = 2 is not allowed: it must be left out"),
+    (REPORTED | {"minutes": 61}, r"minutes = 61.0 is not allowed: it must be a number in \[0, 60\]"),
+    (REPORTED | {"finished": 0.5}, "finished = 0.5 is not allowed: it must be 0 or 1"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crashes", [0.1, 0.9])
+def test_an_experiment_with_several_metrics_ends_as_its_totals_and_guardrails_say(tmp_path, crashes):
+    """B is better in what decides. Where it crashes no more than A it wins; where it crashes too often A stays."""
+    home = home_of(tmp_path)
+    text = SEVERAL + METRICS + "[reports]\nreport_within = 5\nreport_at = [0, 0]\n"
+    with both(home, [written(tmp_path, text)], **QUICK):
+        pinned = {server: key_files.load(home.directory / server / "keys").verify for server in ("analyzer", "front")}
+        own = {"account": tmp_path / "account.json", "keys": pinned, "background": False}
+        with Client(home.analyzer_url, limits=Limits(epsilon=8.0, epsilon_per_period=20.0), **own) as client:
+            turn = client.play("several", patience=20)
+            for value, words in REFUSED:
+                with pytest.raises(InvalidParameter, match=words):
+                    client.report(turn, value)
+            assert client.report(turn, REPORTED)
+            assert client.send_due() is None
+        beside = (("crashes", (0.1, crashes)),)
+        run(Crowd(home.analyzer_url, "several", 3000, (0.2, 0.8), seed=3, beside=beside))
+        state = wait_finished(home.analyzer_url, "several", 60)
+        transcript = transcript_of(home, "several")
+        rows = httpx2.get(f"{home.analyzer_url}/experiments/several/tables/metrics.json", timeout=30).json()
+        batches = httpx2.get(f"{home.analyzer_url}/experiments/several/tables/batches.json", timeout=30).json()
+    verdict = verify(transcript)
+    assert state["finished"]
+    assert verdict.finished
+    assert in_process(transcript) == verdict.decision
+    guard = next(row for row in rows if row["metric"] == "crashes")
+    assert [row["metric"] for row in rows] == ["finished", "crashes", "minutes"]
+    if crashes < 0.5:
+        assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 1)
+        assert guard["state"] == "safe"
+        assert state["decision"]["sentence"].startswith("B scores more than A by ")
+    else:
+        assert (verdict.decision["kind"], verdict.decision["leader"]) == ("harmful", 0)
+        assert guard["state"] == "harmed"
+        assert state["decision"]["sentence"] == "A stays: B harms crashes, among those who reported"
+    assert guard["lower"] < 5 * (crashes - 0.1) < guard["upper"]
+    released = [row for row in batches if row["event"] == "released"]
+    assert released[0]["mean_finished"] == released[0]["mean"]
+    # Six standard deviations of the noise: sums of crashes are on the scale from 0 to 5.
+    assert -60 < released[0]["sum_crashes"] < 5 * released[0]["users"] + 60
 
 
 @pytest.mark.slow

@@ -72,23 +72,37 @@ function element(name, properties, ...children) {
   return made;
 }
 
-// The fields for what came of a turn, and how its value is read from them.
-function question({ universe, values }) {
+// A field for a number of this range; of a binary one only the ends are taken.
+function numberField(name, words, { low: min, high: max, binary, clip }) {
+  const limits = clip ? {} : { min, max };
+  const step = binary ? max - min : "any";
+  return element("label", {}, words, element("input", { type: "number", name, required: true, step, ...limits }));
+}
+
+// The fields for what came of a turn, and how its value is read from the form that they are in.
+function question({ universe, values, names, parts }) {
+  const send = element("button", {}, "Send");
+  const numberIn = (form) => Number(form.get("value"));
+  if (parts) {
+    const words = (name, { low, high }) => `${name}: a number from ${low} to ${high}`;
+    const fields = parts.map((part, at) => numberField(names[at], words(names[at], part.values), part.values));
+    const read = (form) => Object.fromEntries(names.map((name) => [name, Number(form.get(name))]));
+    return { fields: [...fields, send], read };
+  }
   if (values?.binary) {
     const answers = [["Yes, it worked", values.high], ["No", values.low]];
     const button = ([text, value]) => element("button", { textContent: text, name: "value", value });
-    return { fields: answers.map(button), read: Number };
+    return { fields: answers.map(button), read: numberIn };
   }
   if (values) {
-    const limits = { type: "number", name: "value", required: true, step: "any", min: values.low, max: values.high };
-    const label = element("label", {}, `A number from ${values.low} to ${values.high}`, element("input", limits));
-    return { fields: [label, element("button", {}, "Send")], read: Number };
+    const field = numberField("value", `A number from ${values.low} to ${values.high}`, values);
+    return { fields: [field, send], read: numberIn };
   }
   const listed = universe.kind === "items";
   const options = listed ? universe.names.map((item) => element("option", { value: item }, item)) : [];
   const field = element(listed ? "select" : "input", { name: "value", required: true }, ...options);
-  const read = universe.kind === "numbers" ? Number : String;
-  return { fields: [element("label", {}, "Which is yours?", field), element("button", {}, "Send")], read };
+  const read = universe.kind === "numbers" ? numberIn : (form) => String(form.get("value"));
+  return { fields: [element("label", {}, "Which is yours?", field), send], read };
 }
 
 // How a report hides an answer.
@@ -144,7 +158,7 @@ async function take() {
   at("answer").replaceChildren(...fields);
   at("answer").onsubmit = (event) => {
     event.preventDefault();
-    const value = read(new FormData(event.target, event.submitter).get("value"));
+    const value = read(new FormData(event.target, event.submitter));
     act(() => keep(turn, value));
   };
   follow(turn);

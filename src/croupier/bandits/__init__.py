@@ -5,7 +5,7 @@
 
 from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.catalogue import POLICIES, Entry, policy
-from croupier.bandits.concurrent import Concurrent, Split, Terms
+from croupier.bandits.concurrent import Concurrent, Split
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.in_blocks import (
     ConcurrentElimination,
@@ -15,6 +15,7 @@ from croupier.bandits.in_blocks import (
     TopTwo,
 )
 from croupier.bandits.index import IMED, KLUCB, UCB1, IndexPolicy
+from croupier.bandits.metrics import Metric, Metrics
 from croupier.bandits.policy import Policy
 from croupier.bandits.regret_bounds import (
     sdp_ae_batch,
@@ -24,6 +25,7 @@ from croupier.bandits.regret_bounds import (
     vb_sdp_ae_minimax,
     vb_sdp_ae_regret,
 )
+from croupier.bandits.terms import Terms
 from croupier.bandits.thompson import Thompson, Uniform
 
 __all__ = [
@@ -40,6 +42,8 @@ __all__ = [
     "Entry",
     "IndexPolicy",
     "Ladder",
+    "Metric",
+    "Metrics",
     "Policy",
     "Split",
     "SubExponentialRadius",

@@ -8,15 +8,24 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Unpack
 
-from croupier.bandits.batch_sizes import SMALLEST, Ladder, quiet_size
-from croupier.bandits.concurrent import Concurrent, Split, Terms
+from croupier.bandits.batch_sizes import SMALLEST, Ladder
+from croupier.bandits.concurrent import Split
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
-from croupier.bandits.in_blocks import ConcurrentElimination, ConcurrentIMED, ConcurrentKLUCB, TopTwo
+from croupier.bandits.in_blocks import (
+    BLOCK_GROWTH,
+    ConcurrentElimination,
+    ConcurrentIMED,
+    ConcurrentKLUCB,
+    TopTwo,
+    in_blocks,
+)
 from croupier.bandits.index import IMED, KLUCB, UCB1
+from croupier.bandits.metrics import Metrics
 from croupier.bandits.policy import Policy
 from croupier.bandits.regret_bounds import sdp_ae_batch, shuffled_bits_sigma
+from croupier.bandits.terms import Terms
 from croupier.bandits.thompson import Thompson, Uniform
-from croupier.checks import InvalidParameter, one_of
+from croupier.checks import InvalidParameter, one_of, positive
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.protocols.sums.recipes import Returning
@@ -25,12 +34,6 @@ from croupier.registry import Registry, instances
 
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
-
-BLOCK_GROWTH = 1.05
-"""The ratio of the batch sizes of policies in blocks: in the end a block is a twentieth of all that came before it."""
-
-FEWEST_BLOCKS = 20
-"""Batches are not made quiet at the price of fewer blocks until the horizon."""
 
 LEAST_EPSILON = 1e-4
 """Below it noise drowns every batch, and its calibration takes longer than anybody waits."""
@@ -98,6 +101,7 @@ class Request:
     exploration: float | None
     seed: int = 0
     terms: Terms = field(default_factory=Terms)
+    metrics: Metrics | None = None
 
     def ladder(self, growth: float, published_first: int = 2) -> Ladder:
         """Batch sizes: the papers' from two users on, tight ones from the smallest batch."""
@@ -127,6 +131,7 @@ def policy(
     exploration: float | None = None,
     seed: int = 0,
     decision: Terms | Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Unpack[Returning],
 ) -> Policy:
     """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
@@ -147,6 +152,8 @@ def policy(
     exploration : scales the index policies' level.
     seed : all the chance that a policy has (Thompson sampling).
     decision : what may be claimed, and what then: `Terms`, or their names and values (policies in blocks).
+    metrics : several numbers a report, by name, each with what `croupier.bandits.Metric` takes (policies in blocks,
+        between two servers). The primary one is what the policy plays for.
     options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
         `front_noise`, `participations` (users may return so often), `trust`, as `croupier.protocols.protocol` has them.
 
@@ -163,7 +170,15 @@ def policy(
         whose = f"{entry.protocol} with published constants: {entry.paper} states no radius for another noise"
         raise InvalidParameter("protocol_name", protocol_name, whose)
     carried: Protocol | None = None
-    if kind is not None:
+    measured: Metrics | None = None
+    if metrics is not None:
+        if not entry.in_blocks:
+            raise InvalidParameter("metrics", [*metrics], f"left out: {name} compares nothing; take one in blocks")
+        said = {"protocol_name": kind, "binary": binary, "constants": constants, "delta": delta, **options}
+        measured = Metrics.of(metrics, float(positive("epsilon", epsilon)), **said)
+        _check_epsilon(entry.name, "laplace", measured.epsilon, constants)
+        carried = measured.protocols[0]
+    elif kind is not None:
         if epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {name} is private")
         _check_epsilon(entry.name, kind, epsilon, constants)
@@ -178,7 +193,7 @@ def policy(
         if carried.published and horizon is not None:
             # The papers let the modular sum wrap around with their own p.
             carried = carried.having(wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
-    chosen = (constants, runs, smallest, growth, failure, exploration, seed, _terms(decision))
+    chosen = (constants, runs, smallest, growth, failure, exploration, seed, _terms(decision), measured)
     built = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
     _check_first_batch(built.ladder)
     built.ladder.check_promise(horizon)
@@ -325,20 +340,6 @@ def _thompson(request: Request) -> Policy:
     )
 
 
-def _in_blocks(kind: type[Concurrent]) -> Callable[[Request], Policy]:
-    def build(request: Request) -> Policy:
-        assert request.protocol is not None
-        rate = 0.5 if request.terms.rate is None else request.terms.rate
-        first = request.smallest or quiet_size(request.protocol, rate, request.terms.smallest_effect)
-        if request.smallest is None and request.horizon is not None:
-            first = min(first, max(SMALLEST, request.horizon // (FEWEST_BLOCKS * request.arms)))
-        ladder = Ladder(request.protocol, first, request.growth or BLOCK_GROWTH)
-        own: dict[str, Any] = {"exploration": request.exploration or 0.6} if "exploration" in kind.reads else {}
-        return kind(request.arms, request.horizon, ladder, request.terms, **request.common(), **own)
-
-    return build
-
-
 OFTEN = 1.01
 """The yardsticks reconsider an arm after every hundredth of its pulls, so from one user on."""
 
@@ -369,7 +370,7 @@ _OWN: dict[str, Entry] = {
         Entry("dp-imed", "DP-IMED, distributed", "devices", "laplace", "[AWHOIB25]", _index(IMED), True),
         Entry("dp-thompson", "Thompson sampling", "devices", "laplace", "yardstick", _thompson, True),
         *(
-            Entry(name, title, "devices", "laplace", paper, _in_blocks(kind), True, True)
+            Entry(name, title, "devices", "laplace", paper, in_blocks(kind), True, True)
             for name, title, paper, kind in (
                 ("split", "A/B/n test in blocks", "croupier", Split),
                 ("concurrent-elimination", "elimination in blocks", "croupier", ConcurrentElimination),

@@ -8,72 +8,31 @@ is one of the arms alone. Odds depend on earlier blocks' totals only.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from croupier.bandits.batch_sizes import SMALLEST, Ladder
 from croupier.bandits.elimination import EVERYONE
+from croupier.bandits.metrics import Metrics
 from croupier.bandits.policy import Bools, Integers, Policy
-from croupier.checks import InvalidParameter, between, integer, one_of, positive
+from croupier.bandits.terms import Terms
+from croupier.bandits.watched import Watched
+from croupier.checks import InvalidParameter, between, integer
 from croupier.comparisons.bets import stakes
 from croupier.comparisons.claims import Claims, Levels, claim
 from croupier.comparisons.comparison import Comparison
 from croupier.comparisons.decision import KINDS, Decision
+from croupier.comparisons.guardrails import Guarded
 from croupier.comparisons.lift import ratio
 from croupier.comparisons.silence import Silence, tipping_point
 from croupier.comparisons.tails import Floats
+from croupier.protocols.sums.several import Sums
 
-THEN = ("stop", "exploit")
 TYPICAL = 8
 """After so many blocks a batch has a typical size: bets are chosen for it."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What may be claimed, and what follows.
-
-    Parameters
-    ----------
-    control : the arm that the others are compared with.
-    confidence : how sure every claim is, all looks and all pairs of arms together.
-    smallest_effect : the least difference worth finding, in units of a reward (0.05 is five points). It is planned
-        for, and it is the margin of "no difference larger than". None: no margin, and nothing is planned.
-    rate : what the control's mean is expected to be; None: anything.
-    most_arms : how many arms there will ever be, if some are to come later: claims are for so many from the start.
-    shares : how users are split, one number an arm; None: evenly. Only `split` reads it.
-    then : "stop", or "exploit": once it is decided, everybody gets the winner.
-    control_share : of those who come when the winner is exploited, so many stay with the control.
-
-    Examples
-    --------
-    >>> Terms(smallest_effect=0.05, then="exploit", control_share=0.1).confidence
-    0.95
-    """
-
-    control: int = 0
-    confidence: float = 0.95
-    smallest_effect: float | None = None
-    rate: float | None = None
-    most_arms: int = 2
-    shares: tuple[float, ...] | None = None
-    then: str = "stop"
-    control_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        integer("control", self.control, 0)
-        between("confidence", self.confidence, 0, 1)
-        if self.smallest_effect is not None:
-            between("smallest_effect", self.smallest_effect, 0, 1)
-        if self.rate is not None:
-            between("rate", self.rate, 0, 1)
-        integer("most_arms", self.most_arms, 2)
-        if self.shares is not None:
-            object.__setattr__(self, "shares", tuple(float(positive("shares", share)) for share in self.shares))
-        one_of("then", self.then, THEN)
-        between("control_share", self.control_share, 0, 1, "[)")
 
 
 class Concurrent(Policy):
@@ -85,7 +44,15 @@ class Concurrent(Policy):
     """How users are split, where that changes only when it is told to."""
 
     def __init__(
-        self, arms: int, horizon: int | None, ladder: Ladder, terms: Terms, *, runs: int = 1, name: str = ""
+        self,
+        arms: int,
+        horizon: int | None,
+        ladder: Ladder,
+        terms: Terms,
+        *,
+        runs: int = 1,
+        name: str = "",
+        metrics: Metrics | None = None,
     ) -> None:
         super().__init__(arms, horizon, ladder, runs=runs, name=name)
         self.terms, self.control = terms, integer("control", terms.control, 0, arms - 1)
@@ -94,6 +61,7 @@ class Concurrent(Policy):
         typical = ladder.size(TYPICAL)
         bets = stakes(ladder.cumulants(typical), typical, terms.smallest_effect, terms.rate)
         self.comparison = Comparison(arms, runs, bets, ladder.cumulants, terms.rate)
+        self.watched = Watched(metrics, arms, runs, ladder, typical)
         self.silence = Silence(arms, runs)
         self.blocks: Integers = np.zeros(runs, dtype=np.int64)
         self.turns: Integers = np.zeros((runs, arms), dtype=np.int64)
@@ -109,6 +77,10 @@ class Concurrent(Policy):
         self.alike: Bools = np.zeros((runs, arms), dtype=bool)
         """The arms that were found to be alike."""
 
+    def mechanism(self, size: int) -> Sums | None:
+        """With all metrics that a report has."""
+        return super().mechanism(size) if self.watched.metrics is None else self.watched.metrics.plan(size)
+
     def split_anew(self, shares: Floats) -> None:
         """Split users by these shares from the next block on."""
         raise InvalidParameter("shares", shares.tolist(), f"left out: {self.name} chooses its odds by itself")
@@ -119,11 +91,18 @@ class Concurrent(Policy):
 
     def odds(self) -> Floats:
         """As the allocation says, on the arms in play; once a winner is exploited, the winner's and the control's."""
-        shares = np.where(self.exploiting[:, None], self._after(), self.allocation())
+        shares = np.where(self.exploiting[:, None], self._after(), self._allocation())
         shares = np.where(self.playable, shares, 0.0)
         # An operator may have paused all arms that the allocation is about.
         shares = np.where(shares.any(axis=1, keepdims=True), shares, self.playable)
         return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny))
+
+    def _allocation(self) -> Floats:
+        """While only the leader's guardrails are open, the leader and the control; a split stays as it is."""
+        if self.shares is not None or not self.waiting.any():
+            return self.allocation()
+        pair = self._is(self.claims.leader) | (np.arange(self.arms) == self.control)
+        return np.where(self.waiting[:, None], pair, self.allocation())
 
     def _after(self) -> Floats:
         """Everybody gets the winner, but for the control's share."""
@@ -133,12 +112,28 @@ class Concurrent(Policy):
     @property
     def levels(self) -> Levels:
         """How much evidence a claim takes."""
-        return Levels(max(self.arms, self.terms.most_arms), self.terms.confidence)
+        return Levels(max(self.arms, self.terms.most_arms), self.terms.confidence, self.watched.guardrails)
 
     @cached_property
     def claims(self) -> Claims:
         """What the evidence so far lets one claim."""
         return claim(self.comparison, self.levels, self.control, self.active, self.terms.smallest_effect)
+
+    @cached_property
+    def guarded(self) -> list[Guarded]:
+        """What it lets one say of every guardrail."""
+        return self.watched.guarded(self.levels, self.control)
+
+    @property
+    def shippable(self) -> Bools:
+        """The arms that may be decided for: the control, and those that are safe in every guardrail."""
+        return np.asarray(self.watched.safe(self.guarded) | (np.arange(self.arms) == self.control))
+
+    @property
+    def waiting(self) -> Bools:
+        """In which runs all is shown of the leader, but that it is safe in every guardrail."""
+        claims = self.claims
+        return np.asarray(~self.decided & claims.won & ~self.shippable[np.arange(self.runs), claims.leader])
 
     @property
     def decided(self) -> Bools:
@@ -153,16 +148,22 @@ class Concurrent(Policy):
     def alarmed(self) -> Bools:
         return self.silence.alarm
 
-    def wrong(self, gaps: Floats) -> Bools:
-        """Those for an arm that is no better, or for no difference where there is a larger one."""
-        runs, best = np.arange(self.runs), gaps <= 1e-12
+    def wrong(self, gaps: Floats, beside: Sequence[Floats] = ()) -> Bools:
+        """Those for an arm that is no better, or that harms, or for no difference where there is a larger one.
+
+        Only arms that harm no guardrail can be best. Where one was said to harm that does not, that is wrong too.
+        """
+        runs, violated = np.arange(self.runs), self.watched.violated(beside, self.control)
+        gaps = np.where(violated, np.inf, gaps - np.where(violated, np.inf, gaps).min(axis=1, keepdims=True))
+        best = gaps <= 1e-12
         # What it is better than: where another arm ties with it, it is better than the rest at most.
         better = best[runs, self.winner] & (best.sum(axis=1) < self.arms)
         control = np.where(self.winner == self.control, -1, self.control)
         better &= (control < 0) | ~best[runs, control]
+        harmful = self.verdict == KINDS.index("harmful")
         near = np.where(self.alike, gaps, 0.0).max(axis=1) <= (self.terms.smallest_effect or 0.0) + 1e-12
-        right = np.where(self.verdict == KINDS.index("better"), better, near)
-        return np.asarray(self.decided & ~right)
+        right = np.where(self.verdict == KINDS.index("better"), better, near | harmful)
+        return np.asarray((self.decided & ~right) | (self.watched.out & ~violated).any(axis=1))
 
     @property
     def exploiting(self) -> Bools:
@@ -212,14 +213,23 @@ class Concurrent(Policy):
         whole = (released & (assigned >= self.least - 1)) == (wanted > 0)
         return assigned, released & whole.all(axis=1, keepdims=True)
 
-    def observe(self, sums: Floats, assigned: Integers, released: Bools, odds: Floats | None = None) -> None:
+    def observe(
+        self,
+        sums: Floats,
+        assigned: Integers,
+        released: Bools,
+        odds: Floats | None = None,
+        beside: Floats | None = None,
+    ) -> None:
         """Be told a block: the sums of its batches, how many reports each has, and the odds it was dealt by.
 
         Without `odds` they are those of now. A block of late reports was dealt by earlier ones. Where a decision ended
-        the comparison they change nothing of what was decided.
+        the comparison they change nothing of what was decided. `beside` has the sums of the other metrics, on the last
+        axis.
         """
-        dealt = self.odds() if odds is None else odds
-        self.comparison.tell(sums, assigned, released & ~self.frozen[:, None])
+        dealt, compared = self.odds() if odds is None else odds, released & ~self.frozen[:, None]
+        self.watched.tell(beside, assigned, compared)
+        self.comparison.tell(sums, assigned, compared)
         if self.ladder.any_size:
             self.silence.hear_reports(np.where(released, assigned, 0), np.where(released, dealt, 0.0))
         else:
@@ -246,21 +256,36 @@ class Concurrent(Policy):
         return np.asarray(more)
 
     def learn(self, released: Bools) -> None:
-        """Decide, where the claims suffice and all arms report alike."""
-        claims = self.claims
-        left = claims.left[np.arange(self.runs), self.control]
+        """Decide, where the claims suffice, no guardrail is in the way, and all arms report alike."""
+        self._take_out(released)
+        claims, runs, shippable = self.claims, np.arange(self.runs), self.shippable
+        left = claims.left[runs, self.control]
         kept = np.where(left, self.control, claims.leader)
         for kind, held, arm in (("better", claims.won, claims.leader), ("no difference", claims.alike, kept)):
-            now = self.may_decide & held & released.any(axis=1) & ~self.decided & ~self.silence.alarm
+            now = self.may_decide & held & shippable[runs, arm]
+            now &= released.any(axis=1) & ~self.decided & ~self.silence.alarm
             self.winner = np.where(now, arm, self.winner)
             self.rival = np.where(now, claims.reference, self.rival)
             self.alike = np.where(now[:, None], claims.left, self.alike)
             self.verdict = np.where(now, KINDS.index(kind), self.verdict)
 
+    def _take_out(self, released: Bools) -> None:
+        """Show arms that harm a guardrail to nobody any more, at once; where only the control is left, it stays."""
+        told = released.any(axis=1) & ~self.decided & ~self.silence.alarm
+        found = self.watched.take_out(self.guarded, self.active & told[:, None])
+        if not found.any():
+            return
+        self.active = self.active & ~found
+        self._forget()
+        alone = found.any(axis=1) & (self.active.sum(axis=1) == 1) & self.active[:, self.control]
+        self.winner = np.where(alone, self.control, self.winner)
+        self.rival = np.where(alone, np.argmax(found, axis=1), self.rival)
+        self.verdict = np.where(alone, KINDS.index("harmful"), self.verdict)
+
     def decision(self, run: int = 0) -> Decision:
         """What may be said of a run now."""
         kind = KINDS[self.verdict[run]]
-        if kind == "better":
+        if kind in ("better", "harmful"):
             pair = int(self.winner[run]), int(self.rival[run])
         else:
             pair = int(self.claims.leader[run]), int(self.claims.reference[run])
@@ -286,7 +311,21 @@ class Concurrent(Policy):
             confidence=self.terms.confidence,
             silent=alarm,
             tipping=tipping_point(lower, float(reported)),
+            waits=self._waits(run),
+            harms=self.watched.harms(run),
         )
+
+    def metric_rows(self, run: int = 0) -> list[dict[str, Any]]:
+        """Every metric of every arm against the control, a row each; none where the reward is the only one."""
+        return self.watched.rows(self.comparison, self.levels, self.control, run)
+
+    def _waits(self, run: int) -> tuple[str, ...]:
+        """The leader's guardrails that keep it from being decided for."""
+        if not self.waiting[run]:
+            return ()
+        leader = self.claims.leader[run]
+        guards = zip(self.watched.guards, self.guarded, strict=True)
+        return tuple(metric.name for metric, guard in guards if not guard.safe[run, leader])
 
     def intervals(self, failure: float = 0.05) -> tuple[Floats, Floats]:
         """Bounds on every arm's mean outcome so far, at all looks together; arms are compared by `comparison` alone."""
@@ -297,6 +336,7 @@ class Concurrent(Policy):
         for name in ("turns", "_silent"):
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, 1))))
         self.alike = np.pad(self.alike, ((0, 0), (0, 1)))
+        self.watched.add_arm()
         self.comparison.add_arm()
         self.silence.add_arm()
         self._forget()
@@ -311,7 +351,8 @@ class Concurrent(Policy):
         return np.asarray(np.arange(self.arms) == arm[:, None])
 
     def _forget(self) -> None:
-        self.__dict__.pop("claims", None)
+        for name in ("claims", "guarded"):
+            self.__dict__.pop(name, None)
 
 
 class Split(Concurrent):
@@ -319,10 +360,8 @@ class Split(Concurrent):
 
     shares: Floats
 
-    def __init__(
-        self, arms: int, horizon: int | None, ladder: Ladder, terms: Terms, *, runs: int = 1, name: str = ""
-    ) -> None:
-        super().__init__(arms, horizon, ladder, terms, runs=runs, name=name)
+    def __init__(self, arms: int, horizon: int | None, ladder: Ladder, terms: Terms, **more: Any) -> None:
+        super().__init__(arms, horizon, ladder, terms, **more)
         self.shares = np.ones(arms) if terms.shares is None else np.asarray(terms.shares)
         if len(self.shares) != arms:
             raise InvalidParameter("shares", terms.shares, f"{arms} numbers, one an arm")

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.concurrent import Concurrent, Terms
-from croupier.bandits.policy import Bools
+from croupier.bandits.batch_sizes import SMALLEST, Ladder, quiet_size
+from croupier.bandits.concurrent import Concurrent
+from croupier.bandits.policy import Bools, Policy
+from croupier.bandits.terms import Terms
 from croupier.checks import positive
 from croupier.comparisons.tails import Floats
 
+if TYPE_CHECKING:
+    from croupier.bandits.catalogue import Request
+
 DEAL = 16
 """Odds that change are whole parts of so many turns for every four arms: they are dealt in permuted rows."""
+
+BLOCK_GROWTH = 1.05
+"""The ratio of the batch sizes of policies in blocks: in the end a block is a twentieth of all that came before it."""
+
+FEWEST_BLOCKS = 20
+"""Batches are not made quiet at the price of fewer blocks until the horizon."""
 
 
 class ConcurrentElimination(Concurrent):
@@ -57,12 +68,11 @@ class ConcurrentIndex(Concurrent):
         ladder: Ladder,
         terms: Terms,
         *,
-        runs: int = 1,
-        name: str = "",
         exploration: float = 0.6,
+        **more: Any,
     ) -> None:
         self.exploration = float(positive("exploration", exploration))
-        super().__init__(arms, horizon, ladder, terms, runs=runs, name=name)
+        super().__init__(arms, horizon, ladder, terms, **more)
 
     @abstractmethod
     def challengers(self) -> Bools:
@@ -106,3 +116,23 @@ def rounded(shares: Floats) -> Floats:
     parts = np.where(shares > 0, np.maximum(np.rint(row * shares), 1.0), 0.0)
     largest = np.arange(shares.shape[1]) == np.argmax(shares, axis=1)[:, None]
     return np.asarray(parts + np.where(largest, row - parts.sum(axis=1, keepdims=True), 0.0))
+
+
+def in_blocks(kind: type[Concurrent]) -> Callable[[Request], Policy]:
+    """How a policy of this kind is made: its batches are quiet from the first on, if there are enough of them then."""
+
+    def build(request: Request) -> Policy:
+        assert request.protocol is not None
+        rate = 0.5 if request.terms.rate is None else request.terms.rate
+        sums = [(request.protocol, rate, request.terms.smallest_effect)]
+        # A winner waits for every guardrail, so batches are quiet for all of them.
+        sums += () if request.metrics is None else request.metrics.guarded
+        first = request.smallest or max(quiet_size(*one) for one in sums)
+        if request.smallest is None and request.horizon is not None:
+            first = min(first, max(SMALLEST, request.horizon // (FEWEST_BLOCKS * request.arms)))
+        ladder = Ladder(request.protocol, first, request.growth or BLOCK_GROWTH)
+        own: dict[str, Any] = {"exploration": request.exploration or 0.6} if "exploration" in kind.reads else {}
+        own["metrics"] = request.metrics
+        return kind(request.arms, request.horizon, ladder, request.terms, **request.common(), **own)
+
+    return build

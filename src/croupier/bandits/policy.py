@@ -9,6 +9,7 @@ A new policy is a class that says its `odds`; where that is not enough also its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from croupier.bandits.noise_sums import NoiseSums
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.comparisons.tails import Floats, Tails
 from croupier.protocols import Protocol
+from croupier.protocols.sums.several import Sums
 
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -81,8 +83,11 @@ class Policy(ABC):
         """In which runs arms do not report alike, so that nothing is decided."""
         return np.zeros(self.runs, dtype=bool)
 
-    def wrong(self, gaps: Floats) -> Bools:
-        """Which runs decided what the true distances of all arms to the best one contradict."""
+    def wrong(self, gaps: Floats, beside: Sequence[Floats] = ()) -> Bools:
+        """Which runs decided what the true distances of all arms to the best one contradict.
+
+        `beside` has the true means of the metrics beside the primary one, where there are any.
+        """
         return np.zeros(self.runs, dtype=bool)
 
     @property
@@ -176,6 +181,10 @@ class Policy(ABC):
         with np.errstate(divide="ignore"):
             level = np.log(2.0 * self.arms * (np.pi * j) ** 2 / (6.0 * spare))
         return bounds(self.totals, self.counts, self.noise, rows, level)
+
+    def mechanism(self, size: int) -> Sums | None:
+        """How a batch of this size is made private; None without privacy."""
+        return self.ladder.mechanism(size)
 
     def batch_noise(self, users: int) -> Tails:
         """What is known of the noise in the sum of a batch of so many users, in units of a reward.

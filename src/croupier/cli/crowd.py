@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.experiment_table import print_outcomes, print_standing
 from croupier.cli.operator import add_token, token_of
 from croupier.cli.options import numbers, print_json
@@ -34,6 +34,13 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--means", type=numbers, metavar="M,M,...", help="the mean reward of each arm (default: evenly from 0.3 to 0.6)"
+    )
+    command.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME=M,M,...",
+        help="the means of another metric, one an arm, from 0 to 1 (default: 0.2 with every arm)",
     )
     command.add_argument(
         "--silent", type=float, default=0.0, metavar="SHARE", help="the share of users who never report (default: 0)"
@@ -89,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
         options.seed,
         options.issuer,
         options.data,
+        tuple(metric_means(one) for one in options.metric),
     )
     with progress("users", options.users) as advance:
         outcomes = crowd.run(population, options.processes, advance)
@@ -119,6 +127,19 @@ def first_experiment(analyzer: str, token: str = "") -> str:
     for experiment in sorted(experiments(analyzer, token), key=lambda experiment: bool(experiment["finished"])):
         return str(experiment["name"])
     raise CroupierError(f"the analyzer at {analyzer} has no experiment")
+
+
+def metric_means(given: str) -> tuple[str, tuple[float, ...]]:
+    """The name of a metric and its means, from NAME=M,M.
+
+    >>> metric_means("crashes=0.1,0.2")
+    ('crashes', (0.1, 0.2))
+    """
+    name, _, means = given.partition("=")
+    try:
+        return name, tuple(numbers(means))
+    except (ValueError, argparse.ArgumentTypeError):
+        raise InvalidParameter("metric", given, "a name and its means, as crashes=0.1,0.2") from None
 
 
 def means_of(given: list[float] | None, arms: int) -> tuple[float, ...]:

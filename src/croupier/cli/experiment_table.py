@@ -113,7 +113,26 @@ def _compared(state: dict[str, Any]) -> Group:
     headings = ["arm", "reports", "odds", f"{unit} to control".strip(), interval]
     table = build(headings, rows, right={1, 2, 3}, title=_title(state))
     said = [state["decision"]["sentence"], state["decision"]["tipping_sentence"]]
-    return Group(table, *(Text(sentence) for sentence in said if sentence))
+    return Group(table, *_metrics(state), *(Text(sentence) for sentence in said if sentence))
+
+
+def _metrics(state: dict[str, Any]) -> list[Any]:
+    """Every metric with every arm, where a report has several."""
+    rows = state["program"].get("metrics", ())
+    if not rows:
+        return []
+
+    def said(row: dict[str, Any]) -> list[str]:
+        if row["difference"] is None:
+            return ["–", ""]
+        return [f"{row['difference']:+.3g}", f"[{row['lower']:+.3g}, {row['upper']:+.3g}]"]
+
+    cells = [
+        [row["metric"], state["arms"][row["arm"]], *said(row), row["state"] or row["role"], f"{row['margin'] or ''}"]
+        for row in rows
+    ]
+    headings = ["metric", "arm", "to control", "at every look", "standing", "margin"]
+    return [build(headings, cells, right={2, 5}, title="Metrics, each in its own unit")]
 
 
 def said(state: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ EXAMPLES = (
     "croupier export http://127.0.0.1:8400 onboarding --table transcript",
     "croupier export http://127.0.0.1:8400 --out audit.parquet",
 )
-TABLES = ("batches", "result", "curve", "transcript")
+TABLES = ("batches", "result", "curve", "metrics", "transcript")
 FORMATS = ("csv", "json", "parquet")
 
 

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from croupier.checks import InvalidParameter, between
-from croupier.cli import plan_decisions
+from croupier.cli import plan_decisions, plan_metrics
 from croupier.cli.options import (
     POLICY,
     PROTOCOL,
@@ -70,6 +70,19 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--power", type=float, default=0.8, metavar="P", help="the share of experiments that conclude (default: 0.8)"
     )
+    command.add_argument(
+        "--guardrail",
+        action="append",
+        default=[],
+        metavar="MEAN:MARGIN",
+        help="another metric that must not get worse by more than MARGIN, both from 0 to 1, as 0.1:0.02; repeat it",
+    )
+    command.add_argument(
+        "--share", type=float, metavar="S", help="of the budget, the primary metric's beside others (default: 0.5)"
+    )
+    command.add_argument(
+        "--horizon", type=int, metavar="N", help="users after which it ends, for --guardrail (default: long enough)"
+    )
     command.add_argument("--users-per-day", type=int, metavar="U", help="how many users report a day: tells days too")
     command.add_argument(
         "--plot", type=picture, metavar="FILE", help="write concluded experiments over users (or needs over ε)"
@@ -82,6 +95,10 @@ def run(options: argparse.Namespace) -> int:
     name, over = ALL_POLICIES.admit(options.policy), ROWS.admit(options.protocol)
     given = protocol_options(options)
     between("power", options.power, 0, 1)
+    if plan_metrics.asked(options):
+        return plan_metrics.run(options, means, name, given)
+    if options.horizon is not None:
+        raise InvalidParameter("horizon", options.horizon, "left out without a guardrail")
     if ALL_POLICIES.find(name).in_blocks:
         return plan_decisions.run(options, means, name, given)
     if options.users_per_day is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,24 @@ from croupier.cli.options import (
     protocol_options,
     said,
 )
+from croupier.cli.plan_metrics import guardrail
 from croupier.cli.progress import progress
 from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import STANDARD_ERROR, number, spread, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
-from croupier.simulation import ALL_POLICIES, WORLDS, Run, Silent, World, ratings, simulate, simulated_policy, world
+from croupier.simulation import (
+    ALL_POLICIES,
+    WORLDS,
+    Bernoulli,
+    Run,
+    Silent,
+    World,
+    ratings,
+    simulate,
+    simulated_policy,
+    world,
+)
 from croupier.simulation.baselines import check_read, read_options
 from croupier.simulation.sweep import drawn_means
 
@@ -65,6 +78,14 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     add_protocol_options(command)
     add_decisions(command)
+    command.add_argument(
+        "--guardrail",
+        action="append",
+        default=[],
+        metavar="M,M,...:MARGIN",
+        help="another metric, one mean for all arms or one an arm: no arm may be lower than the first by more than "
+        "MARGIN, as 0.8,0.7:0.05; repeat it",
+    )
     command.add_argument("--runs", type=int, default=100, metavar="R", help="how many runs (default: 100)")
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
@@ -82,23 +103,28 @@ def run(options: argparse.Namespace) -> int:
     decision = {} if options.smallest_effect is None else {"smallest_effect": options.smallest_effect}
     if decision and not any(ALL_POLICIES[name].in_blocks for name in names):
         raise InvalidParameter("smallest_effect", options.smallest_effect, "left out: no policy here claims anything")
+    metrics, beside = _metrics(options, where, names)
+    if metrics is not None and given.get("trust") not in (None, "two-servers"):
+        raise InvalidParameter("trust", given["trust"], "two-servers where there are several metrics")
     policies = [
         simulated_policy(
             name,
             arms=where.arms,
             horizon=options.horizon,
             runs=options.runs,
-            binary=where.binary,
+            binary=where.binary and metrics is None,
             constants=options.constants,
             decision=decision,
             **privacy_of(name, options.epsilon, options.delta, options.protocol, given),
+            **({} if metrics is None else {"metrics": metrics}),
         )
         for name in names
     ]
     done: list[Run] = []
     with progress("simulating", 1000 * len(policies)) as advance:
         for policy in policies:
-            done.append(simulate(policy, where, seed=options.seed, progress=lambda share: advance(round(1000 * share))))
+            tell = partial(_advance, advance)
+            done.append(simulate(policy, where, seed=options.seed, progress=tell, beside=beside))
     rows = [summary(run, options) for run in done]
     if options.plot:
         from croupier.simulation.plots import plot_regret
@@ -114,6 +140,25 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         print(f"figure: {path}")
     return 0
+
+
+def _advance(advance: Callable[[int], None], share: float) -> None:
+    advance(round(1000 * share))
+
+
+def _metrics(
+    options: argparse.Namespace, where: World, names: Sequence[str]
+) -> tuple[dict[str, dict[str, Any]] | None, list[World]]:
+    """The metrics that the options add, as a configuration has them, and the worlds of all but the primary one."""
+    if not options.guardrail:
+        return None, []
+    if not all(ALL_POLICIES[name].in_blocks for name in names):
+        raise InvalidParameter("guardrail", options.guardrail, "left out unless every policy claims comparisons")
+    means = [guardrail(text, where.arms) for text in options.guardrail]
+    metrics: dict[str, dict[str, Any]] = {"primary": {"role": "primary", "binary": where.binary}}
+    for place, (_, margin) in enumerate(means, 1):
+        metrics[f"guardrail-{place}"] = {"role": "guardrail", "margin": margin}
+    return metrics, [Bernoulli(own) for own, _ in means]
 
 
 def world_from(options: argparse.Namespace) -> World:

@@ -7,6 +7,7 @@ from croupier.comparisons.bets import Stakes, best_stake, stakes
 from croupier.comparisons.claims import Claims, Levels, claim
 from croupier.comparisons.comparison import Comparison
 from croupier.comparisons.decision import KINDS, Decision
+from croupier.comparisons.guardrails import Guarded, guarded
 from croupier.comparisons.lift import ratio
 from croupier.comparisons.silence import Silence, tipping_point
 
@@ -15,11 +16,13 @@ __all__ = [
     "Claims",
     "Comparison",
     "Decision",
+    "Guarded",
     "Levels",
     "Silence",
     "Stakes",
     "best_stake",
     "claim",
+    "guarded",
     "ratio",
     "stakes",
     "tipping_point",

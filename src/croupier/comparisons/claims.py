@@ -5,6 +5,7 @@
   worse than another, only its K-1 pairs can go wrong, so it stays except with probability α.
 - A winner is the one arm that is not set aside, and beats the arm that it is compared with. So there is direct evidence
   against every other arm, from blocks where both ran: who was worse than an arm that has fallen since may come back.
+- With guardrails the winner must be safe in each of them, so K arms share α instead of K-1: `comparisons.guardrails`.
 - "No difference larger than m" takes evidence of K(K-1)/α against every larger one, among the arms not set aside.
 
 A winner is wrong with probability α at most where some arm is best at all times: docs/decisions.md counts the pairs.
@@ -34,6 +35,7 @@ class Levels:
 
     arms: int
     confidence: float
+    guardrails: int = 0
 
     @property
     def failure(self) -> float:
@@ -52,8 +54,21 @@ class Levels:
 
     @property
     def best(self) -> float:
-        """For setting an arm aside, and so for "no arm is better than B"."""
-        return float(np.log((self.arms - 1) / self.failure))
+        """For setting an arm aside, and so for "no arm is better than B"; with guardrails K arms share the error."""
+        return float(np.log((self.arms if self.guardrails else self.arms - 1) / self.failure))
+
+    @property
+    def safe(self) -> float:
+        """For "B is not worse than the control by more than the margin", of each guardrail: a winner needs them all."""
+        return float(np.log(self.arms / self.failure))
+
+    @property
+    def harmed(self) -> float:
+        """For "B is worse than the control by more than the margin": of all guardrails and arms none is wrong.
+
+        Never less than a side of an interval takes, so that the interval agrees.
+        """
+        return float(np.log(max(self.guardrails, self.arms) * (self.arms - 1) / self.failure))
 
 
 @dataclass(frozen=True, eq=False)

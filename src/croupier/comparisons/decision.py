@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-KINDS = ("better", "no difference", "leading", "no decision")
+KINDS = ("better", "no difference", "leading", "no decision", "harmful")
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,8 @@ class Decision:
 
     Parameters
     ----------
-    kind : "better", "no difference" (larger than the margin), "leading" (not certain), or "no decision".
+    kind : "better", "no difference" (larger than the margin), "leading" (not certain), "no decision", or "harmful":
+        the control stays, since every other arm harms a guardrail.
     leader, reference : the two arms that are compared: the reference is the control, unless that leads. What was
         decided stays of the same two arms.
     difference, lower, upper : the leader's average difference to the reference, and its interval: until now, or until
@@ -28,6 +29,8 @@ class Decision:
     silent : whether the arms' reporting rates differ: then nothing is decided.
     tipping : how much worse, with the leader, the silent would have to be than with the reference for the sign of the
         lower bound to turn; None where it is not known who is silent.
+    waits : the leader's guardrails that are not known to be safe, where nothing else is left to show.
+    harms : the arms that were taken out because they harm a guardrail, and which.
 
     Examples
     --------
@@ -48,11 +51,22 @@ class Decision:
     confidence: float = 0.95
     silent: bool = False
     tipping: float | None = None
+    waits: tuple[str, ...] = ()
+    harms: tuple[tuple[int, str], ...] = ()
 
     def sentence(self, names: Sequence[str], metric: str = "scores", unit: str = "points", scale: float = 100.0) -> str:
         """What to show. `metric` is a verb, as in "B finishes more than A"; `scale` turns rewards into `unit`."""
         if self.silent:
             return "no decision: the arms do not report alike, so those who reported cannot be compared"
+        said = self._said(names, metric, unit, scale)
+        if self.kind == "harmful" or not self.harms:
+            return said
+        return f"{said}; {_listed([f'{names[arm]} is out, since it harms {harmed}' for arm, harmed in self.harms])}"
+
+    def _said(self, names: Sequence[str], metric: str, unit: str, scale: float) -> str:
+        if self.kind == "harmful":
+            harms = _listed([f"{names[arm]} harms {harmed}" for arm, harmed in self.harms])
+            return f"{names[self.leader or 0]} stays: {harms}, among those who reported"
         if self.kind == "no decision" or self.leader is None or self.reference is None:
             return "no decision"
         if self.kind == "no difference":
@@ -66,6 +80,9 @@ class Decision:
         ends = f"{scale * self.lower:.1f} to {scale * self.upper:.1f}"
         interval = f"({ends}; {100 * self.confidence:.4g} % interval, valid at every look)"
         by = f"{scale * self.difference:.1f} {unit} {interval}, among those who reported"
+        if self.waits:
+            known = f"it is not known yet that {leader} is safe in {_listed(self.waits)}"
+            return f"not decided: {leader} {metric} more than {reference} by {by}, and {known}"
         if self.kind == "leading":
             return f"leading, not certain: {leader} before {reference} by {by}"
         if self.lower <= 0:
@@ -87,8 +104,10 @@ class Decision:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for pages and tables."""
-        return asdict(self) | {"alike": list(self.alike), "lift": self.lift and list(self.lift)}
+        """Plain values, for pages and tables; of guardrails only what there is to say."""
+        told = asdict(self) | {"alike": list(self.alike), "lift": self.lift and list(self.lift)}
+        told |= {"waits": list(self.waits), "harms": [list(harm) for harm in self.harms]}
+        return {key: value for key, value in told.items() if value or key not in ("waits", "harms")}
 
 
 def _short(value: float) -> str:

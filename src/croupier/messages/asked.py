@@ -1,24 +1,26 @@
 """What a batch asks of a device, as far as the device needs to know it.
 
-Where both servers add Laplace noise to a number, that is little arithmetic: `LaplaceNumber` does it without NumPy, so
-that an app need not install it. All else is read by `croupier.protocols`.
+Where both servers add Laplace noise to a number, or to several by name, that is little arithmetic: `LaplaceNumber` and
+`LaplaceNumbers` do it without NumPy, so that an app need not install it. All else is read by `croupier.protocols`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Number
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from croupier.checks import CroupierError, InvalidParameter, finite, integer
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.padding import Shape
-from croupier.validity import Prio3, prio3_number
-from croupier.validity.fields import FIELD64
+from croupier.protocols.sums.named import MOST, each
+from croupier.validity import Prio3, prio3_number, prio3_sum_vec
+from croupier.validity.fields import FIELD64, FIELD128
 from croupier.validity.shares import FIELDS, Ring
 
 if TYPE_CHECKING:
@@ -60,8 +62,28 @@ class Asked(Protocol):
     def secret(self, value: object, source: Any) -> list[int]: ...
 
 
+class Plain:
+    """What a device needs no NumPy for: in shares between two servers, each of which adds enough noise."""
+
+    trust = "two-servers"
+    honest = 0
+    checkable = fits_any_batch = True
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self | None:
+        """What a mechanism's data says; None where it is anything else, or has anything odd about it."""
+        try:
+            return cls._read(body)
+        except (CroupierError, KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
+            return None
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, body: dict[str, Any]) -> Self | None: ...
+
+
 @dataclass(frozen=True)
-class LaplaceNumber:
+class LaplaceNumber(Plain):
     """A number between `low` and `high` in shares, to which each of two servers adds discrete Laplace noise.
 
     >>> from croupier.protocols import laplace
@@ -80,23 +102,12 @@ class LaplaceNumber:
     precision: int
     scale: Fraction
 
-    trust = "two-servers"
-    honest = 0
-    checkable = fits_any_batch = True
     outputs = None
     ring = FIELDS[FIELD64.name]
     shape = Shape(1, ring.size, 0)
 
     @classmethod
-    def read(cls, body: dict[str, Any]) -> LaplaceNumber | None:
-        """The number in a mechanism's data; None where it is anything else, or has anything odd about it."""
-        try:
-            return cls._read(body)
-        except (CroupierError, KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
-            return None
-
-    @classmethod
-    def _read(cls, body: dict[str, Any]) -> LaplaceNumber | None:
+    def _read(cls, body: dict[str, Any]) -> Self | None:
         if body.keys() != OWN | SAID.keys() | {"version"} or any(body[key] != said for key, said in SAID.items()):
             return None
         values, share = dict(body["values"]), dict(body["share"])
@@ -155,6 +166,71 @@ class LaplaceNumber:
         if not self.low <= number <= self.high:
             raise InvalidParameter("value", number, allowed)
         return min(max((number - self.low) / (self.high - self.low), 0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class LaplaceNumbers(Plain):
+    """Several such numbers by name, in one vector of shares: each has a noise of its own, and all have as many levels.
+
+    >>> from croupier.protocols import SeveralSums, laplace
+    >>> plans = [laplace(epsilon=e, trust="two-servers").plan(users=100) for e in (0.75, 0.25)]
+    >>> numbers = LaplaceNumbers.read(SeveralSums.of({"finished": plans[0], "minutes": plans[1]}).to_dict())
+    >>> numbers.epsilon, numbers.outputs
+    (Fraction(1, 1), 2)
+    """
+
+    names: tuple[str, ...]
+    numbers: tuple[LaplaceNumber, ...]
+    guarantee: Guarantee
+    recipe: dict[str, Any]
+
+    ring = FIELDS[FIELD128.name]
+
+    @classmethod
+    def _read(cls, body: dict[str, Any]) -> Self | None:
+        ours = body.keys() == {"version", "kind", "names", "sums", "guarantee"}
+        if not ours or (body["version"], body["kind"]) != (1, "SeveralSums"):
+            return None
+        names, read = tuple(body["names"]), [LaplaceNumber.read(one) for one in body["sums"]]
+        numbers, guarantee = tuple(one for one in read if one is not None), Guarantee.from_dict(body["guarantee"])
+        strings = all(isinstance(name, str) and name for name in names)
+        alike = len({(one.users, one.precision) for one in numbers}) == 1
+        odd = guarantee.notion != "pure" or guarantee.delta or guarantee.participations > 1
+        if odd or not strings or not alike or len({*names}) != len(names) or not 2 <= len(names) <= MOST:
+            return None
+        parts = zip(names, numbers, strict=True)
+        sums = [one.recipe | {"name": name, "epsilon": one.guarantee.epsilon} for name, one in parts]
+        first = {key: numbers[0].recipe[key] for key in ("protocol", "values", "front_noise")}
+        recipe = {"kind": body["kind"], "sums": sums} | first
+        return cls(names, numbers, guarantee, recipe) if len(numbers) == len(read) else None
+
+    @property
+    def users(self) -> int:
+        return self.numbers[0].users
+
+    @property
+    def outputs(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(1, self.ring.size * self.outputs, 0)
+
+    @property
+    def prio3(self) -> Prio3:
+        return prio3_sum_vec(self.outputs, self.numbers[0].precision)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What a report in one batch costs, exactly: all its numbers together."""
+        return sum((one.epsilon for one in self.numbers), Fraction(0))
+
+    def check_value(self, value: object) -> None:
+        each(self.names, value, lambda place, number: self.numbers[place].check_value(number))
+
+    def secret(self, value: object, source: Source | None) -> list[int]:
+        found = each(self.names, value, lambda place, number: self.numbers[place].secret(number, source))
+        return [number for (number,) in found]
 
 
 def _ends(low: float, high: float) -> dict[str, float]:

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
-from croupier.messages.asked import Asked, LaplaceNumber, library
+from croupier.messages.asked import Asked, LaplaceNumber, LaplaceNumbers, library
 from croupier.messages.block import Block
 from croupier.messages.signing import VERSION, Statement, from_text, read_object, read_version, to_text
 
@@ -40,7 +40,7 @@ class Batch:
         return _mechanism(self.text)
 
     @cached_property
-    def plain(self) -> LaplaceNumber | None:
+    def plain(self) -> LaplaceNumber | LaplaceNumbers | None:
         """What it asks for, where a device needs no NumPy for it; None elsewhere."""
         return _number(self.text)
 
@@ -190,5 +190,6 @@ def _mechanism(text: str) -> Mechanism:
 
 
 @lru_cache(maxsize=1024)
-def _number(text: str) -> LaplaceNumber | None:
-    return LaplaceNumber.read(read_object("mechanism", text))
+def _number(text: str) -> LaplaceNumber | LaplaceNumbers | None:
+    body = read_object("mechanism", text)
+    return LaplaceNumber.read(body) or LaplaceNumbers.read(body)

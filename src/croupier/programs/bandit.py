@@ -18,7 +18,7 @@ from croupier.checks import InvalidParameter
 from croupier.programs.policy_program import FILLED, PolicyProgram
 from croupier.programs.program import Dealt, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, smallest_batch, summing, text, whole, within
-from croupier.protocols import SumMechanism
+from croupier.protocols.sums.several import Sums
 
 SOME_READ = ("failure", "exploration", "seed")
 """Options of some policies only: others would leave them unread."""
@@ -30,7 +30,7 @@ class Open:
 
     batch: int
     arm: int
-    mechanism: SumMechanism
+    mechanism: Sums
     odds: float
 
 
@@ -62,7 +62,7 @@ class BanditProgram(PolicyProgram):
             raise InvalidParameter("policy", chosen.name, "one whose arms are shown one at a time: it is a comparison")
         self._run(chosen)
         self._open: dict[int, Open] = {}
-        self._phase: dict[int, tuple[SumMechanism, int]] = {}
+        self._phase: dict[int, tuple[Sums, int]] = {}
         self._assigned = np.zeros((1, self.policy.arms), dtype=np.int64)
         self._short: list[int] = []
         """How many users the batches of this phase had that their deadlines closed."""
@@ -160,7 +160,7 @@ class BanditProgram(PolicyProgram):
             # Only users whose batch the horizon cuts short are left: they play, and nothing is released.
             self._end_phase()
 
-    def _open_batch(self, arm: int, mechanism: SumMechanism, odds: float) -> None:
+    def _open_batch(self, arm: int, mechanism: Sums, odds: float) -> None:
         self._open[self._next] = Open(self._next, arm, mechanism, odds)
         self._next += 1
 

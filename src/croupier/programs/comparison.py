@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,51 +23,16 @@ from croupier.comparisons.tails import Floats
 from croupier.messages.block import Block
 from croupier.programs.policy_program import FILLED, PolicyProgram, Wish
 from croupier.programs.program import Dealt, Operation, Wanted
-from croupier.programs.sections import MOST_USERS, Check, Section, smallest_batch, summing, text, whole, within
+from croupier.programs.running import Came, Open, Running
+from croupier.programs.sections import MOST_USERS, Check, Section, measuring, smallest_batch, text, whole, within
 from croupier.programs.thinned import Thinned
-from croupier.protocols import SumMechanism
+from croupier.protocols.sums.values import whole_numbers
 
 MINIMUM_RUN = 7 * 86_400.0
 """Seconds that an experiment runs at least before anything is decided: a week has every day once."""
 
 POINTS = 128
 """Points of the curves that are shown, at most."""
-
-
-@dataclass(frozen=True)
-class Open:
-    """A batch that wants reports, for one arm."""
-
-    batch: int
-    arm: int
-    mechanism: SumMechanism
-    odds: float
-
-
-@dataclass(frozen=True)
-class Came:
-    """What came out of a batch."""
-
-    mechanism: SumMechanism
-    decoded: int
-    dealt: Dealt | None
-
-
-@dataclass
-class Running:
-    """A block that is not over: its batches that are open, and what came of the others."""
-
-    block: Block
-    odds: Floats
-    open: dict[int, Open]
-    came: dict[int, Came] = field(default_factory=dict)
-    """By arm."""
-    gone: dict[int, int] = field(default_factory=dict)
-    """By arm, the reports that had come to batches that were given up, where it is known."""
-
-    @property
-    def received(self) -> int:
-        return sum(self.gone.values())
 
 
 class ComparisonProgram(PolicyProgram):
@@ -118,7 +82,7 @@ class ComparisonProgram(PolicyProgram):
         given, decision = dict(sections["program"]), dict(sections["decision"])
         if len(arms) < 2:
             raise InvalidParameter("arms", arms, "at least two names")
-        name, options = summing(sections)
+        name, options = measuring(sections)
         chosen: Section = {"name": given.pop("policy", "split"), "arms": len(arms), "protocol_name": name}
         chosen["minimum_run"] = decision.pop("minimum_run", MINIMUM_RUN)
         control = decision.pop("control", arms[0])
@@ -185,10 +149,15 @@ class ComparisonProgram(PolicyProgram):
     # What comes of it
 
     def released(self, batch: int, decoded: Any, users: int | None = None, dealt: Dealt | None = None) -> None:
-        number, running = int(decoded), self._running(batch)
+        running = self._running(batch)
+        mechanism = running.open[batch].mechanism
+        mechanism = mechanism.for_users(users or mechanism.users)
+        numbers = whole_numbers("decoded", decoded)
+        if numbers.shape != (() if mechanism.outputs is None else (mechanism.outputs,)):
+            raise InvalidParameter("decoded", decoded, f"{mechanism.outputs or 'one'} whole numbers, one a metric")
+        sums = np.atleast_1d(mechanism.unit_sums(numbers))
         one = running.open.pop(batch)
-        mechanism = one.mechanism.for_users(users or one.mechanism.users)
-        running.came[one.arm] = Came(mechanism, number, dealt)
+        running.came[one.arm] = Came(mechanism, sums, dealt)
         self._reports[one.arm] += mechanism.users
         self._over(running)
 
@@ -234,9 +203,10 @@ class ComparisonProgram(PolicyProgram):
 
     def _tell(self, running: Running) -> None:
         policy = self.policy
-        sums, assigned = np.zeros((1, policy.arms)), np.zeros((1, policy.arms), dtype=np.int64)
+        metrics = 1 + len(policy.watched.others)
+        sums, assigned = np.zeros((1, policy.arms, metrics)), np.zeros((1, policy.arms), dtype=np.int64)
         for arm, came in running.came.items():
-            sums[0, arm], assigned[0, arm] = float(came.mechanism.unit_sums(came.decoded)), came.mechanism.users
+            sums[0, arm], assigned[0, arm] = came.sums, came.mechanism.users
             if came.dealt is not None:
                 at = (running.block.epoch, arm)
                 self._turns[at] = came.dealt.turns if self._any_batch else self._turns[at] + came.dealt.turns
@@ -245,7 +215,8 @@ class ComparisonProgram(PolicyProgram):
             turns[0, arm] += dealt
         policy.may_decide = self._begun is not None and self.now - self._begun >= self.minimum_run
         policy.observe_turns(turns)
-        policy.observe(sums, assigned, assigned > 0, self._padded(running.odds))
+        odds = self._padded(running.odds)
+        policy.observe(sums[..., 0], assigned, assigned > 0, odds, beside=sums[..., 1:])
         if self._most is not None:
             # It filled in time: more may come by now.
             self._most *= 2
@@ -381,6 +352,8 @@ class ComparisonProgram(PolicyProgram):
             "turns": [sum(turns for (_, at), turns in self._turns.items() if at == arm) for arm in range(self._arms)],
             "curve": list(self.curve),
         }
+        if self.policy.watched.others:
+            shown["metrics"] = self.policy.metric_rows()
         return shown | ({} if self.policy.shares is None else {"shares": self.policy.shares.tolist()})
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from croupier.bandits import Policy
 from croupier.checks import InvalidParameter, integer
 from croupier.programs.program import Operation, Program
-from croupier.protocols import SumMechanism
+from croupier.protocols.sums.several import Sums
 
 FILLED = 0.75
 """After a batch did not fill in time, the next one has this share of the reports that had come."""
@@ -122,8 +122,8 @@ class PolicyProgram(Program):
     def retired(self) -> set[int]:
         return self._retired
 
-    def _mechanism(self, size: int) -> SumMechanism:
-        mechanism = self.policy.ladder.mechanism(size)
+    def _mechanism(self, size: int) -> Sums:
+        mechanism = self.policy.mechanism(size)
         assert mechanism is not None
         return mechanism
 

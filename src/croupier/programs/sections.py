@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from croupier.bandits import Metric
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of
 from croupier.messages.validity import VALIDITIES
 from croupier.protocols import ROWS, protocol
@@ -137,12 +138,32 @@ def summing(sections: dict[str, Section]) -> tuple[str, Section]:
     return name, options | reward | ({} if row.binary_only else {"binary": binary})
 
 
+def measuring(sections: dict[str, Section]) -> tuple[str, Section]:
+    """The same where a report may have several metrics; a single one is the reward, under a name of its own."""
+    tables = sections["metrics"]
+    if not tables:
+        return summing(sections)
+    if sections["reward"]:
+        key, value = next(iter(sections["reward"].items()))
+        raise InvalidParameter(f"reward.{key}", value, "left out: [metrics] say what is reported")
+    if len(tables) == 1:
+        ((name, table),) = tables.items()
+        only = Metric.of(name, table, role="primary")
+        reward = {"low": only.low, "high": only.high, "binary": only.binary, "clip": only.cap}
+        return summing(sections | {"reward": reward})
+    trust = trusted(sections)
+    if trust != DEFAULT_TRUST:
+        raise InvalidParameter("privacy.trust", trust, f"{DEFAULT_TRUST} where there are several metrics")
+    asked = target(sections, trust, counted=False)
+    return "laplace", asked | {"trust": trust, "metrics": tables}
+
+
 def smallest_batch(sections: dict[str, Section], name: str, options: Section) -> Section:
     """The smallest batch, where one is asked for; one that the protocol cannot hide is refused."""
     given = sections["batches"].get("smallest")
     if given is None:
         return {}
-    least = protocol(name, **options).smallest
+    least = protocol(name, **{key: value for key, value in options.items() if key != "metrics"}).smallest
     if given < least:
         at = f" at honest_fraction = {options['honest_fraction']:g}" if "honest_fraction" in options else ""
         allowed = f"a whole number >= {least}, the smallest batch of {name}{at}"

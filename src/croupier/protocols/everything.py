@@ -28,6 +28,7 @@ from croupier.protocols.sums.recipes import (
     skellam,
 )
 from croupier.protocols.sums.release import Release
+from croupier.protocols.sums.several import SeveralSums
 from croupier.protocols.sums.values import Ball, Values
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "Row",
     "Selection",
     "SelectionMechanism",
+    "SeveralSums",
     "Shape",
     "SumMechanism",
     "TamperedMessage",

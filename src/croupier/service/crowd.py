@@ -29,6 +29,8 @@ OVER = ("experiment-finished",)
 PATIENCE = 60.0
 ADDED = 0.5
 """What an arm is worth to a crowd that came before it was added."""
+USUAL = 0.2
+"""What a metric beside the primary one is, unless the crowd says otherwise: the same with every arm."""
 TICKET_SECONDS = 120
 MOST_ITEMS = 1000
 """So many items of a histogram have simulated holders."""
@@ -68,6 +70,8 @@ class Crowd:
     issuer: str = ""
     data: str = ""
     """A table of who they are, where devices choose by themselves; see `croupier.service.crowd_people`."""
+    beside: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    """What the other metrics' means are with each arm, on the scale from 0 to 1, where a report has several."""
 
     def __post_init__(self) -> None:
         integer("users", self.users, 1)
@@ -78,7 +82,7 @@ class Crowd:
             between(name, getattr(self, name), 0, 1, "[]")
         if self.silent + self.late + self.lying > 1:
             raise InvalidParameter("silent", self.silent, "such that silent, late and lying users are not over all")
-        for mean in self.means:
+        for mean in (*self.means, *(mean for _, means in self.beside for mean in means)):
             between("mean", mean, 0, 1, "[]")
 
 
@@ -118,6 +122,10 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         if crowd.data and not personal:
             raise InvalidParameter("data", crowd.data, f"left out: nobody chooses in {crowd.experiment}")
         comes = people(joined.configuration, crowd.data) if personal else None
+        for name, means in crowd.beside:
+            known = [one["name"] for one in joined.configuration.recipe.get("sums", ())][1:]
+            if name not in known or len(means) != arms:
+                raise InvalidParameter("beside", name, f"one of {', '.join(known) or 'none'}, with {arms} means")
         items = _items(joined)
         admitted = _issuer(crowd.issuer, joined)
 
@@ -139,8 +147,10 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
                 if refusal.problem in OVER:
                     over.set()
                 return
-            mean = worth[turn.arm or 0] if (turn.arm or 0) < len(worth) else ADDED
-            reward, opposite = _outcomes(joined, items, mean, rng)
+            arm = turn.arm or 0
+            mean = worth[arm] if arm < len(worth) else ADDED
+            others = {name: means[arm] if arm < len(means) else USUAL for name, means in crowd.beside}
+            reward, opposite = _outcomes(joined, items, mean, others, rng)
             if kind < crowd.silent:
                 outcomes["silent"] += 1
                 return
@@ -215,14 +225,26 @@ def _items(joined: Joined) -> Sequence[object]:
     return universe_from_dict(joined.configuration.recipe["universe"]).some(MOST_ITEMS)
 
 
-def _outcomes(joined: Joined, items: Sequence[object], mean: float, rng: random.Random) -> tuple[object, object]:
-    """What came of a turn, and what a liar makes of it."""
+def _outcomes(
+    joined: Joined, items: Sequence[object], mean: float, others: dict[str, float], rng: random.Random
+) -> tuple[object, object]:
+    """What came of a turn, and what a liar makes of it: one number, or one for each metric."""
     if items:
         # A few items are held by many, many by few: item k with a chance in proportion to 1/k.
         held = rng.choices(range(len(items)), [1.0 / (place + 1) for place in range(len(items))])[0]
         return items[held], items[-1 - held]
-    program = joined.configuration.program
-    values = program["reward"] if joined.configuration.personal else joined.configuration.recipe["values"]
+    recipe = joined.configuration.recipe
+    if "sums" not in recipe:
+        values = joined.configuration.program["reward"] if joined.configuration.personal else recipe["values"]
+        return _ends(values, mean, rng)
+    truth, lie = {}, {}
+    for place, one in enumerate(recipe["sums"]):
+        level = others.get(one["name"], USUAL) if place else mean
+        truth[one["name"]], lie[one["name"]] = _ends(one["values"], level, rng)
+    return truth, lie
+
+
+def _ends(values: dict[str, Any], mean: float, rng: random.Random) -> tuple[float, float]:
     low, high = float(values["low"]), float(values["high"])
     return (high, low) if rng.random() < mean else (low, high)
 

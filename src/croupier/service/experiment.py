@@ -140,10 +140,14 @@ def _plan(body: dict[str, Any]) -> Plan:
     sections["program"] = checked("program", given, {"kind": text} | chosen.schema)
     if chosen.needed is not None and chosen.needed not in sections["program"]:
         raise InvalidParameter(f"program.{chosen.needed}", None, "given: how many users there are at most")
+    sections["metrics"] = body.pop("metrics", {})
+    if not isinstance(sections["metrics"], dict):
+        raise InvalidParameter("metrics", sections["metrics"], "tables by name, as [metrics.finished]")
     if "control" in body:
         sections["decision"]["control"] = body.pop("control")
-    if sections["decision"] and not chosen.decides:
-        key, value = next(iter(sections["decision"].items()))
+    read_by_deciders = sections["decision"] | ({"metrics": sorted(sections["metrics"])} if sections["metrics"] else {})
+    if read_by_deciders and not chosen.decides:
+        key, value = next(iter(read_by_deciders.items()))
         decided = ", ".join(entry.name for entry in POLICIES.values() if entry.in_blocks)
         raise InvalidParameter(key, value, f"left out: nothing is decided here; policies that decide: {decided}")
     name, title, arms = body.pop("name", None), body.pop("title", ""), body.pop("arms", [])
@@ -153,7 +157,7 @@ def _plan(body: dict[str, Any]) -> Plan:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidParameter("name", name, "1 to 63 small letters, digits and hyphens")
     if body:
-        known = ", ".join(("name", "title", "public", "arms", "control", "program", *SECTIONS))
+        known = ", ".join(("name", "title", "public", "arms", "control", "program", "metrics", *SECTIONS))
         raise InvalidParameter("key", next(iter(body)), f"one of {known}")
     if not isinstance(title, str):
         raise InvalidParameter("title", title, "a text")

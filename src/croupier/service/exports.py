@@ -22,7 +22,13 @@ BATCHES = (
     *("record", "at", "event", "block", "epoch", "batch", "offer", "arm", "arm_name", "odds", "turns"),
     *("wanted", "users", "sum", "mean"),
 )
-"""The columns of `batches`; block, epoch and turns are for policies in blocks."""
+"""The columns of `batches`; block, epoch and turns are for policies in blocks. Of several metrics each has its own sum
+and mean, and the primary one's are in these too."""
+METRICS = (
+    *("metric", "role", "arm", "arm_name", "control", "control_name"),
+    *("difference", "lower", "upper", "better", "margin", "state"),
+)
+"""The columns of `metrics`."""
 AUDIT = ("number", "at", "who", "event", "experiment", "operation", "arm", "name", "shares", "operator")
 """The columns of the operators' log."""
 OVER = ("released", "expired", "refused")
@@ -175,6 +181,15 @@ def _learnt(shown: dict[str, Any]) -> list[Row]:
     return ([{"what": "gain"} | shown["gain"]] if shown["gain"] else []) + rows
 
 
+def metrics(live: Live) -> list[Row]:
+    """How every metric stands with every arm against the control, a row each; none where the reward is the only one."""
+    named = [
+        {"arm_name": live.arms[row["arm"]], "control_name": live.arms[row["control"]]} | row
+        for row in live.program.show().get("metrics", ())
+    ]
+    return [{key: row[key] for key in METRICS} for row in named]
+
+
 def curve(live: Live) -> list[Row]:
     """How estimates went: a row for each moment and arm, with what is known of each arm then."""
     points = live.program.show().get("curve") or live.run.history.curve(live.program)
@@ -188,7 +203,7 @@ def curve(live: Live) -> list[Row]:
     return rows
 
 
-AT_HAND = {"result": result, "curve": curve}
+AT_HAND = {"result": result, "curve": curve, "metrics": metrics}
 TABLES = ("batches", *AT_HAND)
 """What can be downloaded of an experiment."""
 
@@ -196,10 +211,11 @@ TABLES = ("batches", *AT_HAND)
 def pieces(live: Live, table: str, form: str) -> AsyncIterator[bytes]:
     """One of an experiment's tables as a file, in pieces; whoever reads slowly holds a page of its log, not all."""
     if table in AT_HAND:
-        return written(AT_HAND[table](live), form)
+        return written(AT_HAND[table](live), form, METRICS if table == "metrics" else ())
     if table not in TABLES:
         raise Problem("not-found", f"there are {', '.join(TABLES)}")
-    return _batches(live, writer(form, BATCHES))
+    own = [f"{key}_{one['name']}" for one in live.plan.recipe.get("sums", ()) for key in ("sum", "mean")]
+    return _batches(live, writer(form, (*BATCHES, *own)))
 
 
 async def _batches(live: Live, out: Writer) -> AsyncIterator[bytes]:

@@ -121,6 +121,7 @@ PARTICIPATION = fields(
     report_at=array({"type": "number"}),
     privacy=_PRIVACY,
     values=optional(ANY),
+    metrics=array(fields(name=TEXT, epsilon={"type": "number"})),
     smallest=COUNT,
     front_noise=FLAG,
     servers=optional(fields(analyzer=TEXT, front=TEXT)),

@@ -161,6 +161,7 @@ def participation(live: Live) -> dict[str, Any]:
         "privacy": _privacy(live),
         "values": live.plan.recipe.get("values"),
         "features": _features(live.plan.parameters),
+        "metrics": [{"name": one["name"], "epsilon": one["epsilon"]} for one in live.plan.recipe.get("sums", ())],
         "smallest": live.plan.recipe["smallest"],
         "front_noise": live.plan.recipe["front_noise"],
         "servers": None,

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from croupier.bandits import Policy, Terms
 from croupier.bandits.batch_sizes import noise_variance, quiet_size
-from croupier.bandits.catalogue import FEWEST_BLOCKS
+from croupier.bandits.in_blocks import FEWEST_BLOCKS
 from croupier.checks import InvalidParameter, between, integer
 from croupier.protocols import Protocol
 from croupier.simulation.baselines import simulated_policy
@@ -104,7 +104,7 @@ def forecast(
     fixed = fixed_sample(rate, lift, len(table), confidence=confidence)
     carried = simulated_policy(name, horizon=LONG * fixed, **given).ladder.protocol
     assert carried is not None
-    given |= {"horizon": _horizon(carried, rate, lift, len(table), fixed)}
+    given |= {"horizon": long_enough(carried, rate, lift, len(table), fixed)}
 
     def play(world: Bernoulli, seed: int) -> tuple[Policy, Wait, float]:
         run = simulate(simulated_policy(name, runs=runs, **given), world, seed=seed, checkpoints=1)
@@ -118,7 +118,7 @@ def forecast(
     return Forecast(name, carried.trusts, carried.name, epsilon, batch, better, alike, (wrong + false) / 2.0)
 
 
-def _horizon(protocol: Protocol, rate: float, lift: float, arms: int, fixed: int) -> int:
+def long_enough(protocol: Protocol, rate: float, lift: float, arms: int, fixed: int) -> int:
     """Long enough for nearly all, with what noise adds where batches are not quiet."""
     first = quiet_size(protocol, rate, lift)
     loud = 1.0 + noise_variance(protocol, first) / (first * max(rate * (1.0 - rate), 1e-6))

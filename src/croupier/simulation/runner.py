@@ -35,11 +35,16 @@ class Run(Tabular):
     regret: Floats
     decided: Floats | None = None
     """After how many users each run was decided: infinite where it was not, None where the policy claims nothing."""
+    beside: tuple[World, ...] = ()
+    """The worlds of the other metrics."""
 
     @property
     def false_decisions(self) -> Bools:
-        """Which runs decided for an arm that is no better, or for no difference where there is a larger one."""
-        return self.policy.wrong(self._last_gaps)
+        """Which runs decided for an arm that is no better, or for no difference where there is a larger one.
+
+        Where there are guardrails, also those that decided for an arm that harms one, or took out one that does not.
+        """
+        return self.policy.wrong(self._last_gaps, [world.means for world in self.beside])
 
     @property
     def best_arm_rate(self) -> float:
@@ -138,6 +143,7 @@ def simulate(
     mode: str = "law",
     progress: Callable[[float], None] | None = None,
     watch: Callable[[Policy], None] | None = None,
+    beside: Sequence[World] = (),
 ) -> Run:
     """Play a policy in a world until its horizon.
 
@@ -152,6 +158,7 @@ def simulate(
         carrier and analyze. Both have the same law.
     progress : is told how much of the whole was done since it was last told.
     watch : sees the policy after every step.
+    beside : where the other metrics come from, for a policy that has several: a world each, in their order.
 
     Examples
     --------
@@ -177,7 +184,10 @@ def simulate(
     if limit is None:
         raise InvalidParameter("users", users, "given when the policy knows no horizon")
     if _side_by_side(policy):
-        return _in_blocks(policy, world, seed, limit, checkpoints, mode, progress, watch)
+        if len(beside) != len(policy.watched.others):
+            due = f"{len(policy.watched.others)} worlds, one for each metric beside the primary one"
+            raise InvalidParameter("beside", len(beside), due)
+        return _in_blocks(policy, world, seed, limit, checkpoints, mode, progress, watch, tuple(beside))
     source = seeded(seed)
     trace = _Trace(world, policy.runs, limit, integer("checkpoints", checkpoints, 1))
     told = 0.0
@@ -209,18 +219,19 @@ def _in_blocks(
     mode: str,
     progress: Callable[[float], None] | None,
     watch: Callable[[Policy], None] | None,
+    beside: tuple[World, ...],
 ) -> Run:
     """The arms of a block side by side in time; a clock counts turns, for drift and silence."""
     source, playing = seeded(seed), play if mode == "law" else play_each
     trace = _Trace(world, policy.runs, limit, integer("checkpoints", checkpoints, 1))
     decided, told = np.where(policy.decided, policy.users, np.inf), 0.0
     while not (policy.finished | (policy.users >= limit)).all():
-        block = playing(policy, world, policy.turns.sum(axis=1), limit, source)
+        block = playing(policy, world, policy.turns.sum(axis=1), limit, source, beside)
         means = np.broadcast_to(block.world.means, block.turns.shape)
         cost = (block.turns * (means.max(axis=1, keepdims=True) - means)).sum(axis=1)
         trace.share(policy.users, block.reports.sum(axis=1), cost)
         policy.observe_turns(policy.turns + block.turns)
-        policy.observe(block.sums, block.reports, block.released)
+        policy.observe(block.sums, block.reports, block.released, beside=block.beside)
         decided = np.where(policy.decided & np.isinf(decided), policy.users, decided)
         if watch is not None:
             watch(policy)
@@ -228,7 +239,7 @@ def _in_blocks(
             done = float(np.where(policy.finished, limit, policy.users).mean()) / limit
             progress(done - told)
             told = done
-    return Run(policy, world, seed, trace.checkpoints, trace.finished(policy.users), trace.regret, decided)
+    return Run(policy, world, seed, trace.checkpoints, trace.finished(policy.users), trace.regret, decided, beside)
 
 
 def _sums(policy: Policy, world: World, assigned: Integers, released: Bools, source: SeededSource, mode: str) -> Floats:

@@ -141,7 +141,7 @@ export function prio3Vector({ kind, servers, vector }) {
 
 // What the analyzer, which leads, and the front make of their shares of one report, as docs/wire.md carries them.
 export function bothServers({ way, precision, prio3 }, { report, info, front, analyzer, key }) {
-  const type = { sharedCounts: "Histogram", vectors: "SumVec" }[way] ?? (precision === 1 ? "Count" : "Sum");
+  const type = { sharedCounts: "Histogram", vectors: "SumVec", several: "SumVec" }[way] ?? (precision === 1 ? "Count" : "Sum");
   const { leader, helper } = prio3.sizes;
   const cut = { leader: analyzer.slice(0, leader), helper: front.slice(0, helper) };
   // Each server was sent the other's part, and finds its own.

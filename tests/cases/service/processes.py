@@ -60,6 +60,20 @@ report_at = [0, 0]
 epsilon = 8.0
 """
 QUICK = {"front": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
+METRICS = """
+[metrics.finished]
+role = "primary"
+[metrics.crashes]
+role = "guardrail"
+high = 5
+cap = true
+better = "lower"
+margin = 2.0
+rate = 0.5
+[metrics.minutes]
+high = 60
+"""
+"""Three numbers a report: what decides, what must not get worse, and one more."""
 
 
 def home_of(tmp_path):
@@ -111,12 +125,13 @@ def in_process(transcript):
 
 
 def tell(policy, block, turns):
-    sums, users, odds, dealt = np.zeros((4, 1, policy.arms))
+    users, odds, dealt = np.zeros((3, 1, policy.arms))
+    sums = np.zeros((1, policy.arms, 1 + len(policy.watched.others)))
     for arm, (offer, record) in block.items():
         mechanism = offer.batches[0].mechanism.for_users(record["users"])
-        sums[0, arm], users[0, arm] = float(mechanism.unit_sums(record["decoded"])), record["users"]
+        sums[0, arm], users[0, arm] = mechanism.unit_sums(record["decoded"]), record["users"]
         odds[0, arm] = offer.odds
     for (_, arm), count in turns.items():
         dealt[0, arm] += count
     policy.observe_turns(dealt.astype(int))
-    policy.observe(sums, users.astype(int), users > 0, odds)
+    policy.observe(sums[..., 0], users.astype(int), users > 0, odds, beside=sums[..., 1:])

@@ -63,7 +63,7 @@ function title(state) {
   ];
 }
 
-const TABLES = { batches: "Batches", result: "Result", curve: "Curve" };
+const TABLES = { batches: "Batches", result: "Result", curve: "Curve", metrics: "Metrics" };
 
 function downloads(state) {
   const base = `/experiments/${state.experiment}`;
@@ -71,7 +71,7 @@ function downloads(state) {
   return [
     element("p", {}, element("a", { href: `${base}/transcript`, download: `${state.experiment}.jsonl` }, "Download the transcript"),
       " and check every decision with ", element("code", {}, `croupier verify ${state.experiment}.jsonl`)),
-    element("ul", { class: "downloads" }, Object.entries(TABLES).map(([name, words]) => element("li", {}, `${words} as rows: `, formats.flatMap((format, i) => [i ? " · " : "", link(name, format)])))),
+    element("ul", { class: "downloads" }, Object.entries(TABLES).filter(([name]) => name !== "metrics" || state.program.metrics).map(([name, words]) => element("li", {}, `${words} as rows: `, formats.flatMap((format, i) => [i ? " · " : "", link(name, format)])))),
     formats.includes("parquet") ? "" : element("p", { class: "soft" }, "There is no Parquet here: the server has no pyarrow."),
   ];
 }

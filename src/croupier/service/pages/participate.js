@@ -91,6 +91,7 @@ function cards(body) {
   const [first, last] = body.report_at;
   return element("div", { class: "cards" },
     card("What leaves your device", isPersonal(body) ? CHOSEN.leaves(body.features) : trust.leaves,
+      ...(body.metrics.length ? [`Your answer has ${counted(body.metrics.length, "number")}: ${body.metrics.map((one) => `${one.name} (ε = ${number(one.epsilon)})`).join(", ")}. All of them together cost the ε that is in force.`] : []),
       isPersonal(body) && body.validity === "prio3" ? CHOSEN.proved : PROVED[body.validity],
       `At a moment that your device draws by chance, ${last ? `${number(first)} to ${number(last)} seconds after your turn` : "right after your turn"}, whatever you answered: the time tells nothing.`,
       "Always the same number of bytes, whatever you answered.", "No name and no account is in it.",
@@ -107,7 +108,12 @@ function cards(body) {
 
 const shared = (body) => body.trust === "two-servers" || body.trust === "devices";
 
-const answered = (value) => (Array.isArray(value) ? "one user's vector" : `an answer of “${value}”`);
+// An answer is one value, a user's vector, or a number for each metric.
+function answered(value) {
+  if (Array.isArray(value)) return "one user's vector";
+  const said = value !== null && typeof value === "object" ? Object.entries(value).map(([name, one]) => `${name}: ${one}`).join(", ") : value;
+  return `an answer of “${said}”`;
+}
 
 function bytes(one, body) {
   return element("div", {},

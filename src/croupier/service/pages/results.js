@@ -25,7 +25,7 @@ function standing(state, arm) {
     ? element("span", { class: "best" }, state.finished ? "★ best" : "★ best so far") : "in play";
 }
 
-const SIGNS = { better: "✓", "no difference": "=", leading: "…", "no decision": "–" };
+const SIGNS = { better: "✓", "no difference": "=", leading: "…", "no decision": "–", harmful: "✗" };
 
 // What may be said now, in words.
 export function decision(state) {
@@ -35,7 +35,7 @@ export function decision(state) {
   const names = (arm) => state.arms[arm];
   const notes = [];
   const [lift, least, most] = (found.lift ?? []).map((share) => (Number.isFinite(share) ? minus(percent(share)) : null));
-  if (lift && found.kind !== "no decision" && found.kind !== "no difference") {
+  if (lift && !["no decision", "no difference", "harmful"].includes(found.kind)) {
     notes.push(`Lift: ${names(found.leader)} has ${lift} more than ${names(found.reference)}${least && most ? ` (${least} to ${most})` : ""}.`);
   }
   if (found.tipping_sentence) notes.push(`${found.tipping_sentence[0].toUpperCase()}${found.tipping_sentence.slice(1)}.`);
@@ -71,6 +71,34 @@ function comparison(state) {
     table("Arms", [{ text: "Arm" }, { text: "Standing", kind: "standing" }, { text: "Reports", kind: "number", short: "reports" }, { text: "Odds", kind: "number", short: "odds" }, { text: "Mean", kind: "number", short: "mean" },
       { text: `Difference to ${state.arms[control]}${unit ? `, in${unit}` : ""}`, kind: "wide" }], rows),
     element("p", { class: "soft" }, `Differences are taken within blocks, in which all arms run side by side, and summed. All intervals hold together and at every look with a chance of ${level}.`),
+    ...metrics(state, level),
+  ];
+}
+
+// What is said of a metric of an arm; what decides is said above.
+function guard({ role, state, margin }) {
+  if (role !== "guardrail") return role === "primary" ? "decides" : "not decided by";
+  return { safe: `✓ safe: not worse by more than ${number(margin)}`, harmed: `✗ harmed: worse by more than ${number(margin)}` }[state]
+    ?? `not known yet whether worse by more than ${number(margin)}`;
+}
+
+// Every metric with every arm, where a report has several.
+function metrics(state, level) {
+  const rows = state.program.metrics;
+  if (!rows) return [];
+  const reach = (metric) => Math.max(1e-9, ...rows.filter((row) => row.metric === metric).flatMap((row) => [row.lower, row.upper]).filter(Number.isFinite).map(Math.abs));
+  const signed = (value) => `${value > 0 ? "+" : ""}${number(value)}`;
+  const shown = (row) => {
+    if (!Number.isFinite(row.difference)) return element("small", { class: "soft" }, "no block yet");
+    const range = `${signed(row.lower)} to ${signed(row.upper)}`, name = state.arms[row.arm];
+    return element("div", {}, difference(row.difference, row.lower, row.upper, reach(row.metric), `${row.metric}, ${name}: ${signed(row.difference)}, interval ${range}`),
+      element("small", { class: "soft" }, element("b", {}, signed(row.difference)), ` (${range}; ${row.better} is better)`));
+  };
+  return [
+    element("h3", {}, "Metrics"),
+    table("Metrics", [{ text: "Metric" }, { text: "Standing", kind: "standing" }, { text: `Difference to ${state.arms[state.program.control]}, in the metric's own unit`, kind: "wide" }],
+      rows.map((row) => ({ kind: row.state === "harmed" ? "gone" : "", cells: [element("span", {}, element("b", {}, row.metric), " ", element("span", { class: "tag" }, state.arms[row.arm])), guard(row), shown(row)] }))),
+    element("p", { class: "soft" }, `An arm is decided for only if it is safe in every guardrail. Each metric's intervals hold at every look with a chance of ${level}, for all arms together; they are not corrected for there being several metrics.`),
   ];
 }
 

@@ -22,8 +22,6 @@ from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.service.groups import set_hash
 from croupier.validity.steps import Single, helper_share
 
-pytestmark = pytest.mark.usefixtures("unsynced")
-
 USERS, ARMS = 2, 8
 EXPERIMENT = PLAN | {
     "arms": [f"arm {arm}" for arm in range(ARMS)],
@@ -133,7 +131,7 @@ def test_neither_server_with_all_other_clients_sees_more_than_epsilon(
         record_property(f"ε seen by a malicious {attacker}, at least", round(finding.epsilon, 3))
         assert finding.epsilon <= epsilon
         if finding.trials > 1000:
-            assert finding.epsilon >= 0.4 * epsilon, "an audit that sees little says little"
+            assert finding.epsilon >= 0.2 * epsilon, "an audit that sees little says little"
     record_property("batches for each value", findings["front"].trials)
     record_property("failure", failure)
 

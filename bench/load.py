@@ -13,9 +13,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Load:
-    """What came back: the seconds that it took, each request's latency, its status and its body."""
+    """What came back: the seconds that it took, each request's latency, its status and its body.
+
+    `cpu` are the seconds that whoever sent them computed.
+    """
 
     seconds: float
+    cpu: float
     latencies: np.ndarray
     statuses: list[int]
     bodies: list[bytes]
@@ -80,15 +84,15 @@ def _run(port: int, path: str, bodies: list[bytes], kind: str, connections: int)
     waiting = [(i, head.encode() + b"%d\r\n\r\n%s" % (len(body), body)) for i, body in enumerate(bodies)][::-1]
     found: list[tuple[float, int, bytes]] = [(0.0, 0, b"")] * len(bodies)
 
-    async def work() -> float:
+    async def work() -> tuple[float, float]:
         loop = asyncio.get_running_loop()
-        began = time.perf_counter()
+        began, computed = time.perf_counter(), time.process_time()
         made = [
             await loop.create_connection(lambda: _Connection(waiting, found), "127.0.0.1", port)
             for _ in range(min(connections, len(bodies)))
         ]
         await asyncio.gather(*(connection.done for _, connection in made))
-        return time.perf_counter() - began
+        return time.perf_counter() - began, time.process_time() - computed
 
     took = uvloop.run(work())
-    return Load(took, np.array([one[0] for one in found]), [one[1] for one in found], [one[2] for one in found])
+    return Load(*took, np.array([one[0] for one in found]), [one[1] for one in found], [one[2] for one in found])

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
 import httpx2
 
 from bench.load import Load, post
-from bench.measure import heading, line, seconds
+from bench.measure import cpu, heading, line, seconds
 from croupier.client.account import Account
 from croupier.client.device import REPORT_TYPE, Device, Joined, Turn
 from croupier.client.limits import Limits
@@ -62,11 +63,11 @@ def service(**front: object) -> Iterator[Home]:
             yield home
 
 
-def sealed_reports(home: Home) -> list[bytes]:
+def sealed_reports(home: Home, count: int = REPORTS) -> list[bytes]:
     """Turns taken over HTTP and a report for each, sealed on two cores: nothing of this is timed."""
-    answers = post(home.front_port, "/experiments/load/assignments", [b""] * REPORTS, "text/plain").bodies
+    answers = post(home.front_port, "/experiments/load/assignments", [b""] * count, "text/plain").bodies
     configuration = httpx2.get(f"{home.analyzer_url}/experiments/load").text
-    half = REPORTS // 2
+    half = count // 2
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         parts = pool.map(_seal, [configuration] * 2, [answers[:half], answers[half:]])
         return [body for part in parts for body in part]
@@ -94,14 +95,24 @@ def upload(home: Home, bodies: list[bytes], connections: int = CONNECTIONS) -> L
     return load
 
 
-def ceiling(home: Home, bodies: list[bytes], *, opening: bool) -> Load:
+@dataclass(frozen=True)
+class Ceiling:
+    """What a bare route does: requests a second, and the seconds that it computes for one."""
+
+    rate: float
+    cpu: float
+
+
+def ceiling(home: Home, bodies: list[bytes], *, opening: bool) -> Ceiling:
     """The same uploads to a bare route, which opens each if it is to, and keeps nothing."""
     port = free_port()
     options = [str(port), str(home.directory / "front" / "keys"), "load", "open" if opening else "read"]
     child = Child([sys.executable, "-m", "bench.ceiling", *options], f"http://127.0.0.1:{port}", home.directory / "log")
     try:
         child.wait_answering()
-        return post(port, "/experiments/load/reports", bodies, REPORT_TYPE, CONNECTIONS)
+        before = cpu(child.process.pid)
+        load = post(port, "/experiments/load/reports", bodies, REPORT_TYPE, CONNECTIONS)
+        return Ceiling(load.rate, (cpu(child.process.pid) - before) / len(bodies))
     finally:
         child.kill()
 

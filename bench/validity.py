@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bench.measure import heading, line
+from bench.measure import heading, line, processor
 from croupier.validity import (
     Prepared,
     Prio3,
@@ -39,16 +37,6 @@ class Reports(NamedTuple):
     publics: list[bytes]
     leaders: list[bytes]
     helpers: list[bytes]
-
-
-def processor(call: Callable[[], object], repeat: int) -> float:
-    """The least processor time of several calls."""
-    best = float("inf")
-    for _ in range(repeat):
-        start = time.process_time()
-        call()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def reports(prio3: Prio3, measurement: Any, count: int) -> Reports:

@@ -33,9 +33,11 @@ def sqlite_url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def unsynced(monkeypatch):
-    """Nothing waits for a disk: where servers die in this process only, the system keeps what they wrote."""
+    """Nothing waits for a disk: what dies in this process only, the system keeps. Servers in processes of their own do
+    wait.
+    """
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     off = [pragma.replace("synchronous=FULL", "synchronous=OFF") for pragma in database.SQLITE]
     monkeypatch.setattr(database, "SQLITE", [pragma for pragma in off if not pragma.startswith("fullfsync")])

@@ -69,7 +69,7 @@ def live_through(service, comes, days, silent=0.2):
 @pytest.mark.parametrize(
     ("program", "comes", "days"),
     [
-        ({"policy": "split", "horizon": 400}, steady, 10),
+        ({"policy": "split", "horizon": 200}, steady, 10),
         ({"policy": "concurrent-elimination"}, nights, 0.8),
         pytest.param({"policy": "split", "horizon": 5000}, nights, 10, marks=pytest.mark.evidence),
         pytest.param({"policy": "split"}, bursts, 2, marks=pytest.mark.evidence),

@@ -53,7 +53,7 @@ EXPECTED = {
     *("method-not-allowed", "not-released", "too-large", "wrong-type", "operation-refused"),
 }
 """What wrong requests alone can bring about; other refusals need a right one at the wrong time."""
-RARE = {"unknown-configuration"}
+RARE = {"not-released", "unknown-configuration"}
 """Of these, what a few thousand requests may miss."""
 
 

@@ -26,8 +26,6 @@ from croupier.service.store import AnalyzerStore, FrontStore
 from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.verifying import verify
 
-pytestmark = pytest.mark.usefixtures("unsynced")
-
 SHUFFLED = PLAN | {"privacy": {"epsilon": 8.0, "trust": "shuffler"}, "batches": {"smallest": 30, "deadline": 60}}
 STAGES = ("nobody has reported", "reports wait", "reports are settled", "the answer is ready", "the total is drawn")
 

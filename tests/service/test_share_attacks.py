@@ -23,8 +23,6 @@ from croupier.service.store import analyzer as store_module
 from croupier.service.store.analyzer import AnalyzerStore, Held
 from croupier.service.store.batch_keys import BatchKeys
 
-pytestmark = pytest.mark.usefixtures("unsynced")
-
 
 def waiting_group(service, count=USERS):
     """The group that an honest front would show, after so many users have reported."""

@@ -12,8 +12,6 @@ import pytest
 from cases.service.machine import ANSWER_LOST, ARRIVES, REQUEST_LOST
 from cases.service.shares import DEADLINE, DUE_WITHIN, KINDS, USERS, one_bit_a_user, opened
 
-pytestmark = pytest.mark.usefixtures("unsynced")
-
 MOST_PEOPLE = 40
 """So many have a bit of their own; then the service begins anew."""
 
@@ -50,7 +48,7 @@ def ended(service):
 @pytest.mark.parametrize(
     ("kind", "store", "every", "validity"),
     [
-        ("bandit", "sqlite", 1, "prio3"),
+        ("bandit", "sqlite", 3, "prio3"),
         ("bandit", "sqlite", 8, "none"),
         ("counter", "postgresql", 4, "prio3"),
         ("histogram", "sqlite", 4, "prio3"),
@@ -59,7 +57,6 @@ def ended(service):
             pytest.param(kind, store, 1, validity, marks=pytest.mark.evidence)
             for kind in KINDS
             for store, validity in (("sqlite", "prio3"), ("postgresql", "prio3"), ("sqlite", "none"))
-            if (kind, store, validity) != ("bandit", "sqlite", "prio3")
         ),
     ],
 )

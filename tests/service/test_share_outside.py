@@ -3,8 +3,6 @@
 import threading
 from dataclasses import replace
 
-import pytest
-
 from cases.service.machine import FRONT
 from cases.service.shares import NAME, USERS, one_bit_a_user, opened
 from croupier.messages.offer import Offer
@@ -13,8 +11,6 @@ from croupier.service.high_water import HighWater
 from croupier.service.problems import Problem
 from croupier.service.store import share_sums
 from croupier.service.store.batch_keys import BatchKeys
-
-pytestmark = pytest.mark.usefixtures("unsynced")
 
 
 def closed_batch(service):

@@ -15,8 +15,6 @@ from croupier.messages.signing import Statement, to_text
 from croupier.service.store import analyzer as store_module
 from croupier.service.verifying import BadTranscript, verify
 
-pytestmark = pytest.mark.usefixtures("unsynced")
-
 
 @pytest.fixture
 def log(tmp_path):

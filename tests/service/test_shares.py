@@ -5,8 +5,6 @@ import pytest
 from cases.service.shares import BITS, DEADLINE, PLAN, USERS, one_bit_a_user, opened
 from croupier.validity import prio3_sum
 
-pytestmark = pytest.mark.usefixtures("unsynced")
-
 
 def test_a_report_in_shares_counts_once_and_is_short(tmp_path, monkeypatch, validity):
     with one_bit_a_user(monkeypatch):

@@ -70,9 +70,9 @@ def apart(users, rate, times):
     world.moment = users / rate
     chosen, source, wanted = made("devices", 1), seeded(5), np.full(2, users)
     values = [
-        blocks._reported(chosen, Silent(world, rate), 0, 0, wanted, np.full(2, 0.5), source)[0] for _ in range(times)
+        blocks._reported(chosen, [Silent(world, rate)], 0, 0, wanted, np.full(2, 0.5), source)[0] for _ in range(times)
     ]
-    return float(np.mean([(sum(first) - sum(second)) ** 2 for first, second in values]))
+    return float(np.mean([(np.sum(first) - np.sum(second)) ** 2 for first, second in values]))
 
 
 def test_batches_that_must_be_full_fill_side_by_side_however_few_report(monkeypatch):

@@ -50,7 +50,7 @@ KEYS = ["operation", "arm", "name", "offer", "body", "signatures", "deadline", "
 
 EXPECTED = {
     *("bad-request", "malformed-report", "unopenable-report", "unauthorized", "not-found", "unknown-experiment"),
-    *("method-not-allowed", "not-released", "too-large", "wrong-type", "operation-refused"),
+    *("method-not-allowed", "too-large", "wrong-type", "operation-refused"),
 }
 """What wrong requests alone can bring about; other refusals need a right one at the wrong time."""
 RARE = {"not-released", "unknown-configuration"}

@@ -97,6 +97,9 @@ export function readConfiguration(text) {
   checkReports(configuration.reports);
   const isKind = isText(program?.kind) && /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}$/.test(program.kind);
   demand(isKind, "malformed", `the program ${program?.kind}`);
+  // Whether a device comes, or comes again, must not tell what it chose.
+  const isSafe = !program.features || (isSame(arms, program.actions) && !retired.length);
+  demand(isSafe, "malformed", "arms that are not the actions, or some that are retired");
   demand(isWhole(recipe?.smallest, 1), "malformed", "the smallest batch");
   demand(typeof recipe.front_noise === "boolean", "malformed", `front_noise = ${recipe.front_noise}`);
   checkPrivacy(configuration.privacy);
@@ -182,9 +185,13 @@ export const mostHonest = (share, users) => Math.max(1, Math.ceil(share * users 
 function checkBatch(plan, { recipe, trust, privacy, validity }) {
   demand(plan.trust === trust, "not-covered", `a batch that trusts ${plan.trust}, and ${trust} was signed`);
   demand(validity.kind === "none" || plan.prio3, "not-covered", "reports without proofs, and proofs were signed");
-  for (const [name, found] of Object.entries(recipeOf(plan))) {
+  const own = recipeOf(plan);
+  for (const [name, found] of Object.entries(own)) {
     demand(isSame(found, recipe[name]), "not-covered", `${name} of a batch is not what was signed`);
   }
+  // More than one encoding under one signature would let a report count under another's noise.
+  const beyond = Object.keys(recipe).find((name) => name !== "smallest" && !Object.hasOwn(own, name));
+  demand(beyond === undefined, "not-covered", `${beyond} was signed, and the batch has none`);
   demand(plan.users >= recipe.smallest, "not-covered", `a batch of ${plan.users}, below ${recipe.smallest}`);
   const most = mostHonest(privacy.honest_fraction, plan.users);
   demand(plan.honest <= most, "not-covered", `privacy would rest on ${plan.honest} honest users of ${plan.users}`);

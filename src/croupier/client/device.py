@@ -145,7 +145,8 @@ class Device:
             return self._chosen(joined) or (yield from self._taken_or_chosen(joined, asked))
         except NoTurn:
             raise
-        except CroupierError as error:
+        # Numbers that no arithmetic takes, in what servers sign or in a context, are no reason to stop an app.
+        except (CroupierError, ArithmeticError, RecursionError) as error:
             raise Unusable(str(error)) from error
 
     def _taken_or_chosen(self, joined: Joined, asked: Asked) -> Steps:

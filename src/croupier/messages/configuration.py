@@ -166,6 +166,9 @@ class Configuration:
             raise InvalidParameter("arms", self.arms, "names")
         if sorted({*self.retired} & {*range(len(self.arms))}) != list(self.retired):
             raise InvalidParameter("retired", self.retired, "numbers of arms, each once, the lowest first")
+        if self.personal and (list(self.arms) != self.program.get("actions") or self.retired):
+            # Whether a device comes, or comes again, must not tell what it chose.
+            raise InvalidParameter("arms", self.arms, "the actions of the program, none of them retired")
         if self.chosen is not None:
             integer("chosen", self.chosen, 0, len(self.arms) - 1)
         if not isinstance(self.public, bool):
@@ -270,6 +273,9 @@ class Configuration:
         for key, value in mechanism.recipe.items():
             if value != self.recipe.get(key):
                 raise NotCovered(f"{key} of the batch is {value}, and {self.recipe.get(key)} was signed")
+        # More than one encoding under one signature would let a report count under another's noise.
+        if beyond := sorted(self.recipe.keys() - mechanism.recipe.keys() - {"smallest"}):
+            raise NotCovered(f"{beyond[0]} was signed, and the batch has none")
         if mechanism.users < self.recipe["smallest"]:
             raise NotCovered(f"a batch of {mechanism.users}, and the smallest is {self.recipe['smallest']}")
         most = math.ceil(self.privacy.honest_fraction * mechanism.users - 1e-9)

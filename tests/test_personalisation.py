@@ -19,17 +19,13 @@ PAGE = (ROOT / "docs/personalisation.md").read_text(encoding="utf-8")
 PROGRAM, APP = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PLAN, COMPARE, UP = [command.replace("\\\n", " ") for command in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)]
 [EXPERIMENT] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-QUICK = """
-[reports]
-report_within = 600
-report_at = [0, 0]
-"""
 
 
 def quick(users: int = 300) -> str:
     """The page's experiment for few users, whose reports are due at once."""
     few = EXPERIMENT.replace("users = 20000", f"users = {users}\nfirst = 60\nratio = 2.0")
-    return few + QUICK
+    at_once = few.replace("report_within = 20 ", "report_within = 600 ").replace("[0, 0.2]", "[0, 0]")
+    return at_once.replace("deadline = 10 ", "deadline = 3600 ")
 
 
 @pytest.mark.slow

@@ -57,14 +57,19 @@ class Block:
         return cls(**data | {"batches": tuple(data["batches"])})
 
 
-def due(received: Sequence[int], users: Sequence[int]) -> list[bool]:
+def due(received: Sequence[int], users: Sequence[int], out: Sequence[float] | None = None) -> list[bool]:
     """Which batches of a block are dealt turns now, where each must have so many users: none that is ahead of the rest.
 
     Who is ahead waits until the others have caught up. So the batches of a block fill side by side, and whatever
-    changes with time changes for all of them alike, however few report.
+    changes with time changes for all of them alike, however few report. `out` is how many more reports each may expect
+    of turns that were dealt: without them arms would take turns in long rows, since reports come late.
 
     >>> due([7, 3], [32, 32]), due([7, 5], [32, 32]), due([32, 30], [32, 32]), due([16, 7], [64, 32])
     ([False, True], [True, True], [False, True], [True, True])
+    >>> due([7, 3], [32, 32], [0.0, 4.0])
+    [True, True]
     """
-    least = min((came / wanted for came, wanted in zip(received, users, strict=True)), default=0.0)
-    return [came < wanted and came - wanted * least <= AHEAD for came, wanted in zip(received, users, strict=True)]
+    coming = [came + more for came, more in zip(received, out or [0.0] * len(received), strict=True)]
+    least = min((sure / wanted for sure, wanted in zip(coming, users, strict=True)), default=0.0)
+    ahead = [sure - wanted * least > AHEAD for sure, wanted in zip(coming, users, strict=True)]
+    return [came < wanted and not late for came, wanted, late in zip(received, users, ahead, strict=True)]

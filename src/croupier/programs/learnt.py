@@ -13,8 +13,11 @@ FAILURE = 0.05
 """The chance that a bound which is shown fails."""
 
 
-def learnt(findings: Findings, personal: Personal) -> dict[str, Any]:
-    """Coefficients, who chooses what, and what personalisation gains; nothing before anything is known."""
+def learnt(findings: Findings, personal: Personal, ended: bool) -> dict[str, Any]:
+    """Coefficients, who chooses what, and what personalisation gains; nothing before anything is known.
+
+    The interval of the gain is for one look: nothing is claimed of it before the experiment has `ended`.
+    """
     body: dict[str, Any] = {
         "actions": list(personal.actions),
         "features": [] if personal.described else list(personal.context.names),
@@ -32,7 +35,7 @@ def learnt(findings: Findings, personal: Personal) -> dict[str, Any]:
     context = None if personal.described else personal.context
     body["coefficients"] = [_coefficient(row, personal) for row in findings.coefficients(FAILURE, context)]
     body["choices"] = [_named(row, personal) for row in findings.choices(context, FAILURE)]
-    return body | {"gain": _gain(findings, personal)}
+    return body | {"gain": _gain(findings, personal, ended)}
 
 
 def _named(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def _coefficient(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
     return _named(row, personal) | numbers
 
 
-def _gain(findings: Findings, personal: Personal) -> dict[str, Any] | None:
+def _gain(findings: Findings, personal: Personal, ended: bool) -> dict[str, Any] | None:
     """What is gained over the best single action; None while only the first batch is in, or no model says."""
     try:
         found = findings.gain(FAILURE)
@@ -57,8 +60,13 @@ def _gain(findings: Findings, personal: Personal) -> dict[str, Any] | None:
     means = {"personal": low + span * found.personal, "single": low + span * found.single}
     numbers = {key: None if math.isnan(one) else one for key, one in (apart | means).items()}
     action = None if found.action is None else personal.actions[found.action]
-    said = {"action": action, "users": found.users, "measured": found.measured, "verdict": _verdict(found)}
-    return numbers | said | {"sentence": _sentence(numbers, said)}
+    said = {
+        "action": action,
+        "users": found.users,
+        "measured": found.measured,
+        "verdict": _verdict(found) if ended else "open",
+    }
+    return numbers | said | {"sentence": _sentence(numbers, said, ended)}
 
 
 def _verdict(gain: Gain) -> str:
@@ -66,7 +74,7 @@ def _verdict(gain: Gain) -> str:
     return "gains" if gain.lower > 0.0 else "loses" if gain.upper < 0.0 else "open"
 
 
-def _sentence(numbers: dict[str, Any], said: dict[str, Any]) -> str:
+def _sentence(numbers: dict[str, Any], said: dict[str, Any], ended: bool) -> str:
     """The same for people; where there is no gain, it says that."""
     over = f"giving everybody {said['action']}" if said["action"] else "the best single action"
     if numbers["gain"] is None:
@@ -78,4 +86,5 @@ def _sentence(numbers: dict[str, Any], said: dict[str, Any]) -> str:
         return f"{how}personalisation gains {by} over {over}"
     if said["verdict"] == "loses":
         return f"{how}there is no gain: personalisation loses {by} against {over}"
-    return f"{how}no gain is shown: personalisation differs from {over} by {numbers['gain']:+.3g} a user {within}"
+    known = "no gain is shown: " if ended else "nothing is claimed before the end; so far "
+    return f"{how}{known}personalisation differs from {over} by {numbers['gain']:+.3g} a user {within}"

@@ -121,7 +121,8 @@ class LinearProgram(OneByOne):
         return self.stopped or self.server.room < self._smallest
 
     def show(self) -> dict[str, Any]:
-        return {"users": self.server.summed, "planned": self.plan.users} | learnt(self.server.findings, self.personal)
+        known = learnt(self.server.findings, self.personal, self.finished)
+        return {"users": self.server.summed, "planned": self.plan.users} | known
 
 
 def _plan(body: Section, personal: Personal) -> GrowingPlan:

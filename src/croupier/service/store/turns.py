@@ -198,7 +198,7 @@ class Turns(Blocks):
             turns = ENDLESS if block.left is None else self._left(connection, asked, block, offers)
             rooms = {offer.number: OpenOffer(offer.envelope, offer.odds, turns) for offer in offers}
         elif block.state == "open":
-            rooms = self._side_by_side(connection, block, self._rooms(connection, asked, offers), offers)
+            rooms = self._side_by_side(connection, asked, block, self._rooms(connection, asked, offers), offers)
             turns = ENDLESS
         else:
             rooms, turns = {}, 0
@@ -210,13 +210,18 @@ class Turns(Blocks):
         return ByDeals(rooms, by_place, left, turns if epoch.until is None else 0, block.epoch)
 
     def _side_by_side(
-        self, connection: Connection, block: Any, rooms: dict[int, OpenOffer], offers: Sequence[Any]
+        self, connection: Connection, asked: _Asked, block: Any, rooms: dict[int, OpenOffer], offers: Sequence[Any]
     ) -> dict[int, OpenOffer]:
-        """Where batches must be full: an arm whose batch is ahead has no turns to give until the others catch up."""
+        """Where batches must be full: an arm whose batch is ahead has no turns to give until the others catch up.
+
+        Turns that are out count by how many of them are reported.
+        """
         waiting = self.waiting(connection, block.experiment)
         open_to = [batch for batch in self._batches(connection, block) if batch.state == "open"]
         came = [batch.received + waiting.get(batch.stream, 0) for batch in open_to]
-        dealt = due(came, [batch.users for batch in open_to])
+        out = self._turns_out(connection, asked)
+        reporting = self._reporting(connection, asked, out.total())
+        dealt = due(came, [batch.users for batch in open_to], [reporting * out[batch.stream] for batch in open_to])
         wait = {batch.stream for batch, now in zip(open_to, dealt, strict=True) if not now}
         for offer in offers:
             if offer.number in rooms and offer.stream in wait:

@@ -200,3 +200,22 @@ def test_an_arm_is_refused_where_there_are_none():
     found.check(offer(found.statement(), fruit, arm=None))
     with pytest.raises(NotCovered, match="arm 3"):
         found.check(offer(found.statement(), fruit, arm=3))
+
+
+def test_one_signature_covers_one_encoding():
+    """Else a report on one offer could be counted in a batch of the other, under its noise."""
+    signed = FOUND
+    other = histogram(universe=["a", "b"], epsilon=0.5, model="two-servers").plan(100).recipe
+    union = replace(signed, recipe=other | signed.recipe)
+    signed.check(offer(signed.statement()))
+    with pytest.raises(NotCovered, match="was signed, and the batch has none"):
+        union.check(offer(union.statement()))
+
+
+@pytest.mark.parametrize("changes", [{"arms": ("red",)}, {"arms": ("green", "red")}, {"retired": (1,)}])
+def test_where_devices_choose_no_arm_is_left_out_or_retired(changes):
+    """Else whether a device comes, or comes again, would tell what it chose."""
+    program = {"kind": "linear", "features": [], "actions": ["red", "green"]}
+    personal = configuration(ANALYZER, FRONT, program=program)
+    with pytest.raises(InvalidParameter, match="the actions of the program"):
+        replace(personal, **changes)

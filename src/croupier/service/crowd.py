@@ -124,8 +124,11 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         comes = people(joined.configuration, crowd.data) if personal else None
         for name, means in crowd.beside:
             known = [one["name"] for one in joined.configuration.recipe.get("sums", ())][1:]
-            if name not in known or len(means) != arms:
-                raise InvalidParameter("beside", name, f"one of {', '.join(known) or 'none'}, with {arms} means")
+            if name not in known:
+                allowed = f"one of {', '.join(known)}" if known else f"left out: {crowd.experiment} has one metric"
+                raise InvalidParameter("metric", name, allowed)
+            if len(means) != arms:
+                raise InvalidParameter(f"metric {name}", list(means), f"{arms} means, one an arm")
         items = _items(joined)
         admitted = _issuer(crowd.issuer, joined)
 

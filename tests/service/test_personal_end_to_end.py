@@ -84,7 +84,8 @@ def test_a_crowd_of_whom_a_third_never_report_is_served_by_a_rule_that_follows(
     assert verdict.finished
     shown = verdict.result
     assert shown["users"] == server.summed >= users - 32
-    assert outcomes["silent"] > 0.2 * sum(outcomes.values())
+    # Of those who had a turn; others came after the end.
+    assert outcomes["silent"] > 0.2 * (outcomes["silent"] + outcomes["accepted"])
     record_property("devices", sum(outcomes.values()))
     record_property("reports", outcomes["accepted"])
     record_property("what was learnt", shown["gain"]["sentence"])

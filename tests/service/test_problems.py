@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,8 @@ async def _provoked(both, attacker, late, monkeypatch):
     operators = {"authorization": f"Bearer {both.admin}"}
     again = {"text": 'name = "colours"\narms = ["a", "b"]\n[program]\nhorizon = 100'}
     yield "name-taken", http.post("http://analyzer.test/experiments", json=again, headers=operators)
-    monkeypatch.setattr("croupier.service.exports.find_spec", lambda _: None)
+    # By the module that is loaded, whatever other tests have done to the package around it.
+    monkeypatch.setattr(import_module("croupier.service.exports"), "find_spec", lambda _: None)
     yield "no-such-format", http.get("http://analyzer.test/experiments/colours/tables/result.parquet")
     elsewhere_too = {"origin": "http://elsewhere.test"}
     yield "cross-site", http.post("http://analyzer.test/session", json={"secret": "x"}, headers=elsewhere_too)

@@ -6,9 +6,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 
 import pytest
 
+import croupier
 from croupier.cli import main
 from croupier.protocols import ROWS
 from croupier.references import REFERENCES
@@ -152,6 +154,8 @@ def test_importing_stays_light(module: str) -> None:
 def test_a_missing_extra_is_one_line_that_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # So that the package is put back too, and not the one that is imported meanwhile.
+    monkeypatch.setattr(croupier, "service", import_module("croupier.service"))
     for name in [name for name in sys.modules if name.startswith(("httpx2", "croupier.service"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpx2", None)

@@ -187,7 +187,7 @@ def test_neither_server_with_all_other_clients_sees_more_than_epsilon(
         record_property(f"ε seen by a malicious {attacker}, at least", round(finding.epsilon, 3))
         assert finding.epsilon <= epsilon
         if finding.trials > 1000 and case == "bits":
-            # At ε = 0.5 such a run sees 0.23 on average, with a standard deviation of 0.037: 0.4 ε would be missed by 15 %.
+            # At ε = 0.5 such a run sees 0.23 on average, with a standard deviation of 0.037.
             assert finding.epsilon >= 0.2 * epsilon, "an audit that sees little says little"
     record_property("batches for each value", findings["front"].trials)
     record_property("failure", failure)

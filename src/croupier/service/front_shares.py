@@ -42,7 +42,7 @@ class FrontShares(Notary):
     ) -> None:
         super().__init__(store, keys, rules, clock)
         self.given = mark or HighWater(None)
-        self.given.check(store.answers)
+        self.given.check(store)
         self._offers: dict[tuple[str, int], Offer] = {}
         self._proof_keys: dict[tuple[str, bytes], bytes] = {}
 

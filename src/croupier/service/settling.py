@@ -50,7 +50,7 @@ class Settling:
     ) -> None:
         self.store, self.keys, self.link, self.opener = store, keys, link, opener
         self.source, self.mark, self.waits = source, mark, waits
-        mark.check(store.answers)
+        mark.check(store)
 
     async def settle_all(self, live: Live) -> None:
         """Settle what waits at the front, group after group."""

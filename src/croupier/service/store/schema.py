@@ -24,6 +24,7 @@ from sqlalchemy import (
     inspect,
 )
 
+from croupier.service.store.answers import Answers
 from croupier.service.store.vault import Vault
 
 META = MetaData()
@@ -242,12 +243,7 @@ PAUSED = Table(
     Column("experiment", String(63), primary_key=True),
 )
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
-ANSWERS = Table(
-    # How many answers this store has given: one that shows fewer than were given is an old copy.
-    "answers",
-    META,
-    Column("number", BigInteger, primary_key=True),
-)
+ANSWERS = Answers(META)
 
 
 def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
@@ -256,9 +252,9 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
     def keep_the_keys_mark(connection: Connection) -> None:
         """With another key every spent token would be unknown again, and every pool unreadable."""
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
-        connection.execute(insert(ANSWERS).values(number=0))
+        ANSWERS.begin(connection)
 
-    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids, add_rules
+    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids, add_rules, ANSWERS.begin_names
 
 
 def add_pauses(connection: Connection) -> None:

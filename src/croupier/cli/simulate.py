@@ -43,7 +43,7 @@ from croupier.simulation import (
     world,
 )
 from croupier.simulation.baselines import check_read, read_options
-from croupier.simulation.sweep import drawn_means
+from croupier.simulation.cell import drawn_means
 
 NAME = "simulate"
 SUMMARY = "run policies on simulated users and compare their regret"

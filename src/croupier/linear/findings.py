@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
 
@@ -51,14 +51,17 @@ class Findings:
     known: tuple[tuple[Belief, ...], ...] = ()
     measured: Measured | None = None
     """The bets on the gain, where a control share measures it."""
+    total: Floats = field(default_factory=lambda: np.zeros(()))
+    """The sum of all batches."""
 
     def plus(self, users: int, total: Floats, noise: NoiseSum) -> Findings:
         """With one more batch; `noise` is that of all batches."""
-        batches = (*self.batches, Batch(users, total, noise))
+        batches, every = (*self.batches, Batch(users, total, noise)), self.total + total
         measured = None
         if self.plan.control:
             measured = (self.measured or Measured.nothing()).plus(self.plan, users, total, noise, self.noise)
-        return Findings(self.plan, batches, (*self.known, self._beliefs(batches, self.plan.sets)), measured)
+        known = (*self.known, self._beliefs(every, noise, self.plan.sets))
+        return Findings(self.plan, batches, known, measured, every)
 
     @property
     def users(self) -> int:
@@ -68,10 +71,6 @@ class Findings:
     def noise(self) -> NoiseSum:
         """All that is in the sums."""
         return self.batches[-1].noise if self.batches else NoiseSum()
-
-    @cached_property
-    def _total(self) -> Floats:
-        return np.asarray(np.sum([batch.sum for batch in self.batches], axis=0))
 
     @cached_property
     def rule(self) -> Rule:
@@ -87,17 +86,18 @@ class Findings:
         beliefs = tuple(telling([own[place] for own in known]) for place in range(plan.moments.places))
         return Rule(beliefs, plan.exploration, plan.optimists, control=control, single=single)
 
-    def _beliefs(self, batches: Sequence[Batch], sets: Sets) -> tuple[Belief, ...]:
-        """What is known of every parameter when these batches are in."""
-        bounds = self.plan.noise_bounds(batches[-1].noise, sets)
-        pulled, matrices = self.plan.moments.moments(np.sum([batch.sum for batch in batches], axis=0))
+    def _beliefs(self, total: Floats, noise: NoiseSum, sets: Sets) -> tuple[Belief, ...]:
+        """What is known of every parameter when the batches with this total and noise are in."""
+        bounds = self.plan.noise_bounds(noise, sets)
+        pulled, matrices = self.plan.moments.moments(total)
         return tuple(sets.belief(own, matrix, bounds) for own, matrix in zip(pulled, matrices, strict=True))
 
     def beliefs(self, failure: float) -> tuple[tuple[Belief, ...], ...]:
         """The same with sets of this failure probability: for every parameter what was known after each batch."""
         sets = replace(self.plan.sets, failure=float(between("failure", failure, 0, 1)))
-        steps = range(max(1, len(self.batches) - MOST_STEPS + 1), len(self.batches) + 1)
-        found = [self._beliefs(self.batches[:step], sets) for step in steps]
+        totals = np.cumsum([batch.sum for batch in self.batches], axis=0)
+        steps = range(max(0, len(self.batches) - MOST_STEPS), len(self.batches))
+        found = [self._beliefs(totals[step], self.batches[step].noise, sets) for step in steps]
         return tuple(zip(*found, strict=True))
 
     @cached_property
@@ -120,7 +120,7 @@ class Findings:
     @cached_property
     def _mean_context(self) -> Floats:
         """The mean feature vector of everybody who was summed."""
-        _, matrices = self.plan.moments.moments(self._total)
+        _, matrices = self.plan.moments.moments(self.total)
         mean = matrices.sum(axis=0) @ self._unit / self.users
         return np.append(mean[:-1], math.sqrt(0.5))
 
@@ -159,7 +159,7 @@ class Findings:
         """
         spread = NormalDist().inv_cdf(1.0 - float(between("failure", failure, 0, 1)) / 2.0)
         std = math.sqrt(self.noise.variance)
-        _, matrices = self.plan.moments.moments(self._total)
+        _, matrices = self.plan.moments.moments(self.total)
         rows = Rows()
         for action, matrix in enumerate(matrices):
             totals = matrix @ self._unit

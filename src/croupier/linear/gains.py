@@ -144,7 +144,9 @@ class Measured:
         """The weighted average of what users gained, with an interval that misses it at any look so rarely."""
         side = float(between("failure", failure, 0, 1)) / 2.0 - noise.wrap_probability
         if side <= 0.0:
-            raise InvalidParameter("failure", failure, f"above {2.0 * noise.wrap_probability:.3g}: sums may wrap around")
+            raise InvalidParameter(
+                "failure", failure, f"above {2.0 * noise.wrap_probability:.3g}: sums may wrap around"
+            )
         weight, level = np.full(2, self.weight), np.full(2, -math.log(side))
         lower, negative = least(self.won, weight, _stakes(plan.control), level).tolist()
         personal, single = (min(max(one / self.weight, 0.0), 1.0) for one in (self.personal, self.single))
@@ -164,7 +166,7 @@ def _stakes(share: float) -> Stakes:
 
 
 def tilts(stakes: Floats, share: float, centres: tuple[float, float]) -> tuple[Floats, Floats, Floats, Floats]:
-    """What bounds the logarithms of both factors: a slope in y and a level, of the rule's users and of the control's."""
+    """What bounds the logarithms of both factors: a slope in y and a level, of the rule's users and the control's."""
     bold = np.clip(stakes, -boldest(share), boldest(share))
     found: list[Floats] = []
     for stake, centre in ((bold / (1.0 - share), centres[0]), (-bold / share, centres[1])):

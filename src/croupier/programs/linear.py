@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from croupier.checks import InvalidParameter
+from croupier.checks import InvalidParameter, between
 from croupier.linear import GrowingPlan, LinearServer, box_norm, described_norm, growing_bandit
 from croupier.linear.growing import LAWS, SMALLEST
 from croupier.personal import Feature, Personal
@@ -70,7 +70,7 @@ class LinearProgram(OneByOne):
         if described is not None:
             if set(described) != set(arms):
                 raise InvalidParameter("program.described", sorted(described), f"a list for each of {', '.join(arms)}")
-            given["described"] = [list(described[arm]) for arm in arms]
+            given["described"] = [_description(arm, described[arm]) for arm in arms]
         if "single" in given:
             if given["single"] not in arms:
                 raise InvalidParameter("program.single", given["single"], f"one of {', '.join(arms)}")
@@ -151,6 +151,13 @@ def _norm(personal: Personal) -> float:
     """How long a parameter can be whose means lie in the range of rewards."""
     features = len(personal.context.features)
     return described_norm(features, personal.described) if personal.described else box_norm(features)
+
+
+def _description(arm: str, numbers: object) -> list[float]:
+    name = f"program.described.{arm}"
+    if not isinstance(numbers, list) or not numbers:
+        raise InvalidParameter(name, numbers, "a list of numbers in [-1, 1]")
+    return [float(between(name, number, -1, 1, "[]")) for number in numbers]
 
 
 def _feature(name: str, ends: object) -> Section:

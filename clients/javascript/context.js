@@ -47,7 +47,8 @@ export class Context {
 
   // A user's vector; whatever is missing, unknown or out of range is refused by its name.
   vector(given) {
-    if (typeof given !== "object" || given === null) throw notAllowed("context", given, "numbers by their names");
+    const isGiven = typeof given === "object" && given !== null && !Array.isArray(given);
+    if (!isGiven) throw notAllowed("context", given, "numbers by their names");
     const unknown = Object.keys(given).find((name) => !this.names.includes(name));
     if (unknown !== undefined) throw notAllowed("context", unknown, `one of ${this.names.join(", ") || "none"}`);
     const width = Math.sqrt(Math.max(1, this.features.length));

@@ -47,6 +47,8 @@ class Feature:
                 number = float(value)
             else:
                 raise
+        except OverflowError:
+            raise InvalidParameter(self.name, value, allowed) from None
         if clip:
             return min(max(number, float(self.low)), float(self.high))
         if not self.low <= number <= self.high:
@@ -105,6 +107,8 @@ class Context:
 
     def vector(self, context: Mapping[str, object]) -> Floats:
         """A user's vector, on the device; whatever is missing, unknown or out of range is refused by its name."""
+        if not isinstance(context, Mapping):
+            raise InvalidParameter("context", context, "numbers by their names")
         for name in context:
             if name not in self.names:
                 known = ", ".join(self.names) or "none"

@@ -101,7 +101,8 @@ class Turns(Blocks):
     def _prepare_turns(self) -> None:
         wish = self.database.insert(ISSUED)
         self._issue = wish.on_conflict_do_update(
-            index_elements=["experiment", "offer", "due"], set_={"open": ISSUED.c.open + wish.excluded.open}
+            index_elements=["experiment", "offer", "due"],
+            set_={name: ISSUED.c[name] + wish.excluded[name] for name in ("open", "dealt")},
         )
         wish = self.database.insert(HOLDERS)
         self._hold = wish.on_conflict_do_update(
@@ -144,7 +145,7 @@ class Turns(Blocks):
                         connection.execute(self._hold, {"mark": mark, "offer": number, "due": due})
                 answers.append("nothing-open" if number is None else (number, hand.offers[number].envelope))
             for number, turns in given.items():
-                row = {"experiment": experiment, "offer": number, "due": due, "open": turns}
+                row = {"experiment": experiment, "offer": number, "due": due, "open": turns, "dealt": turns}
                 connection.execute(self._issue, row)
                 connection.execute(_COUNT_GIVEN, {"e": experiment, "o": number, "k": turns})
             if given and hand.epoch is not None:

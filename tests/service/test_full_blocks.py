@@ -87,6 +87,8 @@ def test_turns_that_are_out_are_not_silent_and_are_told_when_they_are_over(tmp_p
     for person in out[1][:2] * 2:
         assert service.reports(person) == "batch-closed"
     service.servers.clock.now += plan["reports"]["report_at"][1] + 600
+    for _ in range(3):
+        service.step()
     following = come_to_next_block(service, 40)
     filled(service, following, {arm: users for arm, users in enumerate(sizes(service).values())})
     first, second = service.records("released")[-2:]

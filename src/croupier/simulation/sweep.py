@@ -30,8 +30,8 @@ from croupier.protocols.sums.protocol import CONSTANTS, MOST_PARTICIPATIONS
 from croupier.registry import Registry
 from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, check_read, read_options, simulated_policy
 from croupier.simulation.data import file_hash, ratings
-from croupier.simulation.drift import Silent
 from croupier.simulation.engines import ENGINES, Store
+from croupier.simulation.reporting import LONGEST, Delayed, Silent
 from croupier.simulation.runner import Run, decision_summary, simulate
 from croupier.simulation.world_names import WORLDS, world
 from croupier.simulation.worlds import World, checked_means, uniform_means
@@ -41,7 +41,7 @@ Row = dict[str, Any]
 DECIDED = ("decision", "users_decided", "decision_wrong", "alarm")
 """Columns of policies that claim comparisons."""
 
-LATER = ("protocol", "data", "data_hash", *OPTIONS, "smallest_effect", "reporting")
+LATER = ("protocol", "data", "data_hash", *OPTIONS, "smallest_effect", "reporting", "delay")
 """Fields of a cell that are None unless they are used."""
 
 
@@ -73,6 +73,7 @@ class Cell:
     trust: str | None = None
     smallest_effect: float | None = None
     reporting: tuple[float, ...] | None = None
+    delay: int | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Cell:
@@ -108,7 +109,8 @@ class Cell:
     def make_world(self) -> World:
         """The worlds that every policy of a sweep meets alike, one for each run."""
         found = self._outcomes()
-        return found if self.reporting is None else Silent(found, self.reporting)
+        found = found if self.reporting is None else Silent(found, self.reporting)
+        return found if self.delay is None else Delayed(found, self.delay)
 
     def _outcomes(self) -> World:
         if self.data is not None:
@@ -277,6 +279,7 @@ KEYS: dict[str, Callable[[str, Any], Any]] = {
     "trust": lambda name, value: one_of(name, value, TRUSTS),
     "smallest_effect": lambda name, value: float(between(name, value, 0, 1)),
     "reporting": lambda name, value: _rates(name, value),
+    "delay": lambda name, value: integer(name, value, 0, LONGEST),
     "world": lambda name, value: _known(WORLDS, name, value),
     "data": lambda name, value: _text(name, value, "the name of a file"),
     "data_hash": lambda name, value: _text(name, value, "a SHA-256"),
@@ -329,6 +332,7 @@ class Sweep:
     trust: str | None = None
     smallest_effect: float | None = None
     reporting: tuple[float, ...] | None = None
+    delay: int | None = None
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
@@ -373,7 +377,7 @@ class Sweep:
             delta = protocol(carried, epsilon=epsilon, delta=own).delta
         place = (self.world, self.arms, self.low, self.high, self.means)
         often = (self.instances, self.runs, self.seed)
-        read = read_options(policy, over, self.options) | {"reporting": self.reporting}
+        read = read_options(policy, over, self.options) | {"reporting": self.reporting, "delay": self.delay}
         if entry.in_blocks:
             read |= {"smallest_effect": self.smallest_effect}
         return Cell(policy, epsilon, delta, constants, horizon, *place, *often, over, self.data, self.data_hash, **read)
@@ -424,7 +428,13 @@ def columns(arrow: Any) -> Any:
     kinds |= {"world": text, "arms": whole, "low": real, "high": real, "means": arrow.list_(real)}
     kinds |= dict.fromkeys(("instances", "runs", "seed", "instance", "run"), whole)
     kinds |= dict.fromkeys(LATER, text) | {"scaling": real, "participations": whole}
-    kinds |= {"smallest_effect": real, "reporting": arrow.list_(real), "regret": real, "best_arm_found": flag}
+    kinds |= {
+        "delay": whole,
+        "smallest_effect": real,
+        "reporting": arrow.list_(real),
+        "regret": real,
+        "best_arm_found": flag,
+    }
     kinds |= {"decision": text, "users_decided": whole, "decision_wrong": flag, "alarm": flag}
     return arrow.schema(list(kinds.items()))
 

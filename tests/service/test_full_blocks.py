@@ -77,7 +77,7 @@ def test_turns_that_are_out_are_not_silent_and_are_told_when_they_are_over(tmp_p
     plan = PLAN | {"reward": {"binary": True}} | TRUSTS["devices"]
     service = opened(tmp_path, experiment=plan, validity="none", ahead=2.0, issuer=ISSUER)
     check = service.live.program.policy.silence
-    wanted = {arm: users for arm, users in enumerate(sizes(service).values())}
+    wanted = dict(enumerate(sizes(service).values()))
     out = come_to_next_block(service, 40)
     filled(service, out, wanted)
     assert out[0], "turns of the first block are out"
@@ -90,7 +90,7 @@ def test_turns_that_are_out_are_not_silent_and_are_told_when_they_are_over(tmp_p
     for _ in range(3):
         service.step()
     following = come_to_next_block(service, 40)
-    filled(service, following, {arm: users for arm, users in enumerate(sizes(service).values())})
+    filled(service, following, dict(enumerate(sizes(service).values())))
     first, second = service.records("released")[-2:]
     assert second["silent"] == [], "one batch tells of all"
     told = dict(map(tuple, first["silent"]))

@@ -102,11 +102,11 @@ def concluded(name, world, trust, mode, seed, runs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 150])
-@pytest.mark.parametrize(("name", "trust"), [("split", "two-servers"), ("split", "devices"), ("dp-top-two", "devices")])
-def test_a_block_in_law_is_that_of_every_users_way(name, trust, delay):
+@pytest.mark.parametrize("trust", ["two-servers", "devices"])
+def test_a_block_in_law_is_that_of_every_users_way(trust, delay):
     silent = Silent(Swinging([0.45, 0.6], swing=0.2, period=400), [0.9, 0.7], zeros=0.8)
     users = [
-        concluded(name, Delayed(silent, delay), trust, mode, seed, 150) for seed, mode in enumerate(("law", "users"))
+        concluded("split", Delayed(silent, delay), trust, mode, seed, 150) for seed, mode in enumerate(("law", "users"))
     ]
     grid = np.unique(np.concatenate(users))
     shares = [np.searchsorted(np.sort(each), grid, side="right") / 150 for each in users]

@@ -67,8 +67,8 @@ def apart(users, rate, times):
 
 def test_batches_that_must_be_full_fill_side_by_side_however_few_report(monkeypatch):
     """Users alone make the sums of two batches of 32 differ by 16, squared: so much is what intervals allow for."""
-    assert apart(32, 0.05, 200) < 8.0
-    assert apart(32, 0.3, 200) < 8.0
-    # An arm that does not wait is full at some other time: then the sums differ by 30 or so, and by 20 at least in 200.
+    assert apart(32, 0.05, 80) < 8.0
+    assert apart(32, 0.3, 80) < 8.0
+    # An arm that does not wait is full at some other time: then the sums differ by 30 or so, and by 15 at least in 120.
     monkeypatch.setattr(Line, "open_now", lambda line, users: [True] * len(users))
-    assert apart(32, 0.05, 200) > 20.0
+    assert apart(32, 0.05, 120) > 15.0

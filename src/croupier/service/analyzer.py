@@ -32,7 +32,7 @@ from croupier.service.high_water import HighWater
 from croupier.service.keys import Keys, SealingKey
 from croupier.service.openapi import MOST_LINES
 from croupier.service.problems import Problem, kind_of
-from croupier.service.receipts import BadRelease, check_decoded, check_receipt
+from croupier.service.receipts import IN_BLOCK, BadRelease, check_decoded, check_receipt
 from croupier.service.settling import Settling
 from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
@@ -338,7 +338,7 @@ class Analyzer:
             decoded = list(reading.decoded) if isinstance(reading.decoded, tuple) else reading.decoded
             event = "released"
             body |= {"decoded": decoded, "damaged": reading.damaged, "users": users, "receipt": receipt.to_dict()}
-            body |= {key: receipt.body[key] for key in ("turns", "over") if key in receipt.body}
+            body |= {key: receipt.body[key] for key in IN_BLOCK if key in receipt.body}
         await live.record(event, lambda: number in live.open, **body)
         await self.link.acknowledge(live.name, number)
         await self._forget(live, number)

@@ -10,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from croupier.messages.configuration import NAME
 from croupier.noise import Source
 from croupier.service import openapi
 from croupier.service.front_for_analyzer import ForAnalyzer
 from croupier.service.front_for_devices import ForDevices
 from croupier.service.settings import FrontSettings, origins_of
-from croupier.service.web import add_handlers, admit_pages, fixed, healthz, readyz
+from croupier.service.web import ShortWay, add_handlers, admit_pages, fixed, healthz, readyz
 
 
 class FrontApp(ForDevices, ForAnalyzer):
@@ -36,7 +37,8 @@ class FrontApp(ForDevices, ForAnalyzer):
             Route("/metrics", self.metrics),
             Route("/openapi.json", fixed(openapi.document("front", openapi.FRONT))),
         ]
-        app = Starlette(routes=routes, lifespan=self._lifespan)
+        app = ShortWay(routes=routes, lifespan=self._lifespan)
+        app.shorten(f"/experiments/({NAME.pattern})/reports", self.taken, self.meters)
         add_handlers(app, self.meters)
         admit_pages(app, origins_of(self.settings.origins))
         return app

@@ -22,6 +22,7 @@ from croupier.service.web import BASE, Place, announced, body_of, check_type, st
 
 LOOK_SECONDS = 0.5
 LONGEST_HOLD = 10.0
+TAKEN = {"accepted": (201, b'{"status":"accepted"}'), "repeated": (200, b'{"status":"repeated"}')}
 
 
 class ForDevices(FrontWork):
@@ -85,16 +86,20 @@ class ForDevices(FrontWork):
                 self._waiting -= 1
 
     async def report(self, request: Request) -> Response:
+        status, body = await self.taken(request, request.path_params["name"])
+        return Response(body, status, media_type=JSON)
+
+    async def taken(self, request: Request, name: str) -> tuple[int, bytes]:
+        """What becomes of a report, on the disk when this returns: a status, and JSON."""
         check_type(request, REPORT_TYPE)
-        name = request.path_params["name"]
         most = await self.known.most(name, announced(request))
         with Place(self._room) as place:
             body = await body_of(request, most, place, partial(self.known.check, name))
             outcome = await self.uploads.submit((name, body))
         self.meters.add("reports", outcome)
-        if outcome not in ("accepted", "repeated"):
+        if outcome not in TAKEN:
             raise Problem(outcome)
-        return Response(b'{"status":"%s"}' % outcome.encode(), 201 if outcome == "accepted" else 200, media_type=JSON)
+        return TAKEN[outcome]
 
     async def batches(self, request: Request) -> Response:
         since = request.query_params.get("since", "0")

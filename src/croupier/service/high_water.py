@@ -73,7 +73,8 @@ class HighWater:
             )
         if newest.number == 0:
             # Neither has answered anything: one that begins anew can repeat nothing.
-            self.begin_again(newest)
+            if newest.name != reached.name:
+                self.begin_again(newest)
             return
         # A mark of an earlier version is a count alone.
         if reached.name and store.answer_name(reached.number) != reached.name:

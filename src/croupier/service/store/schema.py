@@ -339,7 +339,7 @@ def in_block_of(batch: RowMapping) -> InBlock | None:
     return None if batch["block"] is None else InBlock(batch["block"], batch["turns"], batch["over"])
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Arrival:
     """A report that was opened and checked: what it spends, and sealed messages for each of its batches."""
 

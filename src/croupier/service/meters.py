@@ -65,6 +65,7 @@ class Meters:
             for name, (labels, text) in COUNTERS.items()
             if name in names
         }
+        self._known: dict[tuple[str, str], Counter] = {}
         self._gauges = {
             name: Gauge(f"croupier_{name}", text, [label], registry=registry, multiprocess_mode=_worst(name))
             for name, (label, text) in GAUGES.items()
@@ -74,8 +75,12 @@ class Meters:
             MultiProcessCollector(self._registry, self._directory)  # type: ignore[no-untyped-call]
 
     def add(self, name: str, outcome: str = "", count: int = 1) -> None:
-        counter = self._counters[name]
-        (counter.labels(outcome) if outcome else counter).inc(count)
+        counter = self._known.get((name, outcome))
+        if counter is None:
+            counter = self._counters[name]
+            # To look a label up takes longer than to count.
+            counter = self._known[name, outcome] = counter.labels(outcome) if outcome else counter
+        counter.inc(count)
 
     def show(self, name: str, values: Mapping[str, float]) -> None:
         """Set a gauge, by the values of its label."""

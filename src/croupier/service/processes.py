@@ -22,6 +22,7 @@ from croupier.checks import CroupierError
 from croupier.service import keys as key_files
 from croupier.service import logs
 from croupier.service.experiment import Plan, read_plan
+from croupier.service.pool import spare_collector
 from croupier.service.settings import AnalyzerSettings, FrontSettings, address
 from croupier.service.supervisor import supervise
 
@@ -136,6 +137,7 @@ def _run(app: Any, settings: FrontSettings | AnalyzerSettings, listener: socket.
     server = uvicorn.Server(config)
     # Requests that are held open end when the server is told to.
     app.state.stopping = lambda: server.should_exit
+    spare_collector()
     with listener or _listener(settings) as bound, asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(server.serve([bound]))
 

@@ -98,7 +98,7 @@ export function checkContext(configuration, context) {
   }
   const personal = new Personal(program);
   const names = personal.context.names.join(", ");
-  const isGiven = typeof context === "object" && context !== null;
+  const isGiven = typeof context === "object" && context !== null && !Array.isArray(context);
   if (!isGiven) throw notAllowed("context", context, `a value for each of ${names}, by which the device chooses`);
   personal.vectors(context);
 }

@@ -16,9 +16,23 @@ export function demand(condition, reason, detail) {
   if (!condition) throw new Refused(reason, detail);
 }
 
+const LONGEST_SHOWN = 240; // characters of a value in a message
+
+// A value in one line that is not too long, whatever it is.
+function shown(value) {
+  let text = typeof value;
+  try {
+    text = typeof value === "bigint" ? `${value}n` : String(value);
+  } catch {
+    // Some objects have no text: their type must do.
+  }
+  const line = text.replace(/\s+/g, " ");
+  return line.length > LONGEST_SHOWN ? `${line.slice(0, LONGEST_SHOWN)}…` : line;
+}
+
 // What is wrong with something that an app gave: its name, its value, and what is allowed.
 export const notAllowed = (name, value, wanted) =>
-  new RangeError(`${name} = ${String(value)} is not allowed: it must be ${wanted}`);
+  new RangeError(`${name} = ${shown(value)} is not allowed: it must be ${wanted}`);
 
 // A server refused, with an RFC 9457 document, or did not answer ("no-answer").
 export class Problem extends NoTurn {

@@ -67,7 +67,8 @@ const largest = (scores) => scores.reduce((best, score, at) => (score > scores[b
 // beliefs: of the parameter that all actions share, or of each action's own: the newest, then others that still say
 // more in some direction. optimists: the share of devices that choose optimistically. exploration: scales how far an
 // estimate is trusted to be off. blank: whether nothing is known yet; then every action is as likely. control: the
-// share of users who play `single` instead, the action that is taken for the best one for everybody.
+// share of users who play `single` instead, the action that is taken for the best one for everybody; while `blank` they
+// are drawn all the same, and play like the others.
 export class Rule {
   constructor({ beliefs, exploration = 1, optimists = 1, blank = false, control = 0, single = null }) {
     const known = Array.isArray(beliefs) && beliefs.length > 0 && beliefs.every((own) => Array.isArray(own) && own[0]);
@@ -94,7 +95,7 @@ export class Rule {
     demand(Number.isFinite(optimists) && optimists > 0 && optimists <= 1, "malformed", `optimists = ${optimists}`);
     demand(isBelow(control, 1) && typeof blank === "boolean", "malformed", `control = ${control}, blank = ${blank}`);
     const most = this.shared ? undefined : this.beliefs.length - 1;
-    const named = single === null ? control === 0 : isWhole(single, 0, most);
+    const named = single === null ? blank || control === 0 : isWhole(single, 0, most);
     demand(named, "malformed", `single = ${single}, which the control share plays`);
   }
 
@@ -124,7 +125,10 @@ export class Rule {
   // The same with the device's draws, {action, control}: whether it is hopeful, or in the control share; any action
   // while nothing is known.
   play(features) {
-    if (this.blank) return { action: Number(below(BigInt(this.#offered(features).length))), control: false };
+    if (this.blank) {
+      const action = Number(below(BigInt(this.#offered(features).length)));
+      return { action, control: drawn(this.control) };
+    }
     const scores = this.scores(features, drawn(this.optimists));
     const isSingle = this.single === null || this.single < scores.length;
     if (!isSingle) throw notAllowed("single", this.single, `a whole number in [0, ${scores.length - 1}]`);

@@ -12,6 +12,9 @@ from typing import TypeVar
 Number = int | float | Fraction
 Thing = TypeVar("Thing")
 
+LONGEST_SHOWN = 240
+"""Characters of a value in a message."""
+
 
 class CroupierError(Exception):
     """Anything croupier refuses to do, with a message for a person."""
@@ -26,11 +29,24 @@ class InvalidParameter(CroupierError, ValueError):
     """
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} = {value!r} is not allowed: it must be {allowed}")
+        super().__init__(f"{name} = {shown(value)} is not allowed: it must be {allowed}")
         self.name, self.value, self.allowed = name, value, allowed
 
     def __reduce__(self) -> tuple[type[InvalidParameter], tuple[str, object, str]]:
         return type(self), (self.name, self.value, self.allowed)
+
+
+def shown(value: object) -> str:
+    """A value in one line that is not too long, whatever it is.
+
+    >>> shown("a" * 300)[-4:]
+    'aaa…'
+    """
+    try:
+        line = " ".join(repr(value).split())
+    except Exception:  # of a stranger's type, or a number of too many digits
+        line = f"a {type(value).__name__}"
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
 
 def finite(name: str, value: object, allowed: str = "a finite number") -> Number:

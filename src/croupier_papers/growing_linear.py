@@ -18,13 +18,16 @@ from croupier_papers.style import STYLES, curve, explain, power_of_ten, sheet
 
 TREE = "concurrent, binary tree"
 
+UNIT: dict[str, Any] = {"norm": 1.0}
+"""On a sphere parameters have norm one at most, and every model is told so."""
+
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "LinUCB, no privacy": ("linucb", {}),
     TREE: ("concurrent", {}),
-    "growing, proven": ("growing", {}),
-    "growing, tuned": ("growing", {"exploration": TUNED}),
-    "growing, proven, two servers": ("growing", {"trust": "two-servers"}),
-    "growing, tuned, two servers": ("growing", {"trust": "two-servers", "exploration": TUNED}),
+    "growing, proven": ("growing", UNIT),
+    "growing, tuned": ("growing", UNIT | {"exploration": TUNED}),
+    "growing, proven, two servers": ("growing", UNIT | {"trust": "two-servers"}),
+    "growing, tuned, two servers": ("growing", UNIT | {"trust": "two-servers", "exploration": TUNED}),
 }
 """Curves; the first of those that grow trust the shuffler, as the tree does: one noise a sum."""
 

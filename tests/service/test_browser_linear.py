@@ -1,6 +1,7 @@
 """A linear bandit's device in a real Chromium: the numbers of `croupier.personal`, `Moments`, draws and refusals."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,11 +146,16 @@ DRAWN = Rule(((FAR,), (UNSURE,), (UNSURE,)), optimists=0.3, control=0.2, single=
 """An optimist tries the second action, a pessimist plays the first; the control share plays the third."""
 SHARES = {"0": 0.8 * 0.7, "1": 0.8 * 0.3, "control 2": 0.2}
 BLANK = Rule(((UNSURE,), (UNSURE,), (UNSURE,)), blank=True)
+WATCHED = replace(BLANK, control=0.2)
+"""While nothing is known the control share is drawn, and plays like the others."""
+EITHER = {f"{kind}{k}": share / 3 for k in range(3) for kind, share in (("", 0.8), ("control ", 0.2))}
 
 
-@pytest.mark.parametrize(("rule", "shares"), [(DRAWN, SHARES), (BLANK, {str(k): 1 / 3 for k in range(3)})])
+@pytest.mark.parametrize(
+    ("rule", "shares"), [(DRAWN, SHARES), (BLANK, {str(k): 1 / 3 for k in range(3)}), (WATCHED, EITHER)]
+)
 def test_draws_have_the_shares_of_the_rule(browser, rule, shares):
-    """Pearson's test on 20,000 draws of a fixed source; each of the two would fail once in 10⁶ sources."""
+    """Pearson's test on 20,000 draws of a fixed source; each of the three would fail once in 10⁶ sources."""
     context, origin = browser
     seeded = context.browser.new_context()
     seeded.add_init_script(SEEDED)
@@ -214,9 +220,14 @@ BAD = {
 def test_a_bad_context_is_one_clear_line_and_nothing_is_sent(ask):
     found = ask("personalRefused", personal_stage() | {"contexts": [*BAD.values()]})
     for said, one in zip(BAD, found, strict=True):
-        assert one["isNoTurn"]
         assert one["message"].startswith(f"unusable: {said} is not allowed: it must be "), one
+    odd = ask("oddRefused", personal_stage())
+    assert len(odd) == 19
+    for one in found + odd:
+        assert one["isNoTurn"]
+        assert re.match("unusable: (context|age) = .* is not allowed: it must be |unusable: visits = ", one["message"])
         assert "\n" not in one["message"]
+        assert len(one["message"]) < 400
         assert one["sent"] == ["GET configuration"]
         assert one["left"] == 4.0
 

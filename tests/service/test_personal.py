@@ -5,8 +5,10 @@ import json
 import random
 import re
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from sqlalchemy import update
 
@@ -145,6 +147,13 @@ BAD = {
     "a text": ({"age": "30", "evening": 1}, "age = '30' is not allowed"),
     "unknown": (CONTEXT | {"height": 1}, "context = 'height' is not allowed: it must be one of age, evening"),
     "a list": ([30, 80], r"context = \[30, 80\] is not allowed: it must be a value for each of age, evening"),
+    "a huge number": ({"age": 10**400, "evening": 1}, "age = 10* is|age = 10*… is not allowed: it must be a number in"),
+    "digits that no text holds": ({"age": 10**9000, "evening": 1}, "age = a int is not allowed"),
+    "a decimal": ({"age": Decimal(30), "evening": 1}, r"age = Decimal\('30'\) is not allowed"),
+    "a table": ({"age": np.zeros((3, 3)), "evening": 1}, r"age = array\(\[\[0., 0., 0.\], \[0., "),
+    "a long text": ({"age": "x" * 9000, "evening": 1}, "age = 'x{239}… is not allowed"),
+    "another key": ({5: 1}, "context = 5 is not allowed: it must be one of age, evening"),
+    "pairs": ([("age", 30)], r"context = \[\('age', 30\)\] is not allowed: it must be a value for each of"),
     "none": (None, "context = None is not allowed: it must be a value for each of age, evening"),
 }
 
@@ -155,8 +164,10 @@ def test_a_bad_context_is_one_clear_line_and_nothing_is_sent_or_charged(service,
     client = client_of(service)
     client.join(NAME)
     left, sent = client.left, len(client._http.sent)
-    with pytest.raises(NoTurn, match=words):
+    with pytest.raises(NoTurn, match=words) as refused:
         client.play(NAME, context=context)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
     assert (client.left, len(client._http.sent), client.turns) == (left, sent, [])
     shown = client.play(NAME, context=context, default="mail")
     assert (shown.arm_name, shown.is_default) == ("mail", True)

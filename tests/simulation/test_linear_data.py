@@ -1,5 +1,8 @@
 """Linear worlds from CSV files: what a log says of each action, and each bad cell refused by file, line and column."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -59,9 +62,45 @@ def test_right_answers_earn_one(log):
     assert world.names == ("mail", "video")
 
 
-def test_of_long_files_evenly_spaced_rows_are_taken(log, monkeypatch):
+def test_of_long_files_some_rows_are_drawn_always_the_same_and_no_more_are_held(log, monkeypatch):
     monkeypatch.setattr(linear_data, "MOST_ROWS", 100)
-    assert len(logged_world(log, action="tip", reward="done").rows) == 100
+    first, again = (logged_world(log, action="tip", reward="done") for _ in range(2))
+    assert len(first.rows) == 100
+    assert np.array_equal(first.rows, again.rows)
+    assert first.names == ("mail", "video"), "files have their own rhythm, and it is not met"
+
+
+def test_every_row_of_a_long_file_is_as_likely():
+    """Of 60 rows 10 are drawn 600 times: none is 7 deviations off, which chance does once in 10¹⁰."""
+    drawn = np.zeros(60)
+    for seed in range(600):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(linear_data, "MOST_ROWS", 10)
+            patch.setattr(linear_data, "SEED", seed)
+            kept = linear_data._sample((line, []) for line in range(60))
+        assert [line for line, _ in kept] == sorted({line for line, _ in kept})
+        drawn[[line for line, _ in kept]] += 1
+    assert drawn.sum() == 6_000
+    assert np.abs(drawn - 100.0).max() < 7.0 * np.sqrt(600 * (1 / 6) * (5 / 6))
+
+
+def test_a_file_is_read_line_by_line(monkeypatch):
+    """The rows of a file that would never end: what is held does not grow."""
+    monkeypatch.setattr(linear_data, "MOST_ROWS", 50)
+    held = []
+
+    def rows():
+        for line in range(5_000):
+            held.append(weakref.ref(cells := Cells()))
+            yield line, cells
+
+    linear_data._sample(rows())
+    gc.collect()
+    assert sum(one() is not None for one in held) <= 51
+
+
+class Cells(list):
+    """A row that can be watched."""
 
 
 BAD = {

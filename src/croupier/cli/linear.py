@@ -62,6 +62,9 @@ def add(command: argparse.ArgumentParser) -> None:
         "--control", type=float, default=None, metavar="P", help="share of users given the best single action (tables)"
     )
     command.add_argument("--largest", type=int, metavar="N", help="most users of a growing batch (default: any)")
+    command.add_argument(
+        "--norm", type=float, metavar="S", help="largest norm of a parameter, of growing (default: as rewards allow)"
+    )
     command.add_argument("--runs", type=int, default=3, metavar="R", help="how many runs (default: 3)")
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
@@ -92,6 +95,7 @@ def run(options: argparse.Namespace) -> int:
             trust=options.trust,
             control=control,
             largest=options.largest,
+            norm=options.norm,
             progress=_thousandths(advance),
         )
     path = None
@@ -239,6 +243,7 @@ def _plan(world: LinearWorld, options: argparse.Namespace) -> int:
                 runs=max(options.runs, PLANNED),
                 seed=options.seed,
                 largest=options.largest,
+                norm=options.norm,
                 progress=_thousandths(lambda step: advance(step // len(trusts))),
             )
             tried = [{"users": users, "shown": shown} for users, shown in need.tried]
@@ -262,7 +267,7 @@ def _plan(world: LinearWorld, options: argparse.Namespace) -> int:
         title=f"Users until a gain over the best single action is shown: {_named(options)}",
         notes=[
             f"In doublings, by {max(options.runs, PLANNED)} simulated experiments each, of which 90 % must show it "
-            f"(95 % interval). A share of {control:g} is given the best single action. "
+            f"(95 % interval, at any look). A share of {control:g} is given the best single action. "
             f"Exploration {TUNED:g}, no guarantee.",
             *_prospects(world),
         ],

@@ -2,9 +2,11 @@
 
 from croupier.linear.ellipsoid import Confidence, confidence
 from croupier.linear.ellipsoid import NoiseBounds as TreeNoiseBounds
-from croupier.linear.findings import Findings, Gain
+from croupier.linear.findings import Findings
+from croupier.linear.gains import Gain
 from croupier.linear.growing import TUNED, GrowingPlan, NoiseSum, first_batch, growing_bandit
 from croupier.linear.noise_norms import largest_matrix, longest_vector
+from croupier.linear.norms import box_norm, described_norm, usual_norm
 from croupier.linear.plan import LinearPlan, balanced_batch, linear_bandit, sequential_linear_bandit
 from croupier.linear.server import LinearServer
 from croupier.linear.sets import NoiseBounds, Sets
@@ -25,7 +27,9 @@ __all__ = [
     "Sets",
     "TreeNoiseBounds",
     "balanced_batch",
+    "box_norm",
     "confidence",
+    "described_norm",
     "first_batch",
     "growing_bandit",
     "largest_matrix",
@@ -35,4 +39,5 @@ __all__ = [
     "sequential_linear_bandit",
     "statistics",
     "statistics_dimension",
+    "usual_norm",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from croupier.checks import InvalidParameter, between
 from croupier.frames import Rows
+from croupier.linear.gains import Gain, Measured
 from croupier.linear.growing import GrowingPlan, NoiseSum
 from croupier.linear.sets import Sets
 from croupier.personal import LEVEL, Belief, Context, Rule
-from croupier.protocols.sums.moments import COUNTED
 
 Floats = NDArray[np.float64]
 
@@ -31,27 +31,6 @@ WORTH = 1.5
 
 MOST_STEPS = 100
 """How many of the last batches' sets are looked at for bounds of another failure probability."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """What a user of the personalised rule earned more than one who was given the best single action.
-
-    `measured`: by a control share drawn at random. Otherwise the single action's mean is the model's word.
-    """
-
-    gain: float
-    lower: float
-    upper: float
-    personal: float
-    single: float
-    action: int | None
-    users: int
-    measured: bool
-
-    def __str__(self) -> str:
-        how = "measured" if self.measured else "as the model says"
-        return f"{self.gain:+.4f} a user ({self.lower:+.4f} to {self.upper:+.4f}, {how})"
 
 
 @dataclass(frozen=True)
@@ -70,11 +49,19 @@ class Findings:
     plan: GrowingPlan
     batches: tuple[Batch, ...] = ()
     known: tuple[tuple[Belief, ...], ...] = ()
+    measured: Measured | None = None
+    """The bets on the gain, where a control share measures it."""
+    total: Floats = field(default_factory=lambda: np.zeros(()))
+    """The sum of all batches."""
 
     def plus(self, users: int, total: Floats, noise: NoiseSum) -> Findings:
         """With one more batch; `noise` is that of all batches."""
-        batches = (*self.batches, Batch(users, total, noise))
-        return Findings(self.plan, batches, (*self.known, self._beliefs(batches, self.plan.sets)))
+        batches, every = (*self.batches, Batch(users, total, noise)), self.total + total
+        measured = None
+        if self.plan.control:
+            measured = (self.measured or Measured.nothing()).plus(self.plan, users, total, noise, self.noise)
+        known = (*self.known, self._beliefs(every, noise, self.plan.sets))
+        return Findings(self.plan, batches, known, measured, every)
 
     @property
     def users(self) -> int:
@@ -86,15 +73,12 @@ class Findings:
         return self.batches[-1].noise if self.batches else NoiseSum()
 
     @cached_property
-    def _total(self) -> Floats:
-        return np.asarray(np.sum([batch.sum for batch in self.batches], axis=0))
-
-    @cached_property
     def rule(self) -> Rule:
         """What users choose by; `blank` before anything was released."""
         plan = self.plan
         if not self.batches:
-            return Rule(((plan.sets.nothing(plan.dimension),),) * plan.moments.places, plan.exploration, blank=True)
+            nothing = plan.sets.nothing(plan.dimension)
+            return Rule(((nothing,),) * plan.moments.places, plan.exploration, blank=True, control=plan.control)
         single = self.single
         control = plan.control if single is not None else 0.0
         # Where estimates are taken to be less far off than is proven, earlier sets need not hold.
@@ -102,17 +86,18 @@ class Findings:
         beliefs = tuple(telling([own[place] for own in known]) for place in range(plan.moments.places))
         return Rule(beliefs, plan.exploration, plan.optimists, control=control, single=single)
 
-    def _beliefs(self, batches: Sequence[Batch], sets: Sets) -> tuple[Belief, ...]:
-        """What is known of every parameter when these batches are in."""
-        bounds = self.plan.noise_bounds(batches[-1].noise, sets)
-        pulled, matrices = self.plan.moments.moments(np.sum([batch.sum for batch in batches], axis=0))
+    def _beliefs(self, total: Floats, noise: NoiseSum, sets: Sets) -> tuple[Belief, ...]:
+        """What is known of every parameter when the batches with this total and noise are in."""
+        bounds = self.plan.noise_bounds(noise, sets)
+        pulled, matrices = self.plan.moments.moments(total)
         return tuple(sets.belief(own, matrix, bounds) for own, matrix in zip(pulled, matrices, strict=True))
 
     def beliefs(self, failure: float) -> tuple[tuple[Belief, ...], ...]:
         """The same with sets of this failure probability: for every parameter what was known after each batch."""
         sets = replace(self.plan.sets, failure=float(between("failure", failure, 0, 1)))
-        steps = range(max(1, len(self.batches) - MOST_STEPS + 1), len(self.batches) + 1)
-        found = [self._beliefs(self.batches[:step], sets) for step in steps]
+        totals = np.cumsum([batch.sum for batch in self.batches], axis=0)
+        steps = range(max(0, len(self.batches) - MOST_STEPS), len(self.batches))
+        found = [self._beliefs(totals[step], self.batches[step].noise, sets) for step in steps]
         return tuple(zip(*found, strict=True))
 
     @cached_property
@@ -135,7 +120,7 @@ class Findings:
     @cached_property
     def _mean_context(self) -> Floats:
         """The mean feature vector of everybody who was summed."""
-        _, matrices = self.plan.moments.moments(self._total)
+        _, matrices = self.plan.moments.moments(self.total)
         mean = matrices.sum(axis=0) @ self._unit / self.users
         return np.append(mean[:-1], math.sqrt(0.5))
 
@@ -174,7 +159,7 @@ class Findings:
         """
         spread = NormalDist().inv_cdf(1.0 - float(between("failure", failure, 0, 1)) / 2.0)
         std = math.sqrt(self.noise.variance)
-        _, matrices = self.plan.moments.moments(self._total)
+        _, matrices = self.plan.moments.moments(self.total)
         rows = Rows()
         for action, matrix in enumerate(matrices):
             totals = matrix @ self._unit
@@ -189,36 +174,36 @@ class Findings:
         return rows
 
     def gain(self, failure: float = 0.05) -> Gain:
-        """What the personalised rule gains over the best single action, in the later half of the users at least.
+        """What the personalised rule gains over the best single action, later users counting more.
 
-        The interval is that of a normal law: of the users' own chance, at most that of rewards of 0 and 1 with the same
-        mean, and of the noise. Without a control share only the personalised mean is measured.
+        With a control share the interval holds at every look (see `Measured`). Without one only the personalised mean
+        is measured, in the later half of the users at least.
         """
         if len(self.batches) < 2:
             raise InvalidParameter("batches", len(self.batches), "at least two: the first one plays at random")
-        spread = NormalDist().inv_cdf(1.0 - float(between("failure", failure, 0, 1)) / 2.0)
-        late = self._late()
+        if self.measured is not None:
+            return self.measured.gain(self.plan, self.noise, self.single, failure)
+        return self._as_modelled(float(between("failure", failure, 0, 1)))
+
+    def _as_modelled(self, failure: float) -> Gain:
+        """Without a control share; the interval is that of a normal law, and of the model's own set."""
+        single = self.single
+        if single is None:
+            raise InvalidParameter(
+                "control", 0.0, "above 0: where actions share a parameter no model says what one earns"
+            )
+        late, moments = self._late(), self.plan.moments
         users, total = sum(batch.users for batch in late), np.sum([batch.sum for batch in late], axis=0)
-        rewards = float((self.plan.moments.moments(total)[0] @ self._unit).sum())
+        personal = float((moments.moments(total)[0] @ self._unit).sum()) / users + 0.5
         noise = len(late) * self.noise.variance / self.noise.batches
-        own = noise * 2.0 * self.plan.moments.places / self.plan.moments.weight**2
-        if not self.plan.moments.control:
-            return self._as_modelled(rewards / users + 0.5, math.sqrt(own) / users, users, failure)
-        weight = self.plan.moments.control
-        earned, count = self.plan.moments.controls(total)
-        rest, count = users - count, max(count, 1.0)
-        if rest <= 0 or count <= spread * math.sqrt(noise) / (COUNTED * weight):
-            return Gain(math.nan, -1.0, 1.0, rewards / users + 0.5, math.nan, self.single, users, True)
-        single, personal = earned / count, (rewards - earned) / rest
-        chance = _chance(single) / count + _chance(personal) / rest
-        pushed = (
-            own / rest**2
-            + noise / weight**2 * (1.0 / rest + 1.0 / count) ** 2
-            + noise / (COUNTED * weight) ** 2 * (personal / rest + single / count) ** 2
+        error = math.sqrt(noise * 2.0 * moments.places) / moments.weight / users
+        belief = self.beliefs(failure)[single][-1]
+        mean = float(np.asarray(belief.theta) @ self._mean_context) + 0.5
+        width = float(belief.reach(self._mean_context)) + NormalDist().inv_cdf(1.0 - failure / 2.0) * (
+            error + 0.5 / math.sqrt(users)
         )
-        width = spread * math.sqrt(chance + pushed)
-        gain = personal - single
-        return Gain(gain, gain - width, gain + width, personal + 0.5, single + 0.5, self.single, users, True)
+        gain = personal - mean
+        return Gain(gain, gain - width, gain + width, personal, mean, single, users, False)
 
     def _late(self) -> Sequence[Batch]:
         """The fewest last batches that have half of the users, never the first."""
@@ -228,20 +213,6 @@ class Findings:
             if 2 * sum(batch.users for batch in late) >= self.users:
                 break
         return late
-
-    def _as_modelled(self, personal: float, error: float, users: int, failure: float) -> Gain:
-        single = self.single
-        if single is None:
-            raise InvalidParameter(
-                "control", 0.0, "above 0: where actions share a parameter no model says what one earns"
-            )
-        belief = self.beliefs(failure)[single][-1]
-        mean = float(np.asarray(belief.theta) @ self._mean_context) + 0.5
-        width = float(belief.reach(self._mean_context)) + NormalDist().inv_cdf(1.0 - failure / 2.0) * (
-            error + 0.5 / math.sqrt(users)
-        )
-        gain = personal - mean
-        return Gain(gain, gain - width, gain + width, personal, mean, single, users, False)
 
 
 def telling(known: Sequence[Belief]) -> tuple[Belief, ...]:
@@ -256,11 +227,6 @@ def telling(known: Sequence[Belief]) -> tuple[Belief, ...]:
         if best not in kept and WORTH * best.reach(axis) < newest.reach(axis):
             kept.append(best)
     return tuple(kept)
-
-
-def _chance(mean: float) -> float:
-    """The largest variance of a reward in [0, 1] with this mean, less ½."""
-    return max(0.25 - min(mean * mean, 0.25), 0.01)
 
 
 def _names(context: Context | None, count: int) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from croupier.checks import InvalidParameter, between, integer, one_of, positive
 from croupier.linear.noise_norms import largest_matrix, longest_vector
+from croupier.linear.norms import usual_norm
 from croupier.linear.sets import NoiseBounds, Sets, chance_at
 from croupier.privacy import Guarantee
 from croupier.protocols import Moments, Protocol, SumMechanism, protocol
@@ -221,7 +222,7 @@ def growing_bandit(
     control: float = 0.0,
     single: int | None = None,
     failure: float | None = None,
-    norm: float = 1.0,
+    norm: float | None = None,
     reward_noise: float = 0.5,
     exploration: float = 1.0,
     optimists: float = OPTIMISTS,
@@ -248,7 +249,8 @@ def growing_bandit(
     single : the action that the control share plays. None: what the model takes for the best, where actions have
         parameters of their own.
     failure : α, the chance that a confidence set ever misses. None: 1/n.
-    norm : the largest norm of a parameter, of centred rewards where they are centred.
+    norm : the largest norm of a parameter, of centred rewards where they are centred. None: what the range of rewards
+        implies where every action has a parameter and features are those of a `Context`; else 1 (see `usual_norm`).
     reward_noise : σ, the sub-Gaussian scale of a reward: ½ for rewards in [0, 1].
     exploration : scales how far estimates are taken to be off; only 1 is proven. `TUNED` did well.
     optimists : the share of devices that choose optimistically, all others pessimistically (see `Rule`).
@@ -268,7 +270,8 @@ def growing_bandit(
     """
     integer("users", users, SMALLEST)
     failure = 1.0 / users if failure is None else failure
-    sets = Sets(failure, integer("places", places, 1), norm, reward_noise)
+    norm = usual_norm(dimension, integer("places", places, 1), centred) if norm is None else norm
+    sets = Sets(failure, places, norm, reward_noise)
     between("delta", delta, 0, 1, "[)")
     between("control", control, 0, 1, "[)")
     moments = Moments(dimension, places, 1.0 / 2.0, centred, 0.5 if control else 0.0)

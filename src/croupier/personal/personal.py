@@ -74,7 +74,9 @@ class Personal:
         """What the program of a signed configuration says; one that is no personalised program is refused."""
         try:
             return cls._read(program)
-        except (KeyError, TypeError, AttributeError) as error:
+        except InvalidParameter:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise InvalidParameter("program", program.get("kind"), f"a personalised one ({error!r})") from None
 
     @classmethod

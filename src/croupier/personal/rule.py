@@ -51,7 +51,8 @@ class Rule:
     optimists : the share of devices that choose optimistically, all others pessimistically.
     exploration : scales how far an estimate is trusted to be off; only 1 is proven.
     blank : whether nothing is known yet: then every action is as likely.
-    control : the share of users who play `single` instead, drawn on the device.
+    control : the share of users who play `single` instead, drawn on the device. While `blank` they are drawn all the
+        same and play like the others: whoever reports late is then of either kind with the same chance as everybody.
     single : the action that is taken for the best one for everybody.
 
     Examples
@@ -80,7 +81,7 @@ class Rule:
             raise InvalidParameter("blank", self.blank, "true or false")
         between("optimists", self.optimists, 0, 1, "(]")
         between("control", self.control, 0, 1, "[)")
-        if self.control and self.single is None:
+        if self.control and self.single is None and not self.blank:
             raise InvalidParameter("single", None, "the number of an action, for the control share to play")
         if self.single is not None:
             integer("single", self.single, 0, None if self.shared else len(self.beliefs) - 1)
@@ -125,7 +126,9 @@ class Rule:
         sign = np.where(hopeful, 1.0, -1.0).astype(x.dtype)
         if self.shared:
             sign = sign[..., None]
-        parts = [np.minimum.reduce([self._bound(belief, x, sign) for belief in own]) for own in self.beliefs]
+        # Whatever a rule says, every device chooses: one whose numbers leave all range must not silence some of them.
+        with np.errstate(all="ignore"):
+            parts = [np.minimum.reduce([self._bound(belief, x, sign) for belief in own]) for own in self.beliefs]
         return np.asarray(sign * parts[0] if self.shared else sign[..., None] * np.stack(parts, axis=-1))
 
     def _bound(self, belief: Belief, x: Floats, sign: Floats) -> Floats:
@@ -148,19 +151,21 @@ class Rule:
         x = check_features(features, self.dimension)
         users = x.shape[:-2] if self.shared else x.shape[:-1]
         if self.blank:
-            return Played(residues(offered, users, source), np.zeros(users, dtype=bool))
+            return Played(residues(offered, users, source), self._drawn(self.control, users, source))
         hopeful = self._drawn(self.optimists, users, source)
         chosen = np.asarray(np.argmax(self.scores(x, hopeful), axis=-1), dtype=np.int64)
-        if not self.control or self.single is None:
-            return Played(chosen, np.zeros(users, dtype=bool))
-        integer("single", self.single, 0, offered - 1)
         control = self._drawn(self.control, users, source)
+        if self.single is None:
+            return Played(chosen, control)
+        integer("single", self.single, 0, offered - 1)
         return Played(np.where(control, self.single, chosen), control)
 
     @staticmethod
     def _drawn(share: float, users: tuple[int, ...], source: Source) -> NDArray[np.bool_]:
         """Whether each user is one of a share; certainty needs no draw."""
-        return np.ones(users, dtype=bool) if share == 1.0 else bernoulli(np.full(users, share), source).astype(bool)
+        if share in (0.0, 1.0):
+            return np.full(users, bool(share))
+        return bernoulli(np.full(users, share), source).astype(bool)
 
     def _check_offer(self, features: ArrayLike) -> int:
         """How many actions there are to choose from."""

@@ -208,7 +208,8 @@ class State:
         users = integer("users", record.get("users", wanted.users), 1, most)
         dealt = None
         if change.offer.block is not None and "turns" in record:
-            dealt = Dealt(integer("turns", record["turns"], 0), bool(record["over"]))
+            silent = tuple((integer("batch", at, 0), integer("silent", n, 0)) for at, n in record.get("silent", ()))
+            dealt = Dealt(integer("turns", record["turns"], 0), bool(record["over"]), silent)
         self.program.released(record["batch"], record["decoded"], users, dealt)
 
     def _expired(self, change: Change) -> None:

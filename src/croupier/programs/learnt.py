@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from croupier.checks import CroupierError
@@ -16,7 +15,7 @@ FAILURE = 0.05
 def learnt(findings: Findings, personal: Personal, ended: bool) -> dict[str, Any]:
     """Coefficients, who chooses what, and what personalisation gains; nothing before anything is known.
 
-    The interval of the gain is for one look: nothing is claimed of it before the experiment has `ended`.
+    Where no control share measures the gain its interval is for one look: nothing is claimed before it has `ended`.
     """
     body: dict[str, Any] = {
         "actions": list(personal.actions),
@@ -25,6 +24,7 @@ def learnt(findings: Findings, personal: Personal, ended: bool) -> dict[str, Any
         "rewards": {"low": float(personal.reward.low), "high": float(personal.reward.high)},
         "batches": len(findings.batches),
         "proven": findings.plan.exploration >= 1.0,
+        "norm": findings.plan.sets.norm,
         "coefficients": [],
         "choices": [],
         "gain": None,
@@ -58,13 +58,13 @@ def _gain(findings: Findings, personal: Personal, ended: bool) -> dict[str, Any]
     low, span = float(personal.reward.low), personal.reward.span
     apart = {"gain": span * found.gain, "lower": span * found.lower, "upper": span * found.upper}
     means = {"personal": low + span * found.personal, "single": low + span * found.single}
-    numbers = {key: None if math.isnan(one) else one for key, one in (apart | means).items()}
+    numbers = apart | means
     action = None if found.action is None else personal.actions[found.action]
     said = {
         "action": action,
         "users": found.users,
         "measured": found.measured,
-        "verdict": _verdict(found) if ended else "open",
+        "verdict": _verdict(found) if ended or found.measured else "open",
     }
     return numbers | said | {"sentence": _sentence(numbers, said, ended)}
 
@@ -77,8 +77,6 @@ def _verdict(gain: Gain) -> str:
 def _sentence(numbers: dict[str, Any], said: dict[str, Any], ended: bool) -> str:
     """The same for people; where there is no gain, it says that."""
     over = f"giving everybody {said['action']}" if said["action"] else "the best single action"
-    if numbers["gain"] is None:
-        return f"too few of the control share have come to compare the rule with {over}"
     within = f"({numbers['lower']:+.3g} to {numbers['upper']:+.3g})"
     by = f"{abs(numbers['gain']):.3g} a user {within}"
     how = "" if said["measured"] else "as the model says, and no control share measured it: "
@@ -86,5 +84,6 @@ def _sentence(numbers: dict[str, Any], said: dict[str, Any], ended: bool) -> str
         return f"{how}personalisation gains {by} over {over}"
     if said["verdict"] == "loses":
         return f"{how}there is no gain: personalisation loses {by} against {over}"
-    known = "no gain is shown: " if ended else "nothing is claimed before the end; so far "
+    yet = "no gain is shown yet: " if said["measured"] else "nothing is claimed before the end; so far "
+    known = "no gain is shown: " if ended else yet
     return f"{how}{known}personalisation differs from {over} by {numbers['gain']:+.3g} a user {within}"

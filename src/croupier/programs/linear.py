@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from croupier.checks import InvalidParameter
-from croupier.linear import GrowingPlan, LinearServer, growing_bandit
+from croupier.checks import InvalidParameter, between
+from croupier.linear import GrowingPlan, LinearServer, box_norm, described_norm, growing_bandit
 from croupier.linear.growing import LAWS, SMALLEST
 from croupier.personal import Feature, Personal
 from croupier.programs.learnt import learnt
@@ -21,7 +21,12 @@ from croupier.protocols.sums.protocol import DEFAULT_DELTA
 TRUST = "two-servers"
 PRECISION = 254
 """Steps of a number unless told otherwise: eight bits of a proof, and an even number, so that zeros stay whole."""
-PLANNED = ("users", "control", "exploration", "ratio", "largest", "optimists", "noise", "weight", "first", "precision")
+LONGEST = 1e6
+"""No parameter is thought of as longer."""
+PLANNED = (
+    *("users", "control", "exploration", "ratio", "largest", "optimists"),
+    *("noise", "weight", "first", "precision", "norm"),
+)
 """What the plan of the batches and the rule reads as it is."""
 
 
@@ -42,6 +47,7 @@ class LinearProgram(OneByOne):
         "first": whole(1, MOST_USERS),
         "optimists": within(0.0, 1.0, "(]"),
         "noise": text,
+        "norm": within(0.0, LONGEST, "(]"),
         "precision": whole(2, 2**16),
     }
     needed = "users"
@@ -64,7 +70,7 @@ class LinearProgram(OneByOne):
         if described is not None:
             if set(described) != set(arms):
                 raise InvalidParameter("program.described", sorted(described), f"a list for each of {', '.join(arms)}")
-            given["described"] = [list(described[arm]) for arm in arms]
+            given["described"] = [_description(arm, described[arm]) for arm in arms]
         if "single" in given:
             if given["single"] not in arms:
                 raise InvalidParameter("program.single", given["single"], f"one of {', '.join(arms)}")
@@ -76,7 +82,9 @@ class LinearProgram(OneByOne):
         body: Section = {"features": features, "actions": list(arms), "precision": PRECISION} | given
         body |= {"reward": _reward(sections["reward"])}
         body |= {"epsilon": privacy.get("epsilon", 1.0), "delta": privacy.get("delta", DEFAULT_DELTA)}
-        plan = _plan(body, Personal.read(body))
+        personal = Personal.read(body)
+        body |= {} if "norm" in body else {"norm": _norm(personal)}
+        plan = _plan(body, personal)
         # What was searched for is signed, so that nobody has to find the same.
         body |= {"noise": LAWS[plan.protocol.name == "laplace-vectors"], "weight": plan.moments.weight}
         least = min(plan.first, given.get("largest", plan.first))
@@ -137,6 +145,19 @@ def _plan(body: Section, personal: Personal) -> GrowingPlan:
         single=single,
         **asked,
     )
+
+
+def _norm(personal: Personal) -> float:
+    """How long a parameter can be whose means lie in the range of rewards."""
+    features = len(personal.context.features)
+    return described_norm(features, personal.described) if personal.described else box_norm(features)
+
+
+def _description(arm: str, numbers: object) -> list[float]:
+    name = f"program.described.{arm}"
+    if not isinstance(numbers, list) or not numbers:
+        raise InvalidParameter(name, numbers, "a list of numbers in [-1, 1]")
+    return [float(between(name, number, -1, 1, "[]")) for number in numbers]
 
 
 def _feature(name: str, ends: object) -> Section:

@@ -21,7 +21,7 @@ from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.programs import Change, State, records
 from croupier.programs.records import LONGEST_LINE, Head, Record
-from croupier.service.receipts import check_decoded, check_receipt, check_share
+from croupier.service.receipts import IN_BLOCK, check_decoded, check_receipt, check_share
 
 LARGEST = 2**63 - 1
 MOST_RECORDS = 10**7
@@ -167,7 +167,7 @@ class _Check:
         users = signed["reports"]
         if record.get("users", batch.mechanism.users) != users:
             raise CroupierError(f"{record['users']} users, and the front signed for {users}")
-        for key in ("turns", "over"):
+        for key in IN_BLOCK:
             if repr(record.get(key)) != repr(signed.get(key)):
                 raise CroupierError(f"{key} = {record.get(key)!r}, and the front signed for {signed.get(key)!r}")
         check_decoded(batch, decoded, integer("damaged", record["damaged"], 0), users)

@@ -18,7 +18,7 @@ from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.protocols import ROWS
 from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, simulated_policy
 from croupier.simulation.data import file_hash, ratings
-from croupier.simulation.drift import Silent
+from croupier.simulation.reporting import Delayed, Silent
 from croupier.simulation.runner import Run, simulate
 from croupier.simulation.world_names import WORLDS, world
 from croupier.simulation.worlds import World, uniform_means
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 DECIDED = ("decision", "users_decided", "decision_wrong", "alarm")
 """Columns of policies that claim comparisons."""
 
-LATER = ("protocol", "data", "data_hash", *OPTIONS, "smallest_effect", "reporting")
+LATER = ("protocol", "data", "data_hash", *OPTIONS, "smallest_effect", "reporting", "delay")
 """Fields of a cell that are None unless they are used."""
 
 
@@ -60,6 +60,7 @@ class Cell:
     trust: str | None = None
     smallest_effect: float | None = None
     reporting: tuple[float, ...] | None = None
+    delay: int | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Cell:
@@ -95,7 +96,8 @@ class Cell:
     def make_world(self) -> World:
         """The worlds that every policy of a sweep meets alike, one for each run."""
         found = self._outcomes()
-        return found if self.reporting is None else Silent(found, self.reporting)
+        found = found if self.reporting is None else Silent(found, self.reporting)
+        return found if self.delay is None else Delayed(found, self.delay)
 
     def _outcomes(self) -> World:
         if self.data is not None:

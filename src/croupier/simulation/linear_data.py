@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +24,16 @@ from croupier.simulation.linear_worlds import Table
 
 Floats = NDArray[np.float64]
 Ranges = Mapping[str, tuple[float, float]]
+Row = tuple[int, list[str]]
+"""A line's number, and its cells."""
 
 NEIGHBOURS = 20
 """Rows that tell how an action would go for a row, itself included where it was given that action."""
 
 MOST_ROWS = 20_000
-"""Of longer files evenly spaced rows are taken: every row is compared with every other."""
+"""Of longer files so many are drawn, always the same: every row is compared with every other."""
+
+SEED = 0
 
 CHUNK = 500
 """Rows that are compared at once."""
@@ -81,9 +87,22 @@ def _columns(
         reader = csv.reader(TextIOWrapper(stream, "utf-8-sig", newline=""))
         try:
             header = next(reader, [])
-            rows = [(reader.line_num, row) for row in reader if row]
+            wanted = _wanted(path, header, features, others)
+            kept = _sample(_rows(path, reader, len(header)))
         except (csv.Error, UnicodeDecodeError) as error:
             raise CroupierError(f"{path}, after line {reader.line_num}: not CSV text: {error}") from None
+    if len(kept) < 2:
+        raise CroupierError(f"{path}: {len(kept)} rows; at least two are needed")
+    texts = {name: [row[header.index(name)].strip() for _, row in kept] for name in (*others, *wanted)}
+    for name in others:
+        if "" in texts[name]:
+            raise CroupierError(f"{path}, line {kept[texts[name].index('')][0]}, column {name}: nothing is there")
+    table = np.column_stack([_numbers(path, name, texts[name], [line for line, _ in kept]) for name in wanted])
+    return tuple(wanted), table, [texts[name] for name in others]
+
+
+def _wanted(path: Anywhere, header: list[str], features: Sequence[str] | None, others: Sequence[str]) -> list[str]:
+    """The columns that describe a user."""
     wanted = [name for name in header if name not in others] if features is None else list(features)
     for name in (*others, *wanted):
         if name not in header:
@@ -91,19 +110,31 @@ def _columns(
             raise InvalidParameter("column", name, f"one of {path}, which has {known}{did_you_mean(name, header)}")
     if not wanted or set(wanted) & set(others) or len(set(wanted)) < len(wanted):
         raise InvalidParameter("features", wanted, "other columns than those of actions and rewards, each once")
-    for line, row in rows:
-        if len(row) != len(header):
-            raise CroupierError(f"{path}, line {line}: {len(row)} cells under {len(header)} columns")
-    if len(rows) < 2:
-        raise CroupierError(f"{path}: {len(rows)} rows; at least two are needed")
-    spaced = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int))
-    kept = [rows[place] for place in spaced]
-    texts = {name: [row[header.index(name)].strip() for _, row in kept] for name in (*others, *wanted)}
-    for name in others:
-        if "" in texts[name]:
-            raise CroupierError(f"{path}, line {kept[texts[name].index('')][0]}, column {name}: nothing is there")
-    table = np.column_stack([_numbers(path, name, texts[name], [line for line, _ in kept]) for name in wanted])
-    return tuple(wanted), table, [texts[name] for name in others]
+    return wanted
+
+
+def _rows(path: Anywhere, reader: Any, columns: int) -> Iterator[Row]:
+    """Line by line, each with its number; a row with other cells than columns is refused."""
+    for row in reader:
+        if row and len(row) != columns:
+            raise CroupierError(f"{path}, line {reader.line_num}: {len(row)} cells under {columns} columns")
+        if row:
+            yield reader.line_num, row
+
+
+def _sample(rows: Iterable[Row]) -> list[Row]:
+    """All rows in order, or of very many `MOST_ROWS`, each set of rows as likely; no more are ever held.
+
+    Every hundredth row would not do: files have their own rhythm, such as actions in turn.
+    """
+    kept: list[Row] = []
+    draw = random.Random(SEED)
+    for place, row in enumerate(rows):
+        if place < MOST_ROWS:
+            kept.append(row)
+        elif (other := draw.randrange(place + 1)) < MOST_ROWS:
+            kept[other] = row
+    return sorted(kept)
 
 
 def _numbers(path: Anywhere, name: str, texts: list[str], lines: list[int] | None = None) -> Floats:

@@ -32,6 +32,7 @@ from croupier.linear import (
     sequential_linear_bandit,
     statistics,
     statistics_dimension,
+    usual_norm,
 )
 from croupier.linear.ellipsoid import NoisySums
 from croupier.linear.sets import NoiseBounds
@@ -266,7 +267,8 @@ class Open(MomentPlayer):
     def __init__(self, needs: Needs, source: SeededSource) -> None:
         super().__init__(needs, Moments(needs.world.dimension, needs.world.places), source)
         # There is no noise to leave its bounds: all of the failure probability is for rewards.
-        self.sets = Sets(min(3.0 * needs.failure, 0.999), needs.world.places)
+        norm = usual_norm(needs.world.dimension, needs.world.places)
+        self.sets = Sets(min(3.0 * needs.failure, 0.999), needs.world.places, norm)
         nothing = self.sets.nothing(needs.world.dimension)
         self.rule = Rule(((nothing,),) * needs.world.places, needs.exploration, blank=True)
         self.room = self._block = needs.block

@@ -29,6 +29,7 @@ from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, check_read, rea
 from croupier.simulation.cell import DECIDED, LATER, Cell, Row, admitted_cell
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.engines import ENGINES, Store
+from croupier.simulation.reporting import LONGEST
 from croupier.simulation.runner import decision_summary
 from croupier.simulation.world_names import WORLDS
 from croupier.simulation.worlds import checked_means
@@ -82,6 +83,7 @@ KEYS: dict[str, Callable[[str, Any], Any]] = {
     "trust": lambda name, value: one_of(name, value, TRUSTS),
     "smallest_effect": lambda name, value: float(between(name, value, 0, 1)),
     "reporting": lambda name, value: _rates(name, value),
+    "delay": lambda name, value: integer(name, value, 0, LONGEST),
     "world": lambda name, value: _known(WORLDS, name, value),
     "data": lambda name, value: _text(name, value, "the name of a file"),
     "data_hash": lambda name, value: _text(name, value, "a SHA-256"),
@@ -134,6 +136,7 @@ class Sweep:
     trust: str | None = None
     smallest_effect: float | None = None
     reporting: tuple[float, ...] | None = None
+    delay: int | None = None
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
@@ -178,7 +181,7 @@ class Sweep:
             delta = protocol(carried, epsilon=epsilon, delta=own).delta
         place = (self.world, self.arms, self.low, self.high, self.means)
         often = (self.instances, self.runs, self.seed)
-        read = read_options(policy, over, self.options) | {"reporting": self.reporting}
+        read = read_options(policy, over, self.options) | {"reporting": self.reporting, "delay": self.delay}
         if entry.in_blocks:
             read |= {"smallest_effect": self.smallest_effect}
         return Cell(policy, epsilon, delta, constants, horizon, *place, *often, over, self.data, self.data_hash, **read)
@@ -229,7 +232,13 @@ def columns(arrow: Any) -> Any:
     kinds |= {"world": text, "arms": whole, "low": real, "high": real, "means": arrow.list_(real)}
     kinds |= dict.fromkeys(("instances", "runs", "seed", "instance", "run"), whole)
     kinds |= dict.fromkeys(LATER, text) | {"scaling": real, "participations": whole}
-    kinds |= {"smallest_effect": real, "reporting": arrow.list_(real), "regret": real, "best_arm_found": flag}
+    kinds |= {
+        "delay": whole,
+        "smallest_effect": real,
+        "reporting": arrow.list_(real),
+        "regret": real,
+        "best_arm_found": flag,
+    }
     kinds |= {"decision": text, "users_decided": whole, "decision_wrong": flag, "alarm": flag}
     return arrow.schema(list(kinds.items()))
 

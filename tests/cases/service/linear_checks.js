@@ -112,14 +112,23 @@ export async function personalTurns({ people, ...given }) {
   return found;
 }
 
+// Contexts of types that no JSON has.
+const ODD = [5, "age", [30], [["age", 30]], new Map([["age", 30]]), new Date(0), Symbol("age"), 30n, () => 30,
+  ...[30n, Symbol("age"), [30], {}, Object.create(null), true, "x".repeat(9_000), "two\nlines", () => 30,
+    { toString() { throw new Error("none"); } }].map((age) => ({ age, visits: 2 }))];
+
+export const oddRefused = (given) => refusals(given, ODD);
+
 // What is said of contexts that cannot be used, all that was sent, and what was charged.
-export async function personalRefused({ contexts, ...given }) {
+export const personalRefused = ({ contexts, ...given }) =>
+  refusals(given, contexts.map((context) => (context ? numbers(context) : undefined)));
+
+async function refusals(given, contexts) {
   const found = [];
   for (const context of contexts) {
     const stage = staged(given);
     const client = stage.client();
-    const own = context && numbers(context);
-    const refused = await client.play("colours", { context: own ?? undefined }).then(() => null, (error) => error);
+    const refused = await client.play("colours", { context }).then(() => null, (error) => error);
     const { epsilon } = await client.account.left();
     found.push({ message: refused?.message ?? null, isNoTurn: refused instanceof NoTurn,
       sent: stage.sent.map(([method, what]) => `${method} ${what}`), left: epsilon });

@@ -16,12 +16,11 @@ function gained(gain, rewards) {
   if (!gain) return element("p", { class: "soft" }, "What is gained is known after two batches.");
   const [kind, sign] = SHOWN[gain.verdict], { said, unit } = inRewards(rewards);
   const words = element("p", { class: "sentence" }, element("span", { class: "sign", "aria-hidden": "true" }, sign), ` ${sentence(gain.sentence)}`);
-  if (gain.gain === null) return element("div", { class: `decision ${kind}` }, words);
   const reach = Math.min(rewards.high - rewards.low, Math.max(1e-9, Math.abs(gain.lower), Math.abs(gain.upper)));
   const range = `${said(gain.lower, true)} to ${said(gain.upper, true)}${unit}`;
   return element("div", { class: `decision ${kind}` }, words,
     difference(gain.gain, gain.lower, gain.upper, reach, `The gain: ${said(gain.gain, true)}${unit}, interval ${range}`),
-    element("p", { class: "soft" }, gain.measured ? `Measured among ${counted(gain.users, "user")}, of whom a random share was given that action whatever the rule said. 95 % interval: ${range}.`
+    element("p", { class: "soft" }, gain.measured ? `Measured among ${counted(gain.users, "user")}, of whom a random share was given that action whatever the rule said; later users count more. 95 % interval, valid whenever you look: ${range}.`
       : "No share of the users was given that action by chance, so this is only what the model says."));
 }
 
@@ -64,6 +63,9 @@ function effects({ coefficients, ranges, rewards }) {
     }));
 }
 
+// What the bounds of coefficients assume of a parameter.
+const assumed = ({ norm }) => `no parameter is longer than ${number(norm)}, as it says in the signed experiment`;
+
 export function personalised(state) {
   const { program } = state;
   if (!program.choices.length) return [element("p", { class: "soft" }, "Nothing is known yet: devices choose at random until the first batch is full.")];
@@ -72,7 +74,7 @@ export function personalised(state) {
     element("h3", {}, "Who chooses what"), choices(program),
     element("p", { class: "soft" }, `Among ${counted(program.users, "user")}, in expectation: it follows from the sums, in which nobody can be found.`),
     element("h3", {}, "What makes a difference"), effects(program),
-    element("p", { class: "soft" }, "How much the mean changes from the lowest to the highest value of a feature, all others the same. All intervals hold together and at all times with a chance of 95 %, if the mean is linear and no parameter is longer than 1; the downloads have the change for one more of each feature."
+    element("p", { class: "soft" }, `How much the mean changes from the lowest to the highest value of a feature, all others the same. All intervals hold together and at all times with a chance of 95 %, if the mean is linear and ${assumed(program)}; the downloads have the change for one more of each feature.`
       + (program.proven ? "" : " The rule explores less than is proven, so nothing is promised of what users lose.")),
   ];
 }

@@ -14,6 +14,7 @@ import pytest
 from croupier.cli import main
 from croupier.cli.count import OVER
 from croupier.protocols import ROWS
+from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES
 
 PATIENCE = 10.0
@@ -21,12 +22,18 @@ PATIENCE = 10.0
 
 EPSILONS = ("1e-4", "1e-6", "1e-300", "500")
 SCALARS = [name for name, row in ROWS.items() if not row.vectors]
+MEANS = ("--means", "0.3,0.7", "--horizon", "2000")
 Case = tuple[str, ...]
 
 
 def simulations() -> list[Case]:
     few = ("--means", "0.3,0.7", "--horizon", "20000", "--runs", "3", "--json")
-    return [("simulate", "--policy", name, "--epsilon", e, *few) for name in ALL_POLICIES for e in EPSILONS]
+    return [
+        ("simulate", "--policy", name, "--epsilon", e, "--constants", constants, *few)
+        for name in ALL_POLICIES
+        for e in EPSILONS
+        for constants in CONSTANTS
+    ]
 
 
 def prices() -> list[Case]:
@@ -68,9 +75,12 @@ WHOLE: dict[str, Callable[[], list[Case]]] = {
 }
 
 QUICK: list[Case] = [
-    ("simulate", "--policy", "dist-rdp-se", "--epsilon", "500", "--means", "0.3,0.7", "--horizon", "2000"),
-    ("simulate", "--policy", "shuffle-dp-se", "--epsilon", "500", "--means", "0.3,0.7", "--horizon", "2000"),
-    ("simulate", "--policy", "dp-klucb", "--epsilon", "1e-300", "--means", "0.3,0.7", "--horizon", "2000"),
+    *(
+        ("simulate", "--policy", "dist-rdp-se", "--epsilon", "500", "--constants", constants, *MEANS)
+        for constants in CONSTANTS
+    ),
+    ("simulate", "--policy", "shuffle-dp-se", "--epsilon", "500", *MEANS),
+    ("simulate", "--policy", "dp-klucb", "--epsilon", "1e-300", *MEANS),
     ("price", "laplace", "--users", str(10**12), "--epsilon", "1"),
     ("price", "laplace-vectors", "--users", "1000", "--epsilon", "1e-300"),
     ("price", "laplace-vectors", "--users", "1000", "--epsilon", "1e-100"),

@@ -54,6 +54,7 @@ BITS = Binomial(100, 0.5)
         (lambda: Guarantee("vague", 1.0), "notion", "pure"),
         (lambda: Guarantee("pure", -1), "epsilon", ">= 0"),
         (lambda: Guarantee("pure", math.nan), "epsilon", ">= 0"),
+        (lambda: Guarantee("pure", 1.0, 1e-6), "delta", "0 for notion"),
         (lambda: Guarantee("approximate", 1.0, 2.0), "delta", "[0, 1)"),
         (lambda: Guarantee("concentrated", 0.5), "rho", "concentrated"),
         (lambda: Guarantee("renyi", 0.5, 1e-6, order=8), "divergence", "renyi"),

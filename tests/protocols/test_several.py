@@ -272,7 +272,6 @@ def test_a_bent_mechanism_is_refused(change: Callable[[dict[str, object]], objec
     "claim",
     [
         Guarantee("pure", 1.0, unit="user", participations=2),
-        Guarantee("pure", 1.0, delta=1e-6),
         Guarantee("approximate", 1.0, delta=1e-6),
     ],
 )

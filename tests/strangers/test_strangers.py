@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
@@ -72,6 +73,18 @@ def test_the_document_shows_the_files_as_they_are() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     for path in OWN:
         assert path.read_text(encoding="utf-8") in text, path.name
+
+
+def test_the_names_that_the_document_gives_are_free() -> None:
+    """A package whose entry points are those of the document gets its things known by these names."""
+    [offered] = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    groups = tomllib.loads(offered)["project"]["entry-points"]
+    for registry in (POLICIES, WORLDS):
+        for name, value in groups[registry.group].items():
+            assert name not in registry
+            module, _, thing = value.partition(":")
+            registry.add(name, getattr(import_module(module), thing))
+            assert name in registry
 
 
 @pytest.mark.slow

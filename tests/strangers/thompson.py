@@ -64,7 +64,7 @@ def build(request: Request) -> Policy:
 
 
 ENTRY = Entry(
-    name="thompson",
+    name="my-thompson",
     paper_name="Thompson sampling",
     model="devices",
     protocol="laplace",

@@ -38,7 +38,7 @@ from croupier.bandits.index import IMED, KLUCB
 from croupier.bandits.metrics import Metrics
 from croupier.bandits.policy import Policy
 from croupier.bandits.terms import Terms
-from croupier.checks import InvalidParameter, one_of, positive
+from croupier.checks import CroupierError, InvalidParameter, one_of, positive
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.protocols.sums.recipes import Returning
@@ -162,7 +162,7 @@ def _check_first_batch(ladder: Ladder) -> None:
         if error.value == ladder.protocol.epsilon:
             raise
         raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
-    except (ArithmeticError, ValueError) as error:
+    except (ArithmeticError, ValueError, CroupierError) as error:
         assert ladder.protocol is not None
         raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
 

@@ -115,8 +115,8 @@ def add_data(command: argparse.ArgumentParser) -> None:
         "--data",
         default="",
         metavar="FILE.csv",
-        help="of a personalised experiment: a table of who they are, with a column of actions and one of rewards"
-        " (default: anybody, to whom some action is better the more they have of a feature)",
+        help="personalised experiments: a table of users, with a column of actions and one of rewards (default: users "
+        "are drawn, and each feature makes one action better)",
     )
 
 

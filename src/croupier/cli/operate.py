@@ -88,16 +88,16 @@ WISHES = (
     Wish(
         "retire",
         "take an arm out for good, or put an ended experiment away",
-        "Takes an arm out for good. Without an arm it puts an experiment into the archive that has ended or was never "
-        "started: it can be read, and nothing more.",
+        "Takes an arm out for good. Without an arm it archives the experiment, which must have ended or never been "
+        "started. It can still be read.",
         "may",
         "archive",
     ),
     Wish("add", "add an arm to an experiment", "Adds an arm to an experiment that runs.", "new"),
     Wish(
         "ramp",
-        "split users otherwise from now on",
-        "Splits users otherwise from now on, as when a new arm is first shown to few: a new epoch of odds.",
+        "change how users are split from now on",
+        "Changes how users are split from now on, as when a new arm is first shown to few. A new epoch begins.",
         "all",
     ),
 )

@@ -70,9 +70,9 @@ def add(command: argparse.ArgumentParser) -> None:
         "role",
         choices=ROLES,
         metavar="{" + ",".join(ROLES) + "}",
-        help="which server; `keys` makes or rotates keys and secrets and ends; `operator` lets somebody operate the "
-        "analyzer, with a new password and token, and ends; `restored` makes a server safe to start whose store was "
-        "restored from a backup, and ends",
+        help="which server to run. Or what to do, and end: `keys` makes or rotates keys and secrets; `operator` lets "
+        "somebody operate the analyzer, with a new password and token; `restored` makes it safe to start a server "
+        "after its store was restored from a backup",
     )
     # The front takes none; without a default argparse would call them required.
     command.add_argument(

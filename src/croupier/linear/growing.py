@@ -21,7 +21,7 @@ from croupier.linear.noise_norms import largest_matrix, longest_vector
 from croupier.linear.norms import usual_norm
 from croupier.linear.sets import NoiseBounds, Sets, chance_at
 from croupier.privacy import Guarantee
-from croupier.protocols import Moments, Protocol, SumMechanism, protocol
+from croupier.protocols import ROWS, Moments, Protocol, SumMechanism, protocol
 
 Floats = NDArray[np.float64]
 
@@ -278,7 +278,7 @@ def growing_bandit(
     names = NOISES[one_of("trust", trust, tuple(NOISES))]
     law = "laplace" if delta == 0.0 else None if noise is None else one_of("noise", noise, LAWS)
     if law is not None:
-        names = tuple(name for name in names if (name == "laplace-vectors") == (law == "laplace"))
+        names = tuple(name for name in names if _pure(name) == (law == "laplace"))
     if not names:
         raise InvalidParameter("noise", law, f"skellam, with a delta above 0, where the {trust} is trusted")
     budget: dict[str, Any] = {"epsilon": epsilon, "trust": trust, "precision": integer("precision", precision, 2)}
@@ -304,18 +304,23 @@ def _weighed(
 
         def push(w: float) -> float:
             own = replace(moments, weight=w)
-            return (own.taxicab if name == "laplace-vectors" else own.diameter) * math.hypot(1.0 / w, norm)
+            return (own.taxicab if _pure(name) else own.diameter) * math.hypot(1.0 / w, norm)
 
         weight = min((float(w) for w in WEIGHTS if w <= 1.0 / moments.most), key=push)
     given = dict(budget)
-    if name == "shuffled-vectors" or given["trust"] == "two-servers":
+    if given["trust"] == ROWS[name].trust:
         given.pop("trust")  # as it is anyway
     if budget["trust"] != "two-servers":
         given.setdefault("wrap_failure", WRAP)
-    if name != "laplace-vectors":
+    if not _pure(name):
         given["delta"] = delta
     values = replace(moments, weight=weight)
     return protocol(name, dimension=values.dimension, **given).about(values)
+
+
+def _pure(name: str) -> bool:
+    """Whether a protocol promises ε alone: the distance of two users is then the sum of absolute differences."""
+    return ROWS[name].notion == "pure"
 
 
 def _typical_push(plan: GrowingPlan) -> float:

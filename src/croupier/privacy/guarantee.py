@@ -60,6 +60,8 @@ class Guarantee:
         one_of("unit", self.unit, UNITS)
         self._check_amount("epsilon", self.epsilon)
         between("delta", self.delta, 0, 1, "[)")
+        if self.notion == "pure" and self.delta:
+            raise InvalidParameter("delta", self.delta, "0 for notion = 'pure'")
         if self.notion == "concentrated":
             self._check_amount("rho", self.rho)
         if self.notion == "renyi":

@@ -95,7 +95,7 @@ class ComparisonProgram(PolicyProgram):
         return chosen | given | options | smallest_batch(sections, name, options)
 
     def check_read(self, asked: Section) -> None:
-        if "shares" in asked and self.policy.name != "split":
+        if "shares" in asked and self.policy.shares is None:
             raise InvalidParameter("program.shares", asked["shares"], f"left out: {self.policy.name} does not use it")
 
     # What is wanted

@@ -86,7 +86,7 @@ class LinearProgram(OneByOne):
         body |= {} if "norm" in body else {"norm": _norm(personal)}
         plan = _plan(body, personal)
         # What was searched for is signed, so that nobody has to find the same.
-        body |= {"noise": LAWS[plan.protocol.name == "laplace-vectors"], "weight": plan.moments.weight}
+        body |= {"noise": LAWS[plan.protocol.row.notion == "pure"], "weight": plan.moments.weight}
         least = min(plan.first, given.get("largest", plan.first))
         smallest = sections["batches"].get("smallest", min(SMALLEST, least))
         if smallest > least:

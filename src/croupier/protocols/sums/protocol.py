@@ -332,8 +332,9 @@ def _plan(protocol: Protocol, users: int) -> SumMechanism:
         return mechanism  # sooner than a whole certificate, which also searches for the least ε
     certificate = mechanism.certificate()
     if not certificate.holds:
+        asked = f"(ε, δ) = ({certificate.claim.epsilon:g}, {certificate.claim.delta:g})"
         raise CroupierError(
-            f"{protocol.name} for {users} users could not be certified: (ε, δ) = ({certificate.claim.epsilon:g}, "
-            f"{certificate.claim.delta:g}) was asked, and δ = {certificate.delta:.3g} is what could be proven"
+            f"{protocol.name} for {users} users, epsilon = {protocol.epsilon:g}, could not be certified: it is to keep"
+            f" {asked}, and δ = {certificate.delta:.3g} is what could be proven"
         )
     return mechanism

@@ -71,7 +71,7 @@ class SeveralSums(Mechanism):
                 raise InvalidParameter(name, one.protocol, "a purely private sum of numbers between two servers")
             if (one.users, one.precision) != (self.users, self.precision):
                 raise InvalidParameter(name, (one.users, one.precision), "planned for as many users and levels as all")
-        if self.guarantee.notion != "pure" or self.guarantee.delta or self.guarantee.participations > 1:
+        if self.guarantee.notion != "pure" or self.guarantee.participations > 1:
             raise InvalidParameter("guarantee", str(self.guarantee), "a pure one, for one report")
 
     @classmethod

@@ -18,7 +18,8 @@ from croupier.protocols import ROWS, Mechanism, laplace, protocol
 from croupier.registry import Registry, instances
 from croupier.service.experiment import plan, read_plan
 from croupier.simulation import ALL_POLICIES, WORLDS, simulated_policy, world
-from croupier.simulation.sweep import Cell, Sweep, repeat
+from croupier.simulation.cell import Cell, repeat
+from croupier.simulation.sweep import Sweep
 
 POLICY = """
 import dataclasses

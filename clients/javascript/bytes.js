@@ -30,6 +30,13 @@ export function number(value, length) {
   return bytes;
 }
 
+// A double in its eight bytes, big-endian.
+export function double(value) {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setFloat64(0, value);
+  return bytes;
+}
+
 export function base64(bytes) {
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);

@@ -8,14 +8,17 @@
 
 import { notAllowed } from "./problems.js";
 
+const [NARROWEST, FARTHEST] = [1e-200, 1e200]; // how near ends of a range may be to each other, and how far from zero
 const LEVEL = "(level)"; // what the constant's coefficient is called, beside those of the features
 
 function checkFeature({ name, low, high }) {
   if (typeof name !== "string" || !name) throw notAllowed("name", name, "the name of a feature");
-  if (!Number.isFinite(low)) throw notAllowed(`${name}.low`, low, "a finite number");
-  if (!Number.isFinite(high)) throw notAllowed(`${name}.high`, high, "a finite number");
-  const apart = high > low && Number.isFinite(high - low);
-  if (!apart) throw notAllowed(`${name}.high`, high, `above low = ${low}, at a finite distance`);
+  for (const [end, value] of Object.entries({ low, high })) {
+    const isNear = Number.isFinite(value) && Math.abs(value) <= FARTHEST;
+    if (!isNear) throw notAllowed(`${name}.${end}`, value, `a number in [-${FARTHEST}, ${FARTHEST}]`);
+  }
+  const apart = high - low >= NARROWEST;
+  if (!apart) throw notAllowed(`${name}.high`, high, `above low = ${low}, by ${NARROWEST} at least`);
 }
 
 // The value, moved to its range where that was asked for; else anything outside is refused by name.

@@ -13,6 +13,8 @@ import { demand, notAllowed } from "./problems.js";
 import { checkKeys, isWhole } from "./reading.js";
 
 const COUNTED = Math.sqrt(0.75); // how the count of the control share is weighed beside its rewards
+const LEAST = 2 ** -20; // no weight is less: else what is computed of a vector could vanish, for some users
+const MOST_NUMBERS = 100_000; // of a report
 const SAFE = 1 + 1e-8; // distances are rounded up by this, for what floating-point numbers leave open
 const SLACK = 1e-9; // what rounding may do to a user's vector
 const [CONSTANT, NEAR] = [Math.sqrt(0.5), 1e-6];
@@ -27,8 +29,10 @@ export class Moments {
     demand(isWhole(features, 1) && isWhole(places, 1), "malformed", `${features} features, ${places} places`);
     demand(typeof centred === "boolean", "malformed", `centred = ${centred}`);
     Object.assign(this, { features, places, weight, centred, control, most: centred ? 0.5 : 1 });
-    demand(isBetween(weight, Number.MIN_VALUE, 1 / this.most), "malformed", `weight = ${weight}`);
-    demand(isBetween(control, 0, 1) && (centred || !control), "malformed", `control = ${control}`);
+    demand(this.dimension <= MOST_NUMBERS, "malformed", `${this.dimension} numbers, and ${MOST_NUMBERS} are most`);
+    demand(isBetween(weight, LEAST, 1 / this.most), "malformed", `weight = ${weight}`);
+    const counted = control === 0 || (centred && isBetween(control, LEAST, 1));
+    demand(counted, "malformed", `control = ${control}`);
     Object.freeze(this);
   }
 

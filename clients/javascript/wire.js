@@ -1,6 +1,6 @@
 // The report as bytes, from messages to the body of an upload (docs/wire.md).
 
-import { concat, fromBase64, number, random, sha256, utf8 } from "./bytes.js";
+import { concat, double, fromBase64, number, random, sha256, utf8 } from "./bytes.js";
 import { randomize, secretOf } from "./randomizing.js";
 import { SUITE, sealer } from "./sealing.js";
 import { split } from "./shares.js";
@@ -42,12 +42,28 @@ export async function packUpload(frontKey, configurationHash, sealedReport) {
 const NO_ARM = 2 ** 32 - 1;
 
 // What each part of a report in shares is for. Where the servers add the noise there is one part, and it is for the
-// arm, whatever batch it falls into, in blocks for the arm in its epoch. Where the devices do there is one for each
-// batch, and for that batch alone.
+// arm, whatever batch it falls into, in blocks for the arm in its epoch, and for its encoding. Where the devices do
+// there is one for each batch, and for that batch alone.
 export function scopesOf({ arm, batches, epoch }) {
-  if (batches[0].plan.trust !== "two-servers") return Promise.all(batches.map(batchHash));
+  const [{ plan }] = batches;
+  if (plan.trust !== "two-servers") return Promise.all(batches.map(batchHash));
   const own = number(arm ?? NO_ARM, 4);
-  return [epoch === null ? own : concat(own, number(epoch, 4))];
+  return [concat(own, epoch === null ? number(0, 0) : number(epoch, 4), encodingOf(plan))];
+}
+
+// How the numbers of a report stand for a value: their kind, how many they are, the largest, and their scales.
+const ENCODINGS = {
+  shares: ({ values: { low, high } }) => [1, [low, high]],
+  vectors: ({ values: { features, places, weight, centred, control } }) =>
+    [2, [features, places, weight, Number(centred), control]],
+  several: ({ parts }) => [3, parts.flatMap(({ values: { low, high } }) => [low, high])],
+  sharedCounts: () => [4, []],
+};
+
+export function encodingOf(plan) {
+  const [kind, scales] = ENCODINGS[plan.way](plan);
+  const { outputs, precision = 1 } = plan;
+  return concat(number(kind, 1), number(outputs, 4), number(precision, 8), ...scales.map(double));
 }
 
 // What both shares of a part are bound to: the seal of one, the expansion of the other's seed.

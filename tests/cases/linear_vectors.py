@@ -54,6 +54,7 @@ BAD_CONTEXTS = [
     ([{"name": "age", "low": 1, "high": 1}], False, {"age": 1}),
     ([{"name": "", "low": 0, "high": 1}], False, {"": 1}),
     ([{"name": "age", "low": -1.5e308, "high": 1.5e308}], False, {"age": 1}),
+    ([{"name": "age", "low": 0, "high": 5e-324}], True, {"age": 1}),
     ([{"name": "(level)", "low": 0, "high": 1}], False, {"(level)": 1}),
     (PERSON + PERSON[:1], False, {"age": 75, "visits": 10}),
 ]

@@ -31,7 +31,7 @@ def simulations() -> list[Case]:
 
 def prices() -> list[Case]:
     usual = [("price", name, "--users", "1000", "--epsilon", e) for name in ROWS for e in EPSILONS]
-    crowds = [("price", name, "--users", str(10**12), "--epsilon", e) for name in ROWS for e in ("1", "1e-6")]
+    crowds = [("price", name, "--users", str(10**12), "--epsilon", e) for name in ROWS for e in ("1", *EPSILONS)]
     return usual + crowds
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import struct
 from itertools import islice
 
 import pytest
@@ -80,6 +81,28 @@ def test_this_keccak_is_that_of_the_library():
     assert found == expected
 
 
+MOMENTS = ("features", "places", "weight", "centred", "control")
+
+
+def scope_of(offer):
+    """By a plain reading of the documentation: the arm, the epoch in a block, and the encoding."""
+    numbers = [2**32 - 1 if offer["arm"] is None else offer["arm"]]
+    numbers += [offer["block"]["epoch"]] if "block" in offer else []
+    mechanism = json.loads(offer["batches"][0]["mechanism"])
+    if mechanism.get("kind") == "HistogramMechanism":
+        encoding = struct.pack(">BIQ", 4, mechanism["ballot"]["size"], 1)
+    elif mechanism.get("kind") == "SeveralSums":
+        sums = mechanism["sums"]
+        ends = [one["values"][end] for one in sums for end in ("low", "high")]
+        encoding = struct.pack(f">BIQ{len(ends)}d", 3, len(sums), sums[0]["precision"], *ends)
+    elif (values := mechanism["values"])["kind"] == "moments":
+        length = values["places"] * values["features"] * (values["features"] + 3) // 2 + 2 * bool(values["control"])
+        encoding = struct.pack(">BIQ5d", 2, length, mechanism["precision"], *(values[name] for name in MOMENTS))
+    else:
+        encoding = struct.pack(">BIQ2d", 1, 1, mechanism["precision"], values["low"], values["high"])
+    return b"".join(number.to_bytes(4, "big") for number in numbers) + encoding
+
+
 @pytest.mark.parametrize("name", BARE)
 def test_both_shares_are_made_again_from_the_seed(name):
     vector = SHARES[name]
@@ -90,8 +113,7 @@ def test_both_shares_are_made_again_from_the_seed(name):
     assert len(vector["parts"]) == (1 if trust == "two-servers" else len(offer["batches"]))
     for number, (part, batch) in enumerate(zip(vector["parts"], offer["batches"], strict=False)):
         if trust == "two-servers":
-            scope = (2**32 - 1 if offer["arm"] is None else offer["arm"]).to_bytes(4, "big")
-            scope += offer["block"]["epoch"].to_bytes(4, "big") if "block" in offer else b""
+            scope = scope_of(offer)
         else:
             said = b"croupier/2 batch\0" + batch["number"].to_bytes(4, "big")
             said += from_text("pin", batch["configuration"]) + batch["mechanism"].encode()
@@ -118,7 +140,7 @@ def test_proofs_are_made_again_by_a_plain_reading_of_the_draft(name):
     report, numbers = bytes.fromhex(vector["report_id"]), part["secret"]
     key = to_text(hashlib.sha256(said["proof_key"]).digest())
     assert configuration["validity"] == {"kind": "prio3", "key": key}
-    scope = (2**32 - 1 if offer["arm"] is None else offer["arm"]).to_bytes(4, "big")
+    scope = scope_of(offer)
     hashed = hashlib.sha256(vector["configuration"]["body"].encode()).digest()
     info = b"croupier/2 share\0colours\0" + hashed + scope + b"\0" + report
     assert info == said["share_info"]

@@ -18,6 +18,7 @@ from cases.folded import folded, largest_ratio
 from croupier.bandits import Metrics
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import DiscreteLaplace, secure, seeded
+from croupier.privacy import Guarantee
 from croupier.protocols import Mechanism, SeveralSums, audit, laplace, local_laplace, shared_vectors
 
 ASKED = {
@@ -265,6 +266,19 @@ def test_a_bent_mechanism_is_refused(change: Callable[[dict[str, object]], objec
     change(body)
     with pytest.raises(InvalidParameter):
         Mechanism.from_json(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        Guarantee("pure", 1.0, unit="user", participations=2),
+        Guarantee("pure", 1.0, delta=1e-6),
+        Guarantee("approximate", 1.0, delta=1e-6),
+    ],
+)
+def test_its_promise_is_pure_and_for_one_report(claim: Guarantee) -> None:
+    with pytest.raises(InvalidParameter, match="guarantee = .* a pure one, for one report"):
+        replace(small(0.5, 0.5), guarantee=claim)
 
 
 def test_a_claim_that_its_noise_does_not_keep_is_found() -> None:

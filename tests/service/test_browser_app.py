@@ -240,6 +240,8 @@ def test_windows_that_are_none_and_unknown_trusts_are_refused(ask):
     bodies = [plain | {"reports": plain["reports"] | window} for window in windows]
     bodies += [plain | {"trust": trust} for trust in ("everybody", None)]
     bodies += [plain | {"retired": retired} for retired in ([2], [1, 0], [0, 0], 1)]
+    words = ["a\nb", "a\x1b[2K", "a\u202eb", "a" * 1001]
+    bodies += [plain | change for word in words for change in ({"title": word}, {"arms": [word, "blue"]})]
     statements = [making.signed(making.Statement.of("configuration", body)).to_dict() for body in bodies]
     assert ask("joins", {"statements": statements}) == ["malformed"] * len(bodies)
     limits = [{"trust": ["shuffler"]}, {"trust": ["two-servers"], "users": 10**6}]

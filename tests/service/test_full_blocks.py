@@ -58,6 +58,49 @@ def test_a_block_closes_when_all_its_batches_are_full(service):
     assert sizes(service), "the next block is open"
 
 
+def filled(service, by_arm, wanted):
+    """Exactly as many report as the batches want; who is left has not reported."""
+    for arm, users in wanted.items():
+        for _ in range(users):
+            assert service.reports(by_arm[arm].pop()) == "accepted"
+    for _ in range(4):
+        service.step()
+
+
+def come_to_next_block(service, count):
+    people = [person for person in (service.comes(value=1.0) for _ in range(count)) if person is not None]
+    return {arm: [person for person in people if person.arm == arm] for arm in (0, 1)}
+
+
+def test_turns_that_are_out_are_not_silent_and_are_told_when_they_are_over(tmp_path):
+    """Of a block's turns, those that bring a report too late were not silent, however late that is known."""
+    plan = PLAN | {"reward": {"binary": True}} | TRUSTS["devices"]
+    service = opened(tmp_path, experiment=plan, validity="none", ahead=2.0, issuer=ISSUER)
+    check = service.live.program.policy.silence
+    wanted = dict(enumerate(sizes(service).values()))
+    out = come_to_next_block(service, 40)
+    filled(service, out, wanted)
+    assert out[0], "turns of the first block are out"
+    assert [record["silent"] for record in service.records("released")] == [[], []], "they may still be reported"
+    assert all(record["turns"] == record["users"] for record in service.records("released"))
+    # Two of the second arm report too late; said twice it counts once.
+    for person in out[1][:2] * 2:
+        assert service.reports(person) == "batch-closed"
+    service.servers.clock.now += plan["reports"]["report_at"][1] + 600
+    for _ in range(3):
+        service.step()
+    following = come_to_next_block(service, 40)
+    filled(service, following, dict(enumerate(sizes(service).values())))
+    first, second = service.records("released")[-2:]
+    assert second["silent"] == [], "one batch tells of all"
+    told = dict(map(tuple, first["silent"]))
+    assert set(told) == {0, 1}
+    assert told[0] <= len(out[0])
+    assert told[1] <= len(out[1]) - 2
+    assert float(abs(check.won).max()) > 0.0, "the check has heard of it"
+    service.close()
+
+
 def test_an_arm_whose_batch_is_ahead_waits_for_the_others(tmp_path):
     """Else its batch is full at some earlier time, and what changed since would look like a difference."""
     plan = PLAN | {"reward": {"binary": True}, "batches": {"smallest": 12}} | TRUSTS["devices"]

@@ -525,7 +525,7 @@ def test_batches_are_shown_so_many_at_a_time_and_the_analyzer_sees_all(both_here
         monkeypatch.setattr(front.front, "standings", partial(front.front.standings, most=1))
         assert await both_here.users(32) == ["accepted"] * 32
         await both_here.until(lambda: front.front.store.standings("colours", 1))
-        found = await both_here.analyzer.link.standings("colours")
+        found = await both_here.analyzer.link.standings("colours", 0, 1)
         assert [one["batch"] for one in found["batches"]] == [0, 1]
 
     running(both_here, work)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import httpx2
 import pytest
 
 from cases.service.processes import QUICK, home_of, written
@@ -123,13 +124,11 @@ def test_a_token_is_read_from_a_file_or_the_environment_and_never_sent_in_the_cl
 
     asked = []
 
-    class Answer:
-        status_code = 200
+    def answer(request):
+        asked.append(request.headers)
+        return httpx2.Response(200, json={"experiments": []})
 
-        def json(self):
-            return {"experiments": []}
-
-    monkeypatch.setattr("httpx2.request", lambda *_, headers, **__: asked.append(headers) or Answer())
+    monkeypatch.setattr("httpx2.stream", httpx2.Client(transport=httpx2.MockTransport(answer)).stream)
     (tmp_path / "token").write_text("from-a-file\n")
     (tmp_path / "admin").write_bytes(bytes(32))
     (tmp_path / "admin").chmod(0o600)

@@ -19,10 +19,11 @@ from croupier.service import keys as key_files
 from croupier.service.analyzer import DESTROYED
 from croupier.service.experiment_log import Asked
 from croupier.service.groups import Reason
-from croupier.service.high_water import HighWater, OldStore
+from croupier.service.high_water import HighWater, OldStore, OtherBranch
 from croupier.service.keys import KeyProblem
 from croupier.service.restoring import restored_analyzer, restored_front
-from croupier.service.store import AnalyzerStore, FrontStore
+from croupier.service.store import AnalyzerStore, FrontStore, share_sums
+from croupier.service.store import analyzer as analyzer_store
 from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.verifying import verify
 
@@ -85,11 +86,15 @@ def stop(service, server):
 
 def restart(service, server):
     """What `croupier serve restored` and a start do."""
-    servers = service.servers
-    {"front": lambda: restored_front(servers._front), "analyzer": lambda: restored_analyzer(servers._analyzer)}[
-        server
-    ]()
-    servers.start(server)
+    restored(service, server)
+    service.servers.start(server)
+
+
+def restored(service, server):
+    if server == "front":
+        restored_front(service.servers._front)
+    else:
+        restored_analyzer(service.servers._analyzer)
 
 
 def goes_on(service, rounds=30):
@@ -219,6 +224,77 @@ def test_a_copy_that_is_behind_the_countersigned_log_says_so_and_answers_nothing
         service.step()
         assert "head-conflict" in service.live.trouble
         assert not service.records("released")
+
+
+# A copy that went on elsewhere, and has answered more
+
+
+def store_of(service, server):
+    return service.servers.front.front.store if server == "front" else service.servers.analyzer.store
+
+
+def goes_on_elsewhere(service, server, copy, mark, then, said):
+    """A copy of a store and its mark goes on, said to be restored or not, and answers more often than this store."""
+    stores.restore(store_of(service, server).database, copy)
+    stop(service, server)
+    mark.write_bytes(then)
+    if said:
+        restored(service, server)
+    service.servers.start(server)
+    answers = share_sums.ANSWERS if server == "front" else analyzer_store._answers
+    for _ in range(50):
+        with store_of(service, server).database.write() as connection:
+            answers.add(connection)
+    stop(service, server)
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["restored", "plainly copied"])
+@pytest.mark.parametrize("server", ["front", "analyzer"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.evidence)])
+def test_a_copy_that_went_on_elsewhere_is_refused_by_name(begin, tmp_path, store, server, said):
+    service = begin(tmp_path, store)
+    mark = tmp_path / server / "answered"
+    copy, then = stores.backup(store_of(service, server).database), mark.read_bytes()
+    brought_to(service, STAGES[4])
+    here = mark.read_bytes()
+    goes_on_elsewhere(service, server, copy, mark, then, said)
+    # That store is brought here, where others were answered.
+    mark.write_bytes(here)
+    number, name = here.decode().split()
+    with pytest.raises(OtherBranch, match=f"answer {number}, {name}: it is a copy that went on elsewhere.*restored"):
+        service.servers.start(server)
+    # A count alone would not have known.
+    mark.write_text(number)
+    service.servers.start(server)
+    stop(service, server)
+    mark.write_bytes(here)
+    restart(service, server)
+
+
+@pytest.mark.parametrize("server", ["front", "analyzer"])
+def test_without_its_mark_a_store_that_has_answered_does_not_start(begin, tmp_path, server):
+    service = begin(tmp_path)
+    brought_to(service, STAGES[4])
+    stop(service, server)
+    (tmp_path / server / "answered").unlink()
+    with pytest.raises(OldStore, match="is missing: .*restored"):
+        service.servers.start(server)
+    restart(service, server)
+
+
+def test_a_mark_that_is_far_behind_knows_its_store(tmp_path):
+    """As that of a host which was down for long."""
+    store, other = (AnalyzerStore(f"sqlite:///{tmp_path}/{name}.db") for name in ("this", "other"))
+    HighWater(tmp_path / "answered").check(store)
+    for one in (store, other):
+        with one.database.write() as connection:
+            for _ in range(2000):
+                analyzer_store._answers.add(connection)
+    HighWater(tmp_path / "answered").check(store)
+    with pytest.raises(OtherBranch):
+        HighWater(tmp_path / "answered").check(other)
+    store.close()
+    other.close()
 
 
 # `croupier serve restored` dies at any of its steps

@@ -12,6 +12,8 @@ import pytest
 
 from cases.service.machine import FRONT
 from cases.service.shares import NAME, PLAN, USERS, one_bit_a_user, opened
+from croupier.messages import shares as shares_module
+from croupier.messages.offer import Batch
 from croupier.messages.shares import SharedReport
 from croupier.messages.signing import from_text
 from croupier.service import settling as settling_module
@@ -122,6 +124,58 @@ def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch, validity):
         moved = replace(group, batches=(offers[1 - own].batches[0].number,))
         assert settle(service, moved) == [Reason.UNOPENABLE] * len(group.reports)
         service.close()
+
+
+# Another encoding under the same signature: a report would count under a noise that was not made for it
+
+
+def under_another_encoding(batch):
+    """The same batch, as if its values went up to a hundred."""
+    body = json.loads(batch.text)
+    values = body["values"] | {"high": 100.0}
+    return Batch(batch.number, batch.pin, json.dumps(body | {"values": values}))
+
+
+@pytest.fixture(params=[True, False], ids=["bound", "not bound"])
+def encoding_is_bound(request, monkeypatch):
+    """The guard, and without it, at devices and servers alike."""
+    if not request.param:
+        monkeypatch.setattr(shares_module, "encoding_of", lambda asked: b"")
+    return request.param
+
+
+def test_a_share_under_another_encoding_does_not_open(encoding_is_bound, service):
+    """A front that shows an honest analyzer reports for a batch of another encoding."""
+    group = waiting_group(service)
+    (number,) = group.batches
+    offer = service.live.state.turns[number]
+    service.live.state.turns[number] = replace(offer, batches=(under_another_encoding(offer.batches[0]),))
+    assert settle(service, group) == [Reason.UNOPENABLE if encoding_is_bound else None] * USERS
+
+
+def test_what_a_front_has_of_a_report_is_nothing_under_another_encoding(encoding_is_bound, service, validity):
+    """An analyzer that has such a batch signed: to an honest front seeds stand for other numbers, and proofs fail."""
+    group = waiting_group(service)
+    settling, front = service.servers.analyzer.analyzer.settling, service.servers.front.front
+    answer = service.servers.run(settling._settle(service.live, group, group.to_bytes()))
+    (number,) = group.batches
+    batch = front._batch(NAME, number)
+
+    def counted(as_batch):
+        counting = front._verified if validity == "prio3" else front._expanded
+        with front.store.database.read() as connection:
+            chosen = front.store._chosen(connection, front.store._lock_group(connection, NAME))
+        found = counting(NAME, chosen, [as_batch], answer)
+        return list(found.reasons), found.added[0][1]
+
+    honest, other = counted(batch), counted(under_another_encoding(batch))
+    assert honest[0] == [None] * USERS
+    if not encoding_is_bound:
+        assert other == honest
+    elif validity == "prio3":
+        assert other[0] == [Reason.INVALID] * USERS
+    else:
+        assert other[1] != honest[1]
 
 
 # Asking again

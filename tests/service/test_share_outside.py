@@ -10,6 +10,7 @@ from croupier.service import notary
 from croupier.service.high_water import HighWater
 from croupier.service.problems import Problem
 from croupier.service.store import share_sums
+from croupier.service.store.answers import Answered
 from croupier.service.store.batch_keys import BatchKeys
 
 
@@ -32,7 +33,7 @@ def test_an_answer_does_not_leave_by_an_acknowledgement(tmp_path):
     assert service.servers.ask("GET", f"{base}/receipt").json()["type"].endswith("not-released")
     service.settled(2)
     assert service.servers.ask("GET", f"{base}/receipt").status_code == 200
-    assert int((tmp_path / "front" / "answered").read_text()) > 0
+    assert HighWater(tmp_path / "front" / "answered")._reached.number > 0
     service.close()
 
 
@@ -76,19 +77,25 @@ def test_what_a_crash_left_at_the_analyzer_is_forgotten(tmp_path, monkeypatch):
     service.close()
 
 
+def named(number):
+    return Answered(number, bytes([number]))
+
+
 def test_the_mark_never_falls_whoever_raises_it(tmp_path):
     path = tmp_path / "answered"
     first, second = HighWater(path), HighWater(path)
-    first.raise_to(7)
-    second.raise_to(6)
-    assert path.read_text() == "7"
+    first.raise_to(named(7))
+    second.raise_to(named(6))
+    assert path.read_text() == "7 07"
     marks = [HighWater(path) for _ in range(4)]
-    workers = [threading.Thread(target=lambda mark=mark: [mark.raise_to(n) for n in range(8, 48)]) for mark in marks]
+    workers = [
+        threading.Thread(target=lambda mark=mark: [mark.raise_to(named(n)) for n in range(8, 48)]) for mark in marks
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert path.read_text() == "47"
+    assert path.read_text() == "47 2f"
 
 
 def test_an_answer_to_a_group_whose_batch_was_given_up_counts_nobody(tmp_path, monkeypatch):

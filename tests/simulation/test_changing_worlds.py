@@ -11,8 +11,9 @@ from croupier.bandits.policy import Integers
 from croupier.checks import InvalidParameter
 from croupier.cli import main
 from croupier.simulation import Bernoulli, Changing, Drifting, simulate, simulated_policy, world, worlds
+from croupier.simulation.cell import Cell, repeat, run_cell
 from croupier.simulation.data import write_synthetic_letor, write_synthetic_open_bandit
-from croupier.simulation.sweep import Cell, Sweep, repeat, run_cell
+from croupier.simulation.sweep import Sweep
 
 
 class Switch(Changing):

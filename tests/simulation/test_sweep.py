@@ -19,8 +19,9 @@ import pytest
 from croupier import __version__
 from croupier.checks import CroupierError
 from croupier.simulation import simulate, simulated_policy
+from croupier.simulation.cell import Cell, repeat, run_cell
 from croupier.simulation.engines import ENGINES, Store, local, ray_cluster
-from croupier.simulation.sweep import Cell, Sweep, columns, read_sweep, repeat, run_cell, run_sweep, summaries
+from croupier.simulation.sweep import Sweep, columns, read_sweep, run_sweep, summaries
 
 SMALL = {
     "policy": ["dp-klucb", "dist-dp-se", "dp-se", "kl-ucb"],

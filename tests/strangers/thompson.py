@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.bandits import Entry, Ladder, Policy
-from croupier.bandits.catalogue import Request
+from croupier.bandits import Entry, Ladder, Policy, Request
 
 SMALLEST, GROWTH = 32, 1.3
 

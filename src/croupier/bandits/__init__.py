@@ -1,12 +1,13 @@
 """Policies: programs that choose arms from noisy sums of batches, and never see a reward.
 
-`POLICIES` lists them; `policy(name, ...)` makes one. A new one is a `Entry` here and, where it is new in kind, a class.
+`POLICIES` lists them; `policy(name, ...)` makes one. A new one is an `Entry` and, where it is new in kind, a class.
 """
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.catalogue import POLICIES, Entry, policy
+from croupier.bandits.catalogue import POLICIES, policy
 from croupier.bandits.concurrent import Concurrent, Split
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
+from croupier.bandits.entry import Entry, Request
 from croupier.bandits.in_blocks import (
     ConcurrentElimination,
     ConcurrentIMED,
@@ -45,6 +46,7 @@ __all__ = [
     "Metric",
     "Metrics",
     "Policy",
+    "Request",
     "Split",
     "SubExponentialRadius",
     "SubGaussianRadius",

@@ -65,7 +65,9 @@ class Concurrent(Policy):
         self.silence = Silence(arms, runs)
         self.blocks: Integers = np.zeros(runs, dtype=np.int64)
         self.turns: Integers = np.zeros((runs, arms), dtype=np.int64)
+        # Where batches must be full: in blocks whose turns are over.
         self._silent: Integers = np.zeros((runs, arms), dtype=np.int64)
+        self._answered: Integers = np.zeros((runs, arms), dtype=np.int64)
         self.may_decide = True
         """Whether a decision may be taken yet: not before a minimum run is over."""
         self.verdict: Integers = np.full(runs, KINDS.index("leading"))
@@ -232,8 +234,6 @@ class Concurrent(Policy):
         self.comparison.tell(sums, assigned, compared)
         if self.ladder.any_size:
             self.silence.hear_reports(np.where(released, assigned, 0), np.where(released, dealt, 0.0))
-        else:
-            self.silence.hear_silent(np.where(released, self._newly_silent(assigned), 0), released * assigned)
         self.blocks = self.blocks + released.any(axis=1)
         self._forget()
         super().observe(sums, assigned, released)
@@ -245,15 +245,25 @@ class Concurrent(Policy):
         """
         self.silence.hear_reports(reports, odds)
 
+    def hear_silent(self, silent: Integers, reports: Integers) -> None:
+        """Be told how many turns of a block stayed without a report before each arm's last of so many reports.
+
+        Where batches must be full, only they tell arms apart. They are known when all turns of the block are over.
+        """
+        self.silence.hear_silent(silent, reports)
+        self._silent, self._answered = self._silent + silent, self._answered + reports
+
     def observe_turns(self, turns: Integers) -> None:
-        """Be told how many turns of each arm have been dealt so far, before the block that they led to."""
+        """Be told how many turns of each arm are over so far, before the block that they led to."""
         self.turns = np.asarray(turns, dtype=np.int64)
 
-    def _newly_silent(self, assigned: Integers) -> Integers:
-        """Turns without a report since the last block: where batches must be full, only they tell arms apart."""
-        silent = np.maximum(self.turns - self.pulls - assigned, self._silent)
-        more, self._silent = silent - self._silent, silent
-        return np.asarray(more)
+    def _reported(self, run: int, arms: Sequence[int]) -> float:
+        """The share of these arms' turns that were reported, of those that are over."""
+        if self.ladder.any_size:
+            came, over = self.pulls, self.turns
+        else:
+            came, over = self._answered, self._answered + self._silent
+        return float(came[run, arms].sum() / max(int(over[run, arms].sum()), 1))
 
     def learn(self, released: Bools) -> None:
         """Decide, where the claims suffice, no guardrail is in the way, and all arms report alike."""
@@ -296,7 +306,6 @@ class Concurrent(Policy):
             # Sums may have wrapped around: no interval is known any more.
             lower, upper = -1.0, 1.0
         lift = ratio(self.comparison, run, *pair, self.levels.pair)
-        reported = self.pulls[run, list(pair)].sum() / max(int(self.turns[run, list(pair)].sum()), 1)
         alike = tuple(np.flatnonzero(self.alike[run]).tolist()) if kind == "no difference" else ()
         alarm = bool(self.silence.alarm[run])
         return Decision(
@@ -310,7 +319,7 @@ class Concurrent(Policy):
             alike=alike,
             confidence=self.terms.confidence,
             silent=alarm,
-            tipping=tipping_point(lower, float(reported)),
+            tipping=tipping_point(lower, self._reported(run, pair)),
             waits=self._waits(run),
             harms=self.watched.harms(run),
         )
@@ -333,7 +342,7 @@ class Concurrent(Policy):
         return self.comparison.mean_intervals(float(level))
 
     def add_arm(self) -> int:
-        for name in ("turns", "_silent"):
+        for name in ("turns", "_silent", "_answered"):
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, 1))))
         self.alike = np.pad(self.alike, ((0, 0), (0, 1)))
         self.watched.add_arm()

@@ -16,7 +16,7 @@ from croupier.checks import positive
 from croupier.comparisons.tails import Floats
 
 if TYPE_CHECKING:
-    from croupier.bandits.catalogue import Request
+    from croupier.bandits.entry import Request
 
 DEAL = 16
 """Odds that change are whole parts of so many turns for every four arms: they are dealt in permuted rows."""

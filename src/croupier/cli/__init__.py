@@ -152,7 +152,7 @@ def _blamed(error: TooWide, options: argparse.Namespace) -> str:
     """A message that speaks of a noise, with what was typed that led to it."""
     typed = ((name, getattr(options, name, None)) for name in ("users", "epsilon"))
     given = ", ".join(f"{name} = {value:g}" for name, value in typed if isinstance(value, int | float))
-    return f"{given} leads to noise that cannot be drawn: {error}" if given else str(error)
+    return f"{given} leads to noise that is too wide to compute with: {error}" if given else str(error)
 
 
 def _refused(options: argparse.Namespace, why: str) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from croupier.checks import CroupierError
@@ -51,16 +53,20 @@ def run(options: argparse.Namespace) -> int:
         path = f"/experiments/{options.experiment}/transcript"
     else:
         path = f"/experiments/{options.experiment}/tables/{options.table}.{form}"
-    content = analyzer_of(options).download(path)
-    if options.out is None:
-        sys.stdout.buffer.write(content)
-        return 0
-    try:
-        Path(options.out).write_bytes(content)
-    except OSError as error:
-        raise CroupierError(f"{options.out} cannot be written: {error.strerror}") from None
+    # Until all of it has come, nothing is written.
+    with tempfile.TemporaryFile() as coming:
+        size = analyzer_of(options).download(path, coming)
+        coming.seek(0)
+        if options.out is None:
+            shutil.copyfileobj(coming, sys.stdout.buffer)
+            return 0
+        try:
+            with Path(options.out).open("wb") as file:
+                shutil.copyfileobj(coming, file)
+        except OSError as error:
+            raise CroupierError(f"{options.out} cannot be written: {error.strerror}") from None
     if options.json:
-        print_json([{"file": options.out, "bytes": len(content)}])
+        print_json([{"file": options.out, "bytes": size}])
     else:
-        print(f"{options.out}: {len(content):,} bytes")
+        print(f"{options.out}: {size:,} bytes")
     return 0

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from croupier.checks import CroupierError
 
 TOKEN = "CROUPIER_TOKEN"
 """The variable of the environment that may hold the token."""
 SECONDS = 30.0
+LONGEST_DOWNLOAD = 2**32
+"""No file that is downloaded has more bytes."""
 
 
 def add_analyzer(command: argparse.ArgumentParser) -> None:
@@ -40,25 +45,62 @@ class Analyzer:
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str) -> Any:
-        return self._sent("GET", path).json()
+        return self._json("GET", path)
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        return self._sent("POST", path, body).json()
+        return self._json("POST", path, json=body)
 
-    def download(self, path: str) -> bytes:
-        content: bytes = self._sent("GET", path).content
-        return content
-
-    def _sent(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def download(self, path: str, file: IO[bytes]) -> int:
+        """Write what is there into a file as it comes; how many bytes."""
         import httpx2
 
+        from croupier.client.exchange import Unfit, begun, extend
+
+        size = 0
+        with self._reached(), httpx2.stream("GET", self.url + path, **self._how) as answer:
+            refusal = begun(answer.headers, LONGEST_DOWNLOAD)
+            for part in answer.iter_bytes():
+                size += len(part)
+                if answer.status_code >= 400:
+                    extend(refusal, part)
+                elif size > LONGEST_DOWNLOAD:
+                    raise Unfit(f"the answer has more than {LONGEST_DOWNLOAD:,} bytes")
+                else:
+                    file.write(part)
+        if answer.status_code >= 400:
+            raise CroupierError(_refusal(answer.status_code, bytes(refusal), bool(self._headers)))
+        return size
+
+    def _json(self, method: str, path: str, **more: Any) -> Any:
+        import httpx2
+
+        from croupier.client.exchange import LONGEST_STATE, read
+
+        with self._reached():
+            answer = read(httpx2, LONGEST_STATE, method=method, url=self.url + path, **self._how, **more)
+        if answer.status >= 400:
+            raise CroupierError(_refusal(answer.status, answer.content, bool(self._headers)))
+        return answer.json()
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        from croupier.client.exchange import UNCOMPRESSED
+
+        return {"headers": self._headers | UNCOMPRESSED, "timeout": SECONDS}
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """One line about what keeps an answer from here."""
+        import httpx2
+
+        from croupier.client.exchange import Unfit
+
         try:
-            answer = httpx2.request(method, self.url + path, json=body, headers=self._headers, timeout=SECONDS)
+            yield
+        except Unfit as error:
+            raise CroupierError(f"{self.url}: {error}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise CroupierError(f"{self.url} does not answer: {error or type(error).__name__}") from None
-        if answer.status_code >= 400:
-            raise CroupierError(_refusal(answer, bool(self._headers)))
-        return answer
 
 
 def analyzer_of(options: argparse.Namespace) -> Analyzer:
@@ -86,14 +128,14 @@ def token_of(options: argparse.Namespace) -> str:
         raise CroupierError(f"{options.token_file} holds no token") from None
 
 
-def _refusal(answer: Any, shown: bool) -> str:
+def _refusal(status: int, content: bytes, shown: bool) -> str:
     """One line about a refusal."""
-    try:
-        problem = answer.json()
-        said = str(problem.get("detail") or problem["title"])
-    except (ValueError, KeyError, AttributeError, TypeError):
-        said = f"status {answer.status_code}"
-    if answer.status_code == 401:
+    if status == 401:
         remedy = "the token is nobody's" if shown else f"show a token: --token, --token-file or {TOKEN}"
         return f"the analyzer refused: {remedy}"
+    try:
+        problem = json.loads(content)
+        said = str(problem.get("detail") or problem["title"])
+    except (ValueError, KeyError, AttributeError, TypeError):
+        said = f"status {status}"
     return f"the analyzer refused: {said}"

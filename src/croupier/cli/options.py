@@ -158,8 +158,19 @@ def add_world(command: Any) -> None:
     )
 
 
+def add_delay(command: Any) -> None:
+    """When reports come."""
+    command.add_argument(
+        "--delay",
+        type=int,
+        metavar="N",
+        help="a report comes while the next 0 to N users come, for policies in blocks (default: 0, at once)",
+    )
+
+
 def add_decisions(command: Any) -> None:
-    """What policies that claim comparisons are told, and who stays silent."""
+    """What policies that claim comparisons are told, who stays silent, and when the others report."""
+    add_delay(command)
     command.add_argument(
         "--smallest-effect",
         type=float,

@@ -11,6 +11,7 @@ from croupier.cli import plan_decisions, plan_metrics
 from croupier.cli.options import (
     POLICY,
     PROTOCOL,
+    add_delay,
     add_protocol_options,
     numbers,
     picture,
@@ -83,6 +84,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--horizon", type=int, metavar="N", help="users after which it ends, for --guardrail (default: long enough)"
     )
+    add_delay(command)
     command.add_argument("--users-per-day", type=int, metavar="U", help="how many users report a day: tells days too")
     command.add_argument(
         "--plot", type=picture, metavar="FILE", help="write concluded experiments over users (or needs over ε)"
@@ -95,6 +97,8 @@ def run(options: argparse.Namespace) -> int:
     name, over = ALL_POLICIES.admit(options.policy), ROWS.admit(options.protocol)
     given = protocol_options(options)
     between("power", options.power, 0, 1)
+    if options.delay is not None and (plan_metrics.asked(options) or not ALL_POLICIES.find(name).in_blocks):
+        raise InvalidParameter("delay", options.delay, "left out but for decisions by one metric")
     if plan_metrics.asked(options):
         return plan_metrics.run(options, means, name, given)
     if options.horizon is not None:

@@ -6,12 +6,13 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.cli.options import print_json, said
 from croupier.cli.progress import progress
 from croupier.cli.tables import table
 from croupier.protocols import ROWS
 from croupier.simulation.forecasts import Forecast, fixed_sample, forecast
+from croupier.simulation.reporting import LONGEST
 
 TRUSTS = {"two-servers": "laplace", "devices": "laplace", "shuffler": "shuffled-bits", "nobody": "local-laplace"}
 """Whom one may trust, and what sums batches then."""
@@ -74,6 +75,7 @@ def _forecast(
         protocol_name=kind,
         runs=options.runs,
         seed=options.seed,
+        delay=integer("delay", options.delay or 0, 0, LONGEST),
         **own,
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from croupier.bandits import Policy
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.cli.options import (
     DECIDED,
     POLICY,
@@ -34,6 +34,7 @@ from croupier.simulation import (
     ALL_POLICIES,
     WORLDS,
     Bernoulli,
+    Delayed,
     Run,
     Silent,
     World,
@@ -43,7 +44,8 @@ from croupier.simulation import (
     world,
 )
 from croupier.simulation.baselines import check_read, read_options
-from croupier.simulation.sweep import drawn_means
+from croupier.simulation.cell import drawn_means
+from croupier.simulation.reporting import LONGEST
 
 NAME = "simulate"
 SUMMARY = "run policies on simulated users and compare their regret"
@@ -184,7 +186,8 @@ def world_from(options: argparse.Namespace) -> World:
     if drawn:
         ends = (0.25 if options.low is None else options.low, 0.75 if options.high is None else options.high)
         means = np.round(drawn_means(options.arms, 1, *ends, options.seed)[0], 4).tolist()
-    return silent(world(WORLDS.admit(options.world or "bernoulli"), means), options.reporting)
+    found = silent(world(WORLDS.admit(options.world or "bernoulli"), means), options.reporting)
+    return found if options.delay is None else Delayed(found, integer("delay", options.delay, 0, LONGEST))
 
 
 def silent(where: World, reporting: list[float] | None) -> World:

@@ -24,10 +24,10 @@ from croupier.cli.tables import STANDARD_ERROR, number, spread, table
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES, WORLDS
+from croupier.simulation.cell import Row
 from croupier.simulation.engines import ENGINES, Store
 from croupier.simulation.sweep import (
     KEYS,
-    Row,
     Sweep,
     checked,
     columns,

@@ -24,6 +24,12 @@ LONGEST_EXCHANGE = 60.0
 LONGEST_ANSWER = 4 * LONGEST + 2**16
 """No answer has more bytes: the largest is a statement, whose characters take at most four, and its signatures."""
 
+LONGEST_STATE = 2**26
+"""Nor has one that says how an experiment stands, to who does not ask for a turn."""
+
+UNCOMPRESSED = {"accept-encoding": "identity"}
+"""What comes compressed may be of any size unpacked."""
+
 
 class Unfit(CroupierError):
     """An answer that is not read to its end."""
@@ -118,30 +124,35 @@ def lost(error: Exception) -> Lost:
     return Lost(f"no answer ({str(error) or type(error).__name__})")
 
 
-def begun(headers: Any) -> bytearray:
+def begun(headers: Any, most: int = LONGEST_ANSWER) -> bytearray:
     """An empty body; refuses an answer that says of itself that it is compressed or too long."""
     if (coding := headers.get("content-encoding", "identity").lower()) != "identity":
         raise Unfit(f"the answer is compressed ({coding[:40]}), which was not asked for")
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 10 or int(length) > LONGEST_ANSWER:
-        raise Unfit(f"the answer has {length[:20]} bytes, and {LONGEST_ANSWER} is the most")
+    if not length.isdecimal() or len(length) > 10 or int(length) > most:
+        raise Unfit(f"the answer has {length[:20]} bytes, and {most} is the most")
     return bytearray()
 
 
-def extend(body: bytearray, part: bytes) -> None:
+def extend(body: bytearray, part: bytes, most: int = LONGEST_ANSWER) -> None:
     """Add what came of an answer, until it is too long."""
-    if len(body) + len(part) > LONGEST_ANSWER:
-        raise Unfit(f"the answer has more than {LONGEST_ANSWER} bytes")
+    if len(body) + len(part) > most:
+        raise Unfit(f"the answer has more than {most} bytes")
     body += part
+
+
+def read(http: Any, most: int = LONGEST_ANSWER, **options: Any) -> Response:
+    """Send a request by a client of httpx2, or by the module itself, and read its answer while it is not too long."""
+    with http.stream(**options) as answer:
+        body = begun(answer.headers, most)
+        for part in answer.iter_bytes():
+            extend(body, part, most)
+    return _response(answer, body)
 
 
 def _settle(response: Future[Response], http: httpx2.Client, request: Request) -> None:
     try:
-        with http.stream(**_options(request)) as answer:
-            body = begun(answer.headers)
-            for part in answer.iter_bytes():
-                extend(body, part)
-        response.set_result(_response(answer, body))
+        response.set_result(read(http, **_options(request)))
     except BaseException as error:
         response.set_exception(error)
 
@@ -151,8 +162,7 @@ def _options(request: Request) -> dict[str, Any]:
         "method": request.method,
         "url": request.url,
         "content": request.content or None,
-        # What comes compressed may be of any size unpacked.
-        "headers": {"accept-encoding": "identity"} | request.headers,
+        "headers": UNCOMPRESSED | request.headers,
         "follow_redirects": False,
     }
 

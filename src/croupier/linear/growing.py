@@ -43,9 +43,6 @@ TUNED = 0.15
 SMALLEST = 32
 """No batch is smaller."""
 
-MOST_NUMBERS = 100_000
-"""No report has more: they grow with the square of the features, and so does all that is done with them."""
-
 LARGEST_FIRST = 1 / 8
 """The first batch has at most this share of all users, who choose at random."""
 
@@ -278,9 +275,6 @@ def growing_bandit(
     between("delta", delta, 0, 1, "[)")
     between("control", control, 0, 1, "[)")
     moments = Moments(dimension, places, 1.0 / 2.0, centred, 0.5 if control else 0.0)
-    if moments.dimension > MOST_NUMBERS:
-        few = f"fewer: in {places} places a report has {moments.dimension:,} numbers, and {MOST_NUMBERS:,} are most"
-        raise InvalidParameter("features", dimension, few)
     names = NOISES[one_of("trust", trust, tuple(NOISES))]
     law = "laplace" if delta == 0.0 else None if noise is None else one_of("noise", noise, LAWS)
     if law is not None:

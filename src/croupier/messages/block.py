@@ -12,6 +12,10 @@ MOST_BATCHES = 1024
 LARGEST = 2**53 - 1
 AHEAD = 2
 """Where every batch must be full, the reports by which one may be ahead of the others of its block."""
+GUESSED = 20
+"""What is guessed of how many turns are reported counts like so many reports."""
+LEAST_REPORTING = 0.25
+"""However few report, no more than four turns are given out for a report that is missing."""
 
 
 @dataclass(frozen=True)
@@ -73,3 +77,21 @@ def due(received: Sequence[int], users: Sequence[int], out: Sequence[float] | No
     least = min((sure / wanted for sure, wanted in zip(coming, users, strict=True)), default=0.0)
     ahead = [sure - wanted * least > AHEAD for sure, wanted in zip(coming, users, strict=True)]
     return [came < wanted and not late for came, wanted, late in zip(received, users, ahead, strict=True)]
+
+
+def reporting_share(reported: int, over: int, ahead: float) -> float:
+    """The share of turns that is reported, as far as is known of those that are over; at first one in `ahead`.
+
+    >>> round(reporting_share(0, 0, 1.5), 3), round(reporting_share(700, 1000, 1.5), 3), reporting_share(0, 1000, 1.5)
+    (0.667, 0.699, 0.25)
+    """
+    return min(1.0, max(LEAST_REPORTING, (reported + GUESSED) / (over + ahead * GUESSED)))
+
+
+def room(users: int, came: int, out: int, ahead: float, spare: int) -> int:
+    """How many more turns a batch that must be full has to give: `ahead` times as many as users, and `spare` more.
+
+    >>> room(32, 10, 20, 1.5, 2), room(32, 10, 45, 1.5, 2)
+    (20, -5)
+    """
+    return int(ahead * users) + spare - came - out

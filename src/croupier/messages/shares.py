@@ -1,7 +1,7 @@
 """A report in shares: one share for the front, the other sealed to the analyzer; `docs/wire.md` has every byte.
 
-What a share is bound to names its experiment, configuration, arm or batch, and report. So no server can count it under
-another arm, under another report's name, or twice.
+What a share is bound to names its experiment, configuration, arm, encoding or batch, and report. So no server can count
+it under another arm, as another kind of value, under another report's name, or twice.
 """
 
 from __future__ import annotations
@@ -11,12 +11,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from croupier.messages import proofs
+from croupier.messages.asked import Asked
 from croupier.messages.offer import Offer
 from croupier.messages.sealing import SUITES
 from croupier.messages.wire import HEADER, REPORT_ID, TOKEN, Malformed, upload_bytes
 from croupier.validity.xof import SEED
 
 NO_ARM = 2**32 - 1
+SEVERAL, ITEM = 3, 4
+SCALES = {
+    "range": (1, ("low", "high")),
+    "moments": (2, ("features", "places", "weight", "centred", "control")),
+    "ball": (5, ("diameter",)),
+}
+"""Of each kind of values its number in an encoding, and what else decides what a report's numbers mean."""
+_ENCODING = struct.Struct(">BIQ")
 _HEAD = struct.Struct(f">{REPORT_ID}s{TOKEN}sI")
 
 
@@ -24,21 +33,39 @@ def scopes(offer: Offer) -> tuple[bytes, ...]:
     """What each part of a report on this offer is for.
 
     Where the servers add the noise there is one part, and it is for the arm, whatever batch it falls into; in blocks it
-    is for the arm in its epoch, so that it counts under the odds of its turn. Where the devices do there is one for
-    each batch, and for that batch alone: its noise is that of the batch.
+    is for the arm in its epoch, so that it counts under the odds of its turn. It is for its encoding, too: noise hides
+    what a report can change at most, and that is another number under another encoding. Where the devices add it there
+    is one part for each batch, and for that batch alone: its noise is that of the batch.
     """
-    if offer.batches[0].asked.fits_any_batch:
-        return (arm_scope(_arm_stream(offer)),)
+    asked = offer.batches[0].asked
+    if asked.fits_any_batch:
+        return (arm_scope(_arm_stream(offer), asked),)
     return tuple(batch.hash for batch in offer.batches)
 
 
-def arm_scope(stream: str) -> bytes:
-    """The scope of an arm's reports, from the name of its stream.
+def arm_scope(stream: str, asked: Asked) -> bytes:
+    """The scope of an arm's reports, from the name of its stream and what the batch asks for."""
+    numbers = stream.removeprefix("arm-").split("-")
+    return b"".join(int(number).to_bytes(4, "big") for number in numbers) + encoding_of(asked)
 
-    >>> arm_scope("arm-2").hex(), arm_scope("arm-2-7").hex()
-    ('00000002', '0000000200000007')
+
+def encoding_of(asked: Asked) -> bytes:
+    """How the numbers of a report stand for a value: their kind, how many they are, the largest, and their scales.
+
+    >>> from croupier.protocols import laplace
+    >>> encoding_of(laplace(epsilon=1.0, low=-1.0, high=3.0, trust="two-servers").plan(users=100)).hex()
+    '0100000001000000000000007fbff00000000000004008000000000000'
     """
-    return b"".join(int(number).to_bytes(4, "big") for number in stream.removeprefix("arm-").split("-"))
+    recipe = asked.recipe
+    if "sums" in recipe:
+        kind, largest = SEVERAL, recipe["sums"][0]["precision"]
+        scales = [one["values"][end] for one in recipe["sums"] for end in SCALES["range"][1]]
+    elif "values" in recipe:
+        kind, names = SCALES[recipe["values"]["kind"]]
+        largest, scales = recipe["precision"], [recipe["values"][name] for name in names]
+    else:
+        kind, largest, scales = ITEM, 1, []
+    return _ENCODING.pack(kind, asked.outputs or 1, largest) + struct.pack(f">{len(scales)}d", *scales)
 
 
 def stream_of(offer: Offer) -> str:

@@ -14,9 +14,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import InvalidParameter, did_you_mean, finite
+from croupier.checks import InvalidParameter, Number, between, did_you_mean, finite
 
 Floats = NDArray[np.float64]
+
+NARROWEST, FARTHEST = 1e-200, 1e200
+"""How near to each other the ends of a range may be, and how far from zero: so a value's place in it is a number."""
 
 LEVEL = "(level)"
 """What the constant's coefficient is called, beside those of the features."""
@@ -33,9 +36,14 @@ class Feature:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidParameter("name", self.name, "the name of a feature")
-        finite(f"{self.name}.low", self.low)
-        if not finite(f"{self.name}.high", self.high) > self.low or math.isinf(float(self.high) - float(self.low)):
-            raise InvalidParameter(f"{self.name}.high", self.high, f"above low = {self.low:g}, at a finite distance")
+        low, high = (float(self._end(name, end)) for name, end in (("low", self.low), ("high", self.high)))
+        if not high - low >= NARROWEST:
+            raise InvalidParameter(
+                f"{self.name}.high", self.high, f"above low = {self.low:g}, by {NARROWEST:g} at least"
+            )
+
+    def _end(self, name: str, value: object) -> Number:
+        return between(f"{self.name}.{name}", value, -FARTHEST, FARTHEST, "[]")
 
     def checked(self, value: object, clip: bool) -> float:
         """The value, moved to its range where that was asked for; else anything outside is refused by name."""

@@ -126,7 +126,9 @@ class Rule:
         sign = np.where(hopeful, 1.0, -1.0).astype(x.dtype)
         if self.shared:
             sign = sign[..., None]
-        parts = [np.minimum.reduce([self._bound(belief, x, sign) for belief in own]) for own in self.beliefs]
+        # Whatever a rule says, every device chooses: one whose numbers leave all range must not silence some of them.
+        with np.errstate(all="ignore"):
+            parts = [np.minimum.reduce([self._bound(belief, x, sign) for belief in own]) for own in self.beliefs]
         return np.asarray(sign * parts[0] if self.shared else sign[..., None] * np.stack(parts, axis=-1))
 
     def _bound(self, belief: Belief, x: Floats, sign: Floats) -> Floats:

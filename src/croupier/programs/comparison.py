@@ -23,7 +23,7 @@ from croupier.comparisons.tails import Floats
 from croupier.messages.block import Block
 from croupier.programs.policy_program import FILLED, PolicyProgram, Wish
 from croupier.programs.program import Dealt, Operation, Wanted
-from croupier.programs.running import Came, Open, Running
+from croupier.programs.running import Came, Open, Running, Unheard
 from croupier.programs.sections import MOST_USERS, Check, Section, measuring, smallest_batch, text, whole, within
 from croupier.programs.thinned import Thinned
 from croupier.protocols.sums.values import whole_numbers
@@ -69,7 +69,8 @@ class ComparisonProgram(PolicyProgram):
         self._epoch = -1
         self._odds: Floats = np.zeros(0)
         self._turns: Counter[tuple[int, int]] = Counter()
-        """Turns dealt, by epoch and arm."""
+        """Turns that are over, by epoch and arm."""
+        self._unheard = Unheard()
         self._next = self._next_block = 0
         self._most: int | None = None
         """So many reports come before a block's deadline, where one did not fill."""
@@ -157,7 +158,7 @@ class ComparisonProgram(PolicyProgram):
             raise InvalidParameter("decoded", decoded, f"{mechanism.outputs or 'one'} whole numbers, one a metric")
         sums = np.atleast_1d(mechanism.unit_sums(numbers))
         one = running.open.pop(batch)
-        running.came[one.arm] = Came(mechanism, sums, dealt)
+        running.came[one.arm] = Came(batch, mechanism, sums, dealt)
         self._reports[one.arm] += mechanism.users
         self._over(running)
 
@@ -210,6 +211,7 @@ class ComparisonProgram(PolicyProgram):
             if came.dealt is not None:
                 at = (running.block.epoch, arm)
                 self._turns[at] = came.dealt.turns if self._any_batch else self._turns[at] + came.dealt.turns
+        self._hear_silent(running)
         turns = np.zeros_like(assigned)
         for (_, arm), dealt in self._turns.items():
             turns[0, arm] += dealt
@@ -221,6 +223,18 @@ class ComparisonProgram(PolicyProgram):
             # It filled in time: more may come by now.
             self._most *= 2
         self._note(running)
+
+    def _hear_silent(self, running: Running) -> None:
+        """Tell the policy of blocks of which it is known by now how many turns stayed silent: of this, or earlier."""
+        if self._any_batch:
+            return
+        self._unheard.ask(running)
+        told = [pair for came in running.came.values() if came.dealt is not None for pair in came.dealt.silent]
+        for block in self._unheard.hear(told):
+            tables = np.zeros((2, 1, self.policy.arms), dtype=np.int64)
+            for arm, numbers in block.items():
+                tables[:, 0, arm] = numbers
+            self.policy.hear_silent(*tables)
 
     def _padded(self, odds: Floats) -> Floats:
         """Odds of a block, with those of arms that came later: none."""

@@ -21,6 +21,7 @@ from croupier.personal import Rule
 from croupier.programs.kinds import program
 from croupier.programs.program import Dealt, Operation, Program, Wanted
 from croupier.programs.records import Record
+from croupier.texts import check_words
 
 MOST_IN_BLOCK = 2**50
 NEAR = 1e-6
@@ -208,7 +209,8 @@ class State:
         users = integer("users", record.get("users", wanted.users), 1, most)
         dealt = None
         if change.offer.block is not None and "turns" in record:
-            dealt = Dealt(integer("turns", record["turns"], 0), bool(record["over"]))
+            silent = tuple((integer("batch", at, 0), integer("silent", n, 0)) for at, n in record.get("silent", ()))
+            dealt = Dealt(integer("turns", record["turns"], 0), bool(record["over"]), silent)
         self.program.released(record["batch"], record["decoded"], users, dealt)
 
     def _expired(self, change: Change) -> None:
@@ -256,8 +258,8 @@ class State:
         one_of("operation", name, tuple(running.operations))
         change.operation = running.operations[name]
         if change.operation.takes == "name":
-            arm = record.get("name")
-            if not isinstance(arm, str) or not arm or arm in self.arms:
+            arm = check_words("name", record.get("name"))
+            if not arm or arm in self.arms:
                 raise InvalidParameter("name", arm, "a new arm's name")
             running.operate(name)
             self.arms = (*self.arms, arm)

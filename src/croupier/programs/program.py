@@ -43,11 +43,14 @@ class Wanted:
 class Dealt:
     """What the front signs of the turns whose reports a released batch of a block has, and of others like them.
 
-    `turns` is how many were dealt when the block closed, `over` whether no report of them can come any more.
+    `turns` is how many were over when the block closed: reported, or overdue. `over` is whether no report can come any
+    more. Where batches must be full, `silent` has batches of blocks whose turns are all over by now, each with how many
+    of its turns, in the order they were dealt, stayed silent before the one that brought its last report.
     """
 
     turns: int
     over: bool
+    silent: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

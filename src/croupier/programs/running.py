@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from croupier.comparisons.tails import Floats
@@ -24,6 +25,8 @@ class Open:
 class Came:
     """What came out of a batch."""
 
+    batch: int
+
     mechanism: Sums
     sums: Floats
     """In units of a reward: a number for each metric."""
@@ -45,3 +48,28 @@ class Running:
     @property
     def received(self) -> int:
         return sum(self.gone.values())
+
+
+class Unheard:
+    """Where batches must be full: released ones of which it is not known yet how many of their turns stayed silent."""
+
+    def __init__(self) -> None:
+        self._batches: dict[int, tuple[int, int, int]] = {}
+        """The block, the arm and the reports of each."""
+
+    def ask(self, block: Running) -> None:
+        """All batches of a block came."""
+        for arm, came in block.came.items():
+            self._batches[came.batch] = block.block.number, arm, came.mechanism.users
+
+    def hear(self, told: Iterable[tuple[int, int]]) -> list[dict[int, tuple[int, int]]]:
+        """For each block, the silent turns and the reports of its arms. Of batches that nothing came of none is heard.
+
+        `told` are batches, each with how many turns stayed silent.
+        """
+        blocks: dict[int, dict[int, tuple[int, int]]] = {}
+        for batch, silent in told:
+            if batch in self._batches:
+                number, arm, reports = self._batches.pop(batch)
+                blocks.setdefault(number, {})[arm] = silent, reports
+        return list(blocks.values())

@@ -32,7 +32,7 @@ from croupier.service.high_water import HighWater
 from croupier.service.keys import Keys, SealingKey
 from croupier.service.openapi import MOST_LINES
 from croupier.service.problems import Problem, kind_of
-from croupier.service.receipts import BadRelease, check_decoded, check_receipt
+from croupier.service.receipts import IN_BLOCK, BadRelease, check_decoded, check_receipt
 from croupier.service.settling import Settling
 from croupier.service.store import AnalyzerStore
 from croupier.service.waits import Waits
@@ -142,7 +142,7 @@ class Analyzer:
         # Everything when there may be something left from before a crash; later only what can still change.
         since = min(live.open, default=live.state.newest) if live.caught_up else 0
         live.caught_up = True
-        standings = await self.link.standings(live.name, since)
+        standings = await self.link.standings(live.name, since, live.state.newest)
         if standings != live.standings:
             live.standings = standings
             live.version += 1
@@ -338,7 +338,7 @@ class Analyzer:
             decoded = list(reading.decoded) if isinstance(reading.decoded, tuple) else reading.decoded
             event = "released"
             body |= {"decoded": decoded, "damaged": reading.damaged, "users": users, "receipt": receipt.to_dict()}
-            body |= {key: receipt.body[key] for key in ("turns", "over") if key in receipt.body}
+            body |= {key: receipt.body[key] for key in IN_BLOCK if key in receipt.body}
         await live.record(event, lambda: number in live.open, **body)
         await self.link.acknowledge(live.name, number)
         await self._forget(live, number)
@@ -368,17 +368,19 @@ class Analyzer:
         pinned = self._configuration(live, batch.pin)
         receipt = await self.link.receipt(live.name, batch.number)
         body = check_receipt(receipt, pinned, batch, live.state.turns[batch.number].block)
-        hashed, messages = hashlib.sha256(), []
+        hashed, messages = hashlib.sha256(), list[bytes]()
         for part in range(body["parts"]):
             payload = await self.link.messages(live.name, batch.number, part)
             hashed.update(payload)
-            if len(payload) % body["length"]:
-                raise BadRelease("a part of the release is cut")
+            if not payload or len(payload) % body["length"]:
+                raise BadRelease("a part of the release is empty or cut")
             messages += [payload[i : i + body["length"]] for i in range(0, len(payload), body["length"])]
-        if hashed.digest() != from_text("sha256", body["sha256"]):
-            raise BadRelease("the messages are not those of the receipt")
+            if len(messages) > body["messages"]:
+                break
         if len(messages) != body["messages"]:
             raise BadRelease(f"{len(messages)} messages came where {body['messages']} were announced")
+        if hashed.digest() != from_text("sha256", body["sha256"]):
+            raise BadRelease("the messages are not those of the receipt")
         if len(set(messages)) != len(messages):
             raise BadRelease("a message came twice")
         key = self._key(batch.number, pinned)

@@ -85,7 +85,7 @@ class AnalyzerApp:
         keys, mark = key_files.load(directory), HighWater(directory / ANSWERED)
         self.store = AnalyzerStore(store_url(settings.store), directory / BATCH_KEYS)
         try:
-            mark.check(self.store.answers)
+            mark.check(self.store)
             # If the file of a key that was destroyed came back, reports under it could count twice.
             keys = keys.without(key_files.destroy_again(directory, keys, self.store.destroyed))
             keys.newest(settings.suite)

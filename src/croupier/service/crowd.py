@@ -16,6 +16,8 @@ from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.client import AsyncClient, Joined, Limits, Refused, Turn, Unreachable, token_request
+from croupier.client.exchange import LONGEST_STATE, UNCOMPRESSED, Unfit, read
+from croupier.client.steps import Unusable
 from croupier.protocols.histograms.universe import universe_from_dict
 from croupier.service import keys
 from croupier.service.crowd_people import people
@@ -288,19 +290,18 @@ def _asked(http: httpx2.Client, analyzer: str, path: str) -> dict[str, Any] | No
     import httpx2
 
     try:
-        answer = http.get(analyzer + path)
-        if answer.status_code == 404:
+        answer = read(http, LONGEST_STATE, method="GET", url=analyzer + path, headers=UNCOMPRESSED)
+        if answer.status == 404:
             return None
-        if answer.status_code == 401:
+        if answer.status == 401:
             raise CroupierError(f"the analyzer at {analyzer} shows this to operators alone: it needs a token")
-        if answer.status_code != 200:
-            raise CroupierError(f"the analyzer at {analyzer} answers {answer.status_code}")
-        body = answer.json()
+        if answer.status != 200:
+            raise CroupierError(f"the analyzer at {analyzer} answers {answer.status}")
+        return answer.json()
+    except Unfit as error:
+        raise CroupierError(f"the analyzer at {analyzer}: {error}") from None
+    except Unusable:
+        raise CroupierError(f"{analyzer} is no analyzer: its answer is no JSON") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise CroupierError(f"the analyzer at {analyzer} does not answer: {why}") from None
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        raise CroupierError(f"{analyzer} is no analyzer: its answer is no JSON")
-    return body

@@ -19,6 +19,7 @@ from croupier.programs.sections import SECTIONS, Section, checked, text
 from croupier.protocols import ROWS, Mechanism
 from croupier.protocols.padding import CAP_SHARE
 from croupier.service.settings import read_toml
+from croupier.texts import check_words
 
 UNIT = "one installation of the app"
 PERIOD = 86_400
@@ -159,11 +160,10 @@ def _plan(body: dict[str, Any]) -> Plan:
     if body:
         known = ", ".join(("name", "title", "public", "arms", "control", "program", "metrics", *SECTIONS))
         raise InvalidParameter("key", next(iter(body)), f"one of {known}")
-    if not isinstance(title, str):
-        raise InvalidParameter("title", title, "a text")
+    check_words("title", title)
     if not isinstance(public, bool):
         raise InvalidParameter("public", public, "true or false")
-    if not isinstance(arms, list) or not all(isinstance(arm, str) and arm for arm in arms) or len({*arms}) < len(arms):
+    if not isinstance(arms, list) or not all(check_words("arms", arm) for arm in arms) or len({*arms}) < len(arms):
         raise InvalidParameter("arms", arms, "a list of different names")
     sections["program"].pop("kind", None)
     asked = dict(sections["program"])

@@ -33,7 +33,7 @@ from croupier.service.store import Arrival, Closing, FrontStore, Standing
 from croupier.service.store.share_sums import TIDY_SECONDS
 
 DAY = 86_400
-EIGHTHS = 8
+EIGHTHS, FINEST = 8, 8
 NEVER = 2**63 - 1
 """The day on which a spent name is forgotten, where what was shown has no end."""
 PAUSE_SECONDS = 30.0
@@ -356,14 +356,14 @@ def _same_configuration(offer: Offer, envelope: Envelope) -> None:
 
 
 def _standing(standing: Standing, now: float) -> dict[str, Any]:
-    received = _coarse(standing.received, standing.users)
+    received = coarse(standing.received, standing.users)
     # Open after its deadline: it has fewer reports than the smallest batch.
     late = standing.state == "open" and standing.expires is not None and standing.expires <= now
     about = {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
     return about | {"late": late}
 
 
-def _coarse(received: int, users: int) -> int:
-    """How full a batch is, in eighths: an exact count would tell when each report came."""
-    step = -(-users // EIGHTHS)
+def coarse(received: int, users: int) -> int:
+    """How full a batch is, in eighths and no finer than by eight: an exact count would tell when each report came."""
+    step = max(-(-users // EIGHTHS), FINEST)
     return users if received >= users else received // step * step

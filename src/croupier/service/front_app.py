@@ -85,7 +85,7 @@ class FrontApp:
             # Closing seals as many messages as many users do: it has a process to itself, and nobody waits for it.
             for kind, count, seconds in (("workers", settings.openers, WORK_SECONDS), ("closing", 1, LONGEST_CLOSE))
         )
-        self.meters = Meters(meters.FRONT)
+        self.meters = Meters(meters.FRONT, meters.COARSE)
         self._full = asyncio.Event()
         self._opened = asyncio.Event()
         self._waiting, self._most_waiting = 0, min(settings.queue, most_held())

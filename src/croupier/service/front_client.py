@@ -10,18 +10,26 @@ from urllib.parse import quote
 
 import httpx2
 
-from croupier.checks import CroupierError
-from croupier.client.device import URN
+from croupier.checks import CroupierError, integer
+from croupier.client.exchange import LONGEST_ANSWER, UNCOMPRESSED, Unfit, begun, extend
+from croupier.client.steps import URN, Response, Unusable
 from croupier.messages.signing import Statement, to_text
+from croupier.service.groups import LONGEST_GROUP
 from croupier.service.openapi import MOST_BATCHES
+from croupier.service.store.outbox import PART_BYTES
 from croupier.service.waits import Waits
 
 QUICK, SLOW = 5.0, 60.0
 """Seconds for a whole call: one that reads or writes a little, and one that makes the front compute or send much."""
+LONGEST_STATE = 16
 
 
 class FrontAway(CroupierError):
     """The front does not answer."""
+
+
+class BadAnswer(CroupierError):
+    """The front answers more than any honest one has to say."""
 
 
 class FrontRefused(CroupierError):
@@ -39,7 +47,7 @@ class FrontClient:
         self.url = url.rstrip("/")
         self._waits = waits
         self._http = http or httpx2.AsyncClient(timeout=SLOW)
-        self._headers = {"authorization": f"Bearer {bearer}"}
+        self._headers = {"authorization": f"Bearer {bearer}"} | UNCOMPRESSED
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -90,22 +98,39 @@ class FrontClient:
         body = {"head": head.to_dict(), "lines": [to_text(line) for line in lines]}
         return Statement.from_dict("head", await self._json("PUT", f"/experiments/{quote(name)}/head", body))
 
-    async def standings(self, name: str, since: int = 0) -> dict[str, Any]:
-        """The public counts, with all batches from a number on: the front shows so many at a time."""
-        whole = page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+    async def standings(self, name: str, since: int, newest: int) -> dict[str, Any]:
+        """The public counts, with all batches from a number on: the front shows so many at a time.
+
+        It may know a page more than this log, whose `newest` batch is known; one that shows more never ends.
+        """
+        whole = page = await self._page(name, since)
+        batches = page["batches"]
         while len(page["batches"]) >= MOST_BATCHES:
-            since = page["batches"][-1]["batch"] + 1
-            page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
-            whole["batches"] += page["batches"]
+            page = await self._page(name, batches[-1]["batch"] + 1)
+            batches += page["batches"]
+            if len(batches) > newest - since + 1 + MOST_BATCHES:
+                raise BadAnswer(f"the front at {self.url} shows more than {len(batches) - 1} batches from {since} on")
         return whole
+
+    async def _page(self, name: str, since: int) -> dict[str, Any]:
+        page = await self._json("GET", f"/experiments/{quote(name)}/batches?since={since}")
+        batches = []
+        for shown in page["batches"]:
+            batches.append(_standing(shown))
+            if batches[-1]["batch"] < since:
+                raise BadAnswer(f"the front at {self.url} shows batch {batches[-1]['batch']} where {since} is due")
+            since = batches[-1]["batch"] + 1
+        return page | {"batches": batches}
 
     async def group(self, name: str) -> bytes | None:
         """The next reports in shares to be settled."""
-        return _body(await self._send("GET", f"/experiments/{quote(name)}/groups", within=SLOW))
+        return _body(await self._send("GET", f"/experiments/{quote(name)}/groups", within=SLOW, most=LONGEST_GROUP))
 
     async def settle(self, name: str, group: int, answer: bytes) -> bytes | None:
         """Answer a group; the next one, if there is one."""
-        return _body(await self._send("POST", f"/experiments/{quote(name)}/groups/{group}", answer, SLOW))
+        return _body(
+            await self._send("POST", f"/experiments/{quote(name)}/groups/{group}", answer, SLOW, LONGEST_GROUP)
+        )
 
     async def share(self, name: str, batch: int) -> Statement:
         """The front's answer for a batch in shares."""
@@ -115,7 +140,7 @@ class FrontClient:
         return Statement.from_dict("release", await self._json("GET", f"{_batch(name, batch)}/receipt"))
 
     async def messages(self, name: str, batch: int, part: int) -> bytes:
-        return (await self._send("GET", f"{_batch(name, batch)}/messages/{part}", within=SLOW)).content
+        return (await self._send("GET", f"{_batch(name, batch)}/messages/{part}", within=SLOW, most=PART_BYTES)).content
 
     async def acknowledge(self, name: str, batch: int) -> None:
         await self._send("DELETE", f"{_batch(name, batch)}/messages")
@@ -149,35 +174,53 @@ class FrontClient:
     ) -> dict[str, Any]:
         answer = await self._send(method, path, body, within)
         try:
-            parsed = answer.json()
-        except ValueError:
-            parsed = None
-        if not isinstance(parsed, dict):
-            raise FrontRefused("no-json", f"{method} {path}")
-        return parsed
+            return answer.json()
+        except Unusable:
+            raise FrontRefused("no-json", f"{method} {path}") from None
 
     async def _send(
-        self, method: str, path: str, body: dict[str, Any] | bytes | None = None, within: float = QUICK
-    ) -> httpx2.Response:
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | bytes | None = None,
+        within: float = QUICK,
+        most: int = LONGEST_ANSWER,
+    ) -> Response:
         sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
         try:
             with self._waits.on("front"):
                 async with asyncio.timeout(within):
-                    answer = await self._http.request(method, self.url + path, headers=self._headers, **sent)
+                    answer = await self._read(method, path, most, sent)
         except TimeoutError:
             raise FrontAway(f"the front at {self.url} does not answer within {within:g} seconds") from None
+        except Unfit as error:
+            raise BadAnswer(f"the front at {self.url}: {error}") from None
         except httpx2.TransportError as error:
             raise FrontAway(f"the front at {self.url} does not answer ({_reason(error)})") from None
-        if answer.status_code >= 500 or answer.status_code == 429:
-            raise FrontAway(f"the front at {self.url} answers {answer.status_code}")
-        if answer.status_code >= 400:
+        if answer.status >= 500 or answer.status == 429:
+            raise FrontAway(f"the front at {self.url} answers {answer.status}")
+        if answer.status >= 400:
             try:
                 problem = json.loads(answer.content)
                 token, detail = str(problem["type"]).removeprefix(URN), str(problem.get("detail", ""))
             except (ValueError, KeyError, TypeError):
-                token, detail = f"http-{answer.status_code}", ""
+                token, detail = f"http-{answer.status}", ""
             raise FrontRefused(token, detail)
         return answer
+
+    async def _read(self, method: str, path: str, most: int, sent: dict[str, Any]) -> Response:
+        """An answer, read no further than it may be long."""
+        async with self._http.stream(method, self.url + path, headers=self._headers, **sent) as answer:
+            body = begun(answer.headers, most)
+            async for part in answer.aiter_bytes():
+                extend(body, part, most)
+        return Response(answer.status_code, dict(answer.headers), bytes(body))
+
+
+def _standing(shown: dict[str, Any]) -> dict[str, Any]:
+    """What is read of a batch's standing, and no more of it is kept."""
+    counts = {key: integer(key, shown[key], 0, 2**53) for key in ("batch", "users", "received")}
+    return counts | {"state": str(shown["state"])[:LONGEST_STATE], "late": bool(shown.get("late"))}
 
 
 def _reason(error: httpx2.TransportError) -> str:
@@ -187,8 +230,8 @@ def _reason(error: httpx2.TransportError) -> str:
     return type(error).__name__
 
 
-def _body(answer: httpx2.Response) -> bytes | None:
-    return None if answer.status_code == 204 else answer.content
+def _body(answer: Response) -> bytes | None:
+    return None if answer.status == 204 else answer.content
 
 
 def _batch(name: str, batch: int) -> str:

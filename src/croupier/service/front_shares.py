@@ -6,6 +6,7 @@ found until the analyzer has found its own, and then decides for itself.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from croupier.validity.shares import Ring
 
 VERSION = 2
 HELPER = 1
+MARK = 8
 GONE = {"expired": "batch-expired", "cancelled": "batch-expired"}
 
 
@@ -42,7 +44,7 @@ class FrontShares(Notary):
     ) -> None:
         super().__init__(store, keys, rules, clock)
         self.given = mark or HighWater(None)
-        self.given.check(store.answers)
+        self.given.check(store)
         self._offers: dict[tuple[str, int], Offer] = {}
         self._proof_keys: dict[tuple[str, bytes], bytes] = {}
 
@@ -57,16 +59,17 @@ class FrontShares(Notary):
         for (name, digest), places in alike.items():
             some = [arrivals[place] for place in places]
             # All mechanisms of an experiment have one encoding.
-            prio3 = _prio3(self._offer(name, some[0].offer).batches[0])
+            batch = self._offer(name, some[0].offer).batches[0]
+            prio3 = _prio3(batch)
             shares = [front_share(prio3, arrival.own) for arrival in some]
             found = Verifier(prio3, HELPER, self._proof_key(name, digest)).prepare(
                 [arrival.name for arrival in some],
                 [share.public for share in shares],
                 [share.share for share in shares],
-                [self._info(name, arrival.stream, digest, arrival.name) for arrival in some],
+                [_info(name, digest, _scope(arrival.stream, batch), arrival.name) for arrival in some],
             )
             for place, own in zip(places, found.kept, strict=True):
-                kept[place] = replace(arrivals[place], own=own)
+                kept[place] = replace(arrivals[place], own=own + _mark(_scope(arrivals[place].stream, batch)))
         return kept
 
     def group(self, name: str) -> Group | None:
@@ -107,11 +110,14 @@ class FrontShares(Notary):
     def _verified(self, name: str, chosen: Chosen, batches: Sequence[Batch], answer: Answer) -> Counting:
         """Of reports with proofs those that both servers' verifier shares prove, whatever the analyzer says."""
         prio3, ring = _prio3(batches[0]), _ring(batches[0])
-        infos = [self._info(name, chosen.stream, one.configuration, one.report) for one in chosen.reports]
-        prepared = Prepared.resume(prio3, HELPER, [report.own for report in chosen.reports], infos)
+        scope = _scope(chosen.stream, batches[0])
+        infos = [_info(name, one.configuration, scope, one.report) for one in chosen.reports]
+        prepared = Prepared.resume(prio3, HELPER, [report.own[:-MARK] for report in chosen.reports], infos)
+        # Checked when it came, and under another encoding than that of this batch it proves nothing.
+        fits = [report.own[-MARK:] == _mark(scope) for report in chosen.reports]
         theirs = [
-            Refusal.PROOF if reason else verifier
-            for reason, verifier in zip(answer.reasons, answer.verifiers, strict=True)
+            Refusal.PROOF if reason or not fit else verifier
+            for reason, fit, verifier in zip(answer.reasons, fits, answer.verifiers, strict=True)
         ]
         finished = prepared.finish(prepared.combine(theirs))
         added = ring.decode(finished.aggregate(), prio3.circuit.outputs)
@@ -134,7 +140,7 @@ class FrontShares(Notary):
     def _expand(self, name: str, report: Waiting, stream: str, batches: Sequence[Batch]) -> list[list[int]]:
         first = batches[0].mechanism
         if first.fits_any_batch:
-            info = self._info(name, stream, report.configuration, report.report)
+            info = _info(name, report.configuration, _scope(stream, batches[0]), report.report)
             return [_ring(batches[0]).expand(report.own, info, first.outputs or 1)] * len(batches)
         return [
             _ring(batch).expand(
@@ -190,9 +196,6 @@ class FrontShares(Notary):
     def _is_proved(self, name: str, report: Waiting) -> bool:
         return self._configuration(name, report.configuration).validity.proved
 
-    def _info(self, name: str, stream: str, configuration: bytes, report: bytes) -> bytes:
-        return share_info(name, configuration, arm_scope(stream), 0, report)
-
     def _proof_key(self, name: str, digest: bytes) -> bytes:
         if (name, digest) not in self._proof_keys:
             key = self.store.proof_key(name, digest)
@@ -225,6 +228,19 @@ class FrontShares(Notary):
 def told_of(in_block: InBlock | None) -> dict[str, Any]:
     """What a receipt says of a batch's block."""
     return {} if in_block is None else asdict(in_block)
+
+
+def _scope(stream: str, batch: Batch) -> bytes:
+    return arm_scope(stream, batch.asked)
+
+
+def _mark(scope: bytes) -> bytes:
+    """What a scope is known by, beside what is kept of a report."""
+    return hashlib.sha256(scope).digest()[:MARK]
+
+
+def _info(name: str, configuration: bytes, scope: bytes, report: bytes) -> bytes:
+    return share_info(name, configuration, scope, 0, report)
 
 
 def _ring(batch: Batch) -> Ring:

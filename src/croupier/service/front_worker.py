@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from croupier.checks import CroupierError
 from croupier.noise import Source, secure
 from croupier.service import keys as key_files
 from croupier.service.front import Assignment, Front
@@ -36,7 +37,11 @@ def front_of(settings: FrontSettings, clock: Callable[[], float], source: Source
         settings.public_url,
         CLAIM_SECONDS if settings.workers > 1 else 0.0,
     )
-    return Front(store, keys, rules, clock, HighWater(directory / ANSWERED))
+    try:
+        return Front(store, keys, rules, clock, HighWater(directory / ANSWERED))
+    except CroupierError:
+        store.close()
+        raise
 
 
 _here: list[Front] = []

@@ -19,6 +19,8 @@ MOST_REPORTS = 1000
 """A group has no more reports."""
 MOST_BYTES = 2**24
 """Nor more uploads than so many bytes, if it has more than one."""
+LONGEST_GROUP = 2 * MOST_BYTES
+"""Nor has it more bytes in all: beside its share every report has a head and perhaps verifier shares."""
 LONGEST_ANSWER = 2**21
 
 

@@ -14,6 +14,9 @@ from croupier.messages.signing import Statement, from_text, to_text
 from croupier.programs.interpreter import MOST_IN_BLOCK
 from croupier.service.groups import Reason
 
+IN_BLOCK = ("turns", "over", "silent")
+"""What a receipt says of the turns of a batch in a block, and the log after it."""
+
 WORDS = dict.fromkeys(reason.word for reason in Reason)
 """Why reports in shares may not count, as receipts say it."""
 
@@ -56,6 +59,14 @@ def _check_block(body: dict[str, Any], block: Block | None) -> None:
         raise BadRelease(f"the receipt says turns = {turns!r}, for {body['reports']} reports")
     if not isinstance(body.get("over"), bool):
         raise BadRelease(f"the receipt says over = {body.get('over')!r}, and true or false is due")
+    silent = body.get("silent", [])
+    if not isinstance(silent, list) or not all(_is_pair(pair) for pair in silent):
+        raise BadRelease(f"the receipt says silent = {silent!r}, and pairs of a batch and a number are due")
+
+
+def _is_pair(told: object) -> bool:
+    """Whether it is two whole numbers that are not negative."""
+    return isinstance(told, list) and len(told) == 2 and all(type(each) is int and each >= 0 for each in told)
 
 
 def check_share(answer: Statement, pinned: Configuration, batch: Batch, block: Block | None = None) -> dict[str, Any]:

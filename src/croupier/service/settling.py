@@ -29,6 +29,9 @@ from croupier.service.waits import Waits
 
 log = logging.getLogger("croupier")
 
+MOST_GROUPS = 256
+"""So many groups are settled before anything else is looked at, such as which batches are full."""
+
 T = TypeVar("T")
 
 Opening = tuple[SealingKey, tuple[int, ...]]
@@ -50,12 +53,14 @@ class Settling:
     ) -> None:
         self.store, self.keys, self.link, self.opener = store, keys, link, opener
         self.source, self.mark, self.waits = source, mark, waits
-        mark.check(store.answers)
+        mark.check(store)
 
     async def settle_all(self, live: Live) -> None:
-        """Settle what waits at the front, group after group."""
+        """Settle what waits at the front, group after group; so many at a time, if a front has more without end."""
         body = await self.link.group(live.name)
-        while body is not None:
+        for _ in range(MOST_GROUPS):
+            if body is None:
+                return
             group = Group.from_bytes(body)
             answer = await self._settle(live, group, hashlib.sha256(body).digest())
             body = await self.link.settle(live.name, group.number, answer.to_bytes())

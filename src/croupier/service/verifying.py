@@ -21,7 +21,8 @@ from croupier.messages.offer import Offer
 from croupier.messages.signing import Statement, from_text, to_text
 from croupier.programs import Change, State, records
 from croupier.programs.records import LONGEST_LINE, Head, Record
-from croupier.service.receipts import check_decoded, check_receipt, check_share
+from croupier.service.receipts import IN_BLOCK, check_decoded, check_receipt, check_share
+from croupier.texts import one_line
 
 LARGEST = 2**63 - 1
 MOST_RECORDS = 10**7
@@ -167,7 +168,7 @@ class _Check:
         users = signed["reports"]
         if record.get("users", batch.mechanism.users) != users:
             raise CroupierError(f"{record['users']} users, and the front signed for {users}")
-        for key in ("turns", "over"):
+        for key in IN_BLOCK:
             if repr(record.get(key)) != repr(signed.get(key)):
                 raise CroupierError(f"{key} = {record.get(key)!r}, and the front signed for {signed.get(key)!r}")
         check_decoded(batch, decoded, integer("damaged", record["damaged"], 0), users)
@@ -256,7 +257,7 @@ def verify(transcript: str | Iterable[bytes], trust: Mapping[str, bytes] | None 
                 raise CroupierError(f"more than {MOST_RECORDS:,} records")
             check.read(line.decode())
         except CroupierError as error:
-            raise BadTranscript(_cut(f"line {number} does not follow: {error}")) from None
+            raise BadTranscript(one_line(f"line {number} does not follow: {error}")) from None
         except NO_RECORD as error:
             raise BadTranscript(f"line {number} is no record of a transcript ({type(error).__name__})") from None
     if check.state.configured is None:
@@ -273,11 +274,6 @@ def lines_of(file: IO[bytes]) -> Iterable[bytes]:
         if len(line) > LONGEST_LINE + 1:
             raise BadTranscript(f"a line is longer than {LONGEST_LINE:,} bytes")
         yield line.removesuffix(b"\n")
-
-
-def _cut(text: str) -> str:
-    """One line of moderate length, whatever a transcript holds."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text[:400])
 
 
 def _decoded(decoded: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.data import ratings, ratings_from_letor, ratings_from_open_bandit
-from croupier.simulation.drift import Novelty, Silent, Swinging, Trending
+from croupier.simulation.drift import Novelty, Swinging, Trending
 from croupier.simulation.prices import price, prices
+from croupier.simulation.reporting import Delayed, Silent
 from croupier.simulation.runner import Run, simulate
 from croupier.simulation.world_names import WORLDS, world
 from croupier.simulation.worlds import (
@@ -24,6 +25,7 @@ __all__ = [
     "Beta",
     "Changing",
     "ClippedGaussian",
+    "Delayed",
     "Drifting",
     "Novelty",
     "Ratings",

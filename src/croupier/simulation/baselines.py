@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, policy
-from croupier.bandits.catalogue import Request
+from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, Request, policy
 from croupier.bandits.elimination import EVERYONE, Radius
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import CroupierError, InvalidParameter, between, one_of, positive

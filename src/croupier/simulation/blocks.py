@@ -1,4 +1,4 @@
-"""How a block is played: all its arms in the same stretch of time, with as many reports of each as chance gives them.
+"""A block in law: as many reports of each arm as chance gives them, and one draw for what a batch adds up to.
 
 Where a batch may have any number of reports, a block closes with the report that makes it full, for all arms at once.
 Where every batch must be full, an arm whose batch fills faster waits for the others, so all meet the same times.
@@ -7,7 +7,6 @@ Where every batch must be full, an arm whose batch fills faster waits for the ot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,66 +15,98 @@ from numpy.typing import NDArray
 from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.concurrent import Concurrent
 from croupier.bandits.policy import Bools, Integers
-from croupier.messages.block import due
 from croupier.noise import SeededSource
 from croupier.protocols import SumMechanism
+from croupier.simulation.player import Floats, Played, Player
 from croupier.simulation.worlds import World
 
-Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[Any]
 
-DEAL = 16
-"""Turns are dealt in permuted rows of so many."""
 
+class InLaw(Player):
+    """All runs at once, each block by its law."""
 
-@dataclass(frozen=True, eq=False)
-class Played:
-    """A block of every run: turns dealt, reports of each arm, which batches are released, and what they add up to."""
+    def __init__(
+        self, policy: Concurrent, world: World, limit: int, source: SeededSource, beside: Sequence[World] = ()
+    ) -> None:
+        super().__init__(policy, world, limit, source, beside)
+        self.done: Floats = np.zeros(policy.runs)
+        """Turns of the epoch that are over."""
+        self.out: Integers = np.zeros(policy.runs, dtype=np.int64)
+        """Turns of the epoch before that are out."""
 
-    turns: Integers
-    reports: Integers
-    released: Bools
-    sums: Floats
-    world: World
-    """As the block met it."""
-    beside: Floats
-    """What the other metrics add up to, on the last axis."""
+    def block(self) -> Played:
+        policy, generator, start = self.policy, self.source.generator, self.now
+        reports, released = self._wanted()
+        odds = self.odds
+        rates = np.broadcast_to(self.world.during(start, start[:, None] + 1.0).rates, odds.shape)
+        open_to, settled = odds > 0, policy.settled[:, None]
+        if policy.ladder.any_size:
+            chances = shares(odds * rates)
+            whole = np.any(released, axis=1, keepdims=True)[:, 0]
+            dealt = generator.multinomial(np.where(whole, reports.sum(axis=1), 0), chances)
+            reports = np.where(whole[:, None], dealt, reports)
+            released &= ((reports > 0) | ~open_to).all(axis=1, keepdims=True)
+            missing = _silent(reports.sum(axis=1), (odds * rates).sum(axis=1), generator)
+            silent = generator.multinomial(missing, shares(odds * (1.0 - rates)))
+        else:
+            silent = _silent(reports, rates, generator)
+        turns = np.where(settled, reports, reports + silent)
+        lasts = (reports + silent).sum(axis=1).astype(float)
+        given_up = np.zeros_like(reports)
+        if self.latest:
+            reports, released, odds, turns, given_up = self._late(reports, released, turns, lasts, rates)
+        else:
+            self.now = start + lasts
+        if not policy.ladder.any_size:
+            over = self.now + self.latest
+            self._ask(over, np.where(released, turns - reports, 0), np.where(released, reports, 0))
+        now, *others = self._met(start, np.maximum(self.now, start + 1.0), (self.world, *self.beside))
+        sums = _sums(policy.ladder, now, reports, released, self.source)
+        more = [
+            _sums(ladder, other, reports, released, self.source)
+            for ladder, other in zip(policy.watched.ladders, others, strict=True)
+        ]
+        beside = np.stack(more, axis=-1) if more else np.zeros((*sums.shape, 0))
+        return Played(turns, reports, released, odds, sums, now, beside, given_up, self._hear())
 
+    def _late(
+        self, reports: Integers, released: Bools, turns: Integers, lasts: Floats, rates: Floats
+    ) -> tuple[Integers, Bools, Floats, Integers, Integers]:
+        """The same where reports come later: when it ends, and a late block instead where that ends earlier."""
+        if not self.policy.ladder.any_size:
+            self.now = self.now + self._after(lasts)
+            return reports, released, self.odds, turns, np.zeros_like(reports)
+        end = self.begun + self._after(self.done + lasts)
+        late = self.until <= end
+        self.done = np.where(late, self.done, self.done + lasts)
+        self.now = np.maximum(np.where(late, self.until, end), self.now)
+        self.until = np.where(late, np.inf, self.until)
+        if not late.any():
+            return reports, released, self.odds, turns, np.zeros_like(reports)
+        # Each turn that was out when odds changed is reported or not, as any.
+        generator, old = self.source.generator, late[:, None]
+        dealt = generator.multinomial(np.where(late, self.out, 0), shares(self.before))
+        came = generator.binomial(dealt, rates)
+        whole = ((came >= self.policy.least) | (self.before == 0)).all(axis=1, keepdims=True)
+        odds = np.where(old, self.before, self.odds)
+        reports = np.where(old, np.where(whole, came, 0), reports)
+        released = np.where(old, whole & (self.before > 0), released)
+        return reports, released, odds, np.where(old, dealt, turns), np.where(old & ~whole, came, 0)
 
-def play(
-    policy: Concurrent,
-    world: World,
-    start: Integers,
-    limit: int,
-    source: SeededSource,
-    beside: Sequence[World] = (),
-) -> Played:
-    """The next block of every run, from these times on, in law; other metrics come from worlds of their own."""
-    wanted = policy.wanted()
-    reports, released = policy.assign(wanted, limit)
-    odds, generator = policy.odds(), source.generator
-    rates = np.broadcast_to(world.during(start, start[:, None] + 1.0).rates, odds.shape)
-    open_to, settled = odds > 0, policy.settled[:, None]
-    if policy.ladder.any_size:
-        chances = _shares(odds * rates)
-        whole = np.any(released, axis=1, keepdims=True)[:, 0]
-        dealt = generator.multinomial(np.where(whole, reports.sum(axis=1), 0), chances)
-        reports = np.where(whole[:, None], dealt, reports)
-        released &= ((reports > 0) | ~open_to).all(axis=1, keepdims=True)
-        missing = _silent(reports.sum(axis=1), (odds * rates).sum(axis=1), generator)
-        silent = generator.multinomial(missing, _shares(odds * (1.0 - rates)))
-    else:
-        silent = _silent(reports, rates, generator)
-    lasts = (reports + silent).sum(axis=1, keepdims=True).astype(float)
-    turns = np.where(settled, reports, reports + silent)
-    end = start[:, None] + np.maximum(lasts, 1.0)
-    now = world.during(start, end)
-    sums = _sums(policy.ladder, now, reports, released, source)
-    others = [
-        _sums(ladder, other.during(start, end), reports, released, source)
-        for ladder, other in zip(policy.watched.ladders, beside, strict=True)
-    ]
-    return Played(turns, reports, released, sums, now, np.stack(others, axis=-1) if others else _none(sums))
+    def _change(self, runs: Bools) -> None:
+        """What is out of the epoch that ends is reported late."""
+        out = np.maximum(np.rint(self.now - self.begun - self.done), 0).astype(np.int64)
+        self.out, self.done = np.where(runs, out, self.out), np.where(runs, 0.0, self.done)
+
+    def _after(self, turns: Floats) -> Floats:
+        """How long it takes from an epoch's begin until so many of its turns are over, on average.
+
+        After x turns the reports of x - d have come, for every delay d from the soonest to the latest alike.
+        """
+        width = self.latest - self.soonest
+        ramp = self.soonest + np.sqrt(2.0 * width * turns)
+        return np.asarray(np.where(turns < width / 2.0, ramp, turns + (self.soonest + self.latest) / 2.0))
 
 
 def _sums(ladder: Ladder, world: World, reports: Integers, released: Bools, source: SeededSource) -> Floats:
@@ -93,102 +124,6 @@ def _sums(ladder: Ladder, world: World, reports: Integers, released: Bools, sour
     return sums
 
 
-def _none(sums: Floats) -> Floats:
-    """No other metric's sums."""
-    return np.zeros((*sums.shape, 0))
-
-
-def play_each(
-    policy: Concurrent,
-    world: World,
-    start: Integers,
-    limit: int,
-    source: SeededSource,
-    beside: Sequence[World] = (),
-) -> Played:
-    """The same by the way of every single user: dealt in permuted rows, with an outcome, and silent or not."""
-    wanted = policy.wanted()
-    assigned, released = policy.assign(wanted, limit)
-    odds = policy.odds()
-    turns, reports = np.zeros_like(assigned), np.zeros_like(assigned)
-    sums = np.zeros((*assigned.shape, 1 + len(beside)))
-    for run in range(policy.runs):
-        if not released[run].any():
-            turns[run] = reports[run] = assigned[run]
-            continue
-        worlds = (world, *beside)
-        values, turns[run] = _reported(policy, worlds, run, int(start[run]), assigned[run], odds[run], source)
-        reports[run] = [len(each) for each in values]
-        released[run] &= np.all((reports[run] > 0) == (odds[run] > 0))
-        for arm in np.flatnonzero(released[run]).tolist():
-            sums[run, arm] = _one_batch(policy, np.asarray(values[arm]), source)
-    now = world.during(start, start[:, None] + np.maximum(turns.sum(axis=1, keepdims=True), 1.0))
-    return Played(turns, reports, released, sums[..., 0], now, sums[..., 1:])
-
-
-def _reported(
-    policy: Concurrent,
-    worlds: Sequence[World],
-    run: int,
-    start: int,
-    wanted: Integers,
-    odds: Floats,
-    source: SeededSource,
-) -> tuple[list[list[list[float]]], Integers]:
-    """What each arm's users report until the block is full, a number for each world, and each arm's turns."""
-    generator = source.generator
-    values: list[list[list[float]]] = [[] for _ in odds]
-    turns, time, total = np.zeros(len(odds), dtype=np.int64), start, int(wanted.sum())
-    while True:
-        row = generator.permutation(_row(_shares((odds * _due(values, wanted, policy))[None])[0], generator))
-        times = time + np.arange(len(row))
-        outcomes = np.stack([world.outcomes(run, row, times, generator) for world in worlds], axis=-1)
-        heard = generator.random(len(row)) < worlds[0].reporting_chances(row, outcomes[:, 0])
-        time += len(row)
-        for arm, outcome, reports in zip(row.tolist(), outcomes.tolist(), heard.tolist(), strict=True):
-            if not policy.ladder.any_size and len(values[arm]) == wanted[arm]:
-                continue
-            turns[arm] += 1
-            if reports:
-                values[arm].append(outcome)
-            if sum(map(len, values)) == total:
-                return values, turns
-
-
-def _due(values: Sequence[Sequence[object]], wanted: Integers, policy: Concurrent) -> Bools:
-    """Whose turns are dealt now: where batches must be full, those that are not ahead of the others."""
-    if policy.ladder.any_size:
-        return np.ones(len(wanted), dtype=bool)
-    found = np.ones(len(wanted), dtype=bool)
-    open_to = np.flatnonzero(wanted)
-    found[open_to] = due([len(values[arm]) for arm in open_to.tolist()], wanted[open_to].tolist())
-    return found
-
-
-def _row(odds: Floats, generator: np.random.Generator) -> Integers:
-    """The arms of one row, each as often as its odds say; what is left over is drawn."""
-    sure = np.floor(DEAL * odds + 1e-9).astype(np.int64)
-    rest = DEAL - int(sure.sum())
-    drawn = generator.multinomial(rest, _shares((DEAL * odds - sure).clip(0.0)[None])[0]) if rest else 0
-    return np.repeat(np.arange(len(odds)), sure + drawn)
-
-
-def _one_batch(policy: Concurrent, values: Floats, source: SeededSource) -> Floats:
-    """What one batch of reports adds up to, all metrics: a row a user."""
-    metrics = policy.watched.metrics
-    if metrics is not None:
-        scaled = values * [metric.span for metric in metrics] + [metric.low for metric in metrics]
-        reports = [dict(zip(metrics.names, row, strict=True)) for row in scaled.tolist()]
-        several = metrics.plan(len(reports))
-        return several.unit_sums(several.run(reports, source))
-    mechanism = policy.ladder.mechanism(len(values))
-    if mechanism is None:
-        return np.asarray(values.sum(axis=0))
-    low, span = mechanism.values.low, mechanism.values.span
-    view = mechanism.collect(mechanism.randomize(low + span * values[:, 0], source))
-    return np.atleast_1d(mechanism.unit_sums(mechanism.analyze_many(view, source)))
-
-
 def _mechanisms(ladder: Ladder, sizes: Integers) -> list[tuple[SumMechanism | None, Integers]]:
     """The mechanism of every batch, each with the batches that it is for."""
     noises = ladder.noise_sizes(sizes)
@@ -202,7 +137,7 @@ def _silent(reports: Numbers, rates: Floats, generator: np.random.Generator) -> 
     return np.where(some, drawn, 0)
 
 
-def _shares(weights: Floats) -> Floats:
+def shares(weights: Floats) -> Floats:
     """Numbers that add up to one in every row; where all are zero, the first has all."""
     total = weights.sum(axis=1, keepdims=True)
     first = np.zeros_like(weights)

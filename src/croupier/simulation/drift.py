@@ -1,4 +1,4 @@
-"""Worlds that drift for all arms alike, worlds in which what is new pleases for a while, and users who stay silent.
+"""Worlds that drift for all arms alike, and worlds in which what is new pleases for a while.
 
 Time is the number of users who have had a turn. Users of all arms come at the same times, so a drift that the arms
 share leaves their differences as they are: whoever confuses arm and time finds differences here that there are none.
@@ -7,7 +7,6 @@ share leaves their differences as they are: whoever confuses arm and time finds 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -137,73 +136,3 @@ class Novelty(Shifted):
 
     def __repr__(self) -> str:
         return f"Novelty({np.array2string(self.means, precision=3)}, boost={self.boost:g}, fades={self.fades:,})"
-
-
-class Silent(World):
-    """A world in which some who have a turn never report: by arm, by outcome, or by both.
-
-    Parameters
-    ----------
-    world : what happens to all who have a turn.
-    reporting : the share who report: one number, or one an arm.
-    zeros : the share of those who report among users whose outcome is zero, as a share of the others' (coins only).
-
-    Examples
-    --------
-    >>> quiet = Silent(Bernoulli([0.5, 0.5]), reporting=[0.8, 0.6], zeros=0.5)
-    >>> quiet.rates.round(2).tolist(), quiet.reporters.means.round(3).tolist()
-    ([0.6, 0.45], [0.667, 0.667])
-    """
-
-    def __init__(self, world: World, reporting: float | Sequence[float], zeros: float = 1.0) -> None:
-        self.world, self.zeros = world, float(between("zeros", zeros, 0, 1, "(]"))
-        given = np.broadcast_to(np.asarray(reporting, dtype=float), (world.arms,))
-        self.reporting = np.asarray([float(between("reporting", share, 0, 1, "(]")) for share in given.tolist()])
-        if zeros != 1.0 and not world.binary:
-            raise InvalidParameter("zeros", zeros, "1 where outcomes are not zero or one")
-        self.means = world.means
-        self.changes = world.changes  # type: ignore[misc]
-
-    @property
-    def binary(self) -> bool:
-        return self.world.binary
-
-    @property
-    def rates(self) -> Floats:
-        return np.asarray(self.reporting * (self.means + self.zeros * (1.0 - self.means)))
-
-    @property
-    def reporters(self) -> World:
-        if self.zeros == 1.0:
-            return self.world
-        return Bernoulli(self.means / (self.means + self.zeros * (1.0 - self.means)))
-
-    def during(self, start: Numbers, end: Numbers) -> World:
-        return Silent(self.world.during(start, end), self.reporting.tolist(), self.zeros)
-
-    def at(self, users: Integers, assigned: Integers) -> World:
-        return self.world.at(users, assigned)
-
-    def gaps(self, runs: int, users: int = 0) -> Floats:
-        return self.world.gaps(runs, users)
-
-    def regret(self, arm: int, start: Numbers, end: Numbers) -> Floats:
-        return self.world.regret(arm, start, end)
-
-    def reporting_chances(self, arms: Integers, outcomes: Floats) -> Floats:
-        return np.asarray(self.reporting[arms] * np.where(outcomes == 0.0, self.zeros, 1.0))
-
-    def outcomes(self, run: int, arms: Integers, times: Integers, generator: np.random.Generator) -> Floats:
-        return self.world.outcomes(run, arms, times, generator)
-
-    def rewards(self, run: int, arm: int, users: int, generator: np.random.Generator) -> Floats:
-        return self.world.rewards(run, arm, users, generator)
-
-    def encoded_sums(
-        self, runs: Integers, arms: Integers, users: int | Integers, precision: int, generator: np.random.Generator
-    ) -> Integers:
-        return self.world.encoded_sums(runs, arms, users, precision, generator)
-
-    def __repr__(self) -> str:
-        zeros = "" if self.zeros == 1.0 else f", zeros={self.zeros:g}"
-        return f"Silent({self.world!r}, reporting={self.reporting.tolist()}{zeros})"

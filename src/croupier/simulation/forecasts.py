@@ -17,6 +17,7 @@ from croupier.bandits.in_blocks import FEWEST_BLOCKS
 from croupier.checks import InvalidParameter, between, integer
 from croupier.protocols import Protocol
 from croupier.simulation.baselines import simulated_policy
+from croupier.simulation.reporting import Delayed
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli, checked_means
 
@@ -84,9 +85,12 @@ def forecast(
     confidence: float = 0.95,
     runs: int = 1000,
     seed: int = 0,
+    delay: int = 0,
     **options: Any,
 ) -> Forecast:
     """Simulate experiments with these means, and as many in which all arms are like the control.
+
+    A report comes while the next users come, up to `delay` of them.
 
     >>> found = forecast("split", means=[0.3, 0.6], epsilon=1.0, trust="two-servers", runs=200)
     >>> found.better.until(0.5) < 250, found.wrong < 0.03
@@ -107,7 +111,7 @@ def forecast(
     given |= {"horizon": long_enough(carried, rate, lift, len(table), fixed)}
 
     def play(world: Bernoulli, seed: int) -> tuple[Policy, Wait, float]:
-        run = simulate(simulated_policy(name, runs=runs, **given), world, seed=seed, checkpoints=1)
+        run = simulate(simulated_policy(name, runs=runs, **given), Delayed(world, delay), seed=seed, checkpoints=1)
         if run.decided is None:
             raise InvalidParameter("policy", name, "one that claims comparisons: in blocks")
         return run.policy, Wait(run.decided), float(run.false_decisions.mean())

@@ -15,7 +15,8 @@ from croupier.checks import InvalidParameter, integer, one_of
 from croupier.frames import Rows, Tabular
 from croupier.noise import SeededSource, seeded
 from croupier.protocols import SumMechanism
-from croupier.simulation.blocks import play, play_each
+from croupier.simulation.blocks import InLaw
+from croupier.simulation.each_user import EachUser
 from croupier.simulation.worlds import World
 
 Floats = NDArray[np.floating[Any]]
@@ -221,17 +222,16 @@ def _in_blocks(
     watch: Callable[[Policy], None] | None,
     beside: tuple[World, ...],
 ) -> Run:
-    """The arms of a block side by side in time; a clock counts turns, for drift and silence."""
-    source, playing = seeded(seed), play if mode == "law" else play_each
+    """The arms of a block side by side in time; a clock counts who comes, for drift, silence and delay."""
+    player = (InLaw if mode == "law" else EachUser)(policy, world, limit, seeded(seed), beside)
     trace = _Trace(world, policy.runs, limit, integer("checkpoints", checkpoints, 1))
     decided, told = np.where(policy.decided, policy.users, np.inf), 0.0
     while not (policy.finished | (policy.users >= limit)).all():
-        block = playing(policy, world, policy.turns.sum(axis=1), limit, source, beside)
+        block = player.block()
         means = np.broadcast_to(block.world.means, block.turns.shape)
         cost = (block.turns * (means.max(axis=1, keepdims=True) - means)).sum(axis=1)
         trace.share(policy.users, block.reports.sum(axis=1), cost)
-        policy.observe_turns(policy.turns + block.turns)
-        policy.observe(block.sums, block.reports, block.released, beside=block.beside)
+        block.tell(policy)
         decided = np.where(policy.decided & np.isinf(decided), policy.users, decided)
         if watch is not None:
             watch(policy)

@@ -38,6 +38,8 @@ class World(ABC):
     means: Floats
     changes: ClassVar[bool] = False
     """Whether means depend on time."""
+    delay: tuple[int, int] = (0, 0)
+    """How many turns after a user's own the report comes, at least and at most."""
 
     @property
     def arms(self) -> int:

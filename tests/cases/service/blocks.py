@@ -8,8 +8,7 @@ import numpy as np
 from sqlalchemy import select
 
 from cases.service.shares import DEADLINE, NAME, Shares, bits_of
-from croupier.bandits import POLICIES
-from croupier.bandits.catalogue import Entry
+from croupier.bandits import POLICIES, Entry
 from croupier.bandits.concurrent import Concurrent
 from croupier.messages.offer import Offer
 from croupier.service.store.schema import BATCHES, BLOCKS

@@ -11,7 +11,7 @@ from croupier.messages.configuration import Configuration, Reports
 from croupier.messages.offer import Batch, Offer
 from croupier.messages.proofs import analyzer_share, front_share
 from croupier.messages.sealing import unseal
-from croupier.messages.shares import SharedReport, form, share_info, upload_length
+from croupier.messages.shares import SharedReport, form, scopes, share_info, upload_length
 from croupier.messages.wire import Envelope, report_info
 from croupier.personal import Belief, Rule
 from croupier.protocols import Moments
@@ -59,7 +59,7 @@ def value_of(given, upload):
     opened = unseal(making.SUITE, keys["front"], body.sealed, report_info("colours", body.configuration))
     report = SharedReport.from_bytes(opened, form(offer, making.SUITE, proved=proved))
     asked = offer.batches[0].asked
-    scope = (2**32 - 1 if offer.arm is None else offer.arm).to_bytes(4, "big")
+    (scope,) = scopes(offer)
     info = share_info("colours", body.configuration, scope, 0, report.report)
     theirs = unseal(making.SUITE, keys["analyzer"], report.sealed[0], info)
     ring, length = asked.ring, asked.outputs or 1

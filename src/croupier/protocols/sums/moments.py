@@ -29,6 +29,12 @@ COUNTED = math.sqrt(0.75)
 """How the count of the control share is weighed beside its rewards: whoever changes both moves them no further than
 whoever turns a reward around."""
 
+LEAST = 2.0**-20
+"""No weight is less: else what is computed of a user's vector could vanish, for some users and not for others."""
+
+MOST_NUMBERS = 100_000
+"""No report has more: they grow with the square of the features, and so does all that is done with them."""
+
 SAFE = 1.0 + 1e-8
 """Distances are rounded up by this, for what floating-point numbers leave open."""
 
@@ -66,8 +72,12 @@ class Moments(KindOfValues):
     def __post_init__(self) -> None:
         integer("features", self.features, 1)
         integer("places", self.places, 1)
-        between("weight", self.weight, 0, 1.0 / self.most, "(]")
-        between("control", self.control, 0, 1, "[]")
+        if self.dimension > MOST_NUMBERS:
+            numbers = f"{self.dimension:,} numbers in {self.places} places, and {MOST_NUMBERS:,} are most"
+            raise InvalidParameter("features", self.features, f"fewer: a report has {numbers}")
+        between("weight", self.weight, LEAST, 1.0 / self.most, "[]")
+        if between("control", self.control, 0, 1, "[]"):
+            between("control", self.control, LEAST, 1, "[]")
         if not isinstance(self.centred, bool):
             raise InvalidParameter("centred", self.centred, "true or false")
         if self.control and not self.centred:

@@ -31,6 +31,7 @@ from sqlalchemy.exc import IntegrityError
 
 from croupier.service.groups import Reason, set_hash
 from croupier.service.store import operators
+from croupier.service.store.answers import Answered, Answers
 from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database, StoreProblem
 from croupier.validity.shares import Ring
@@ -85,7 +86,7 @@ _destroyed = Table(
     META,
     Column("key", LargeBinary, primary_key=True),
 )
-_answers = Table("answers", META, Column("number", BigInteger, primary_key=True))
+_answers = Answers(META)
 
 Beside = tuple[str, int, str]
 """A log's name, and a line's number and text."""
@@ -98,10 +99,10 @@ READERS = 4
 
 def _begin_pulse(connection: Connection) -> None:
     connection.execute(insert(_pulse).values(number=0))
-    connection.execute(insert(_answers).values(number=0))
+    _answers.begin(connection)
 
 
-STEPS = (META.create_all, _begin_pulse, operators.META.create_all, META.create_all)
+STEPS = (META.create_all, _begin_pulse, operators.META.create_all, META.create_all, _answers.begin_names)
 """Numbered migrations; a later one is added, never changed."""
 
 
@@ -205,10 +206,15 @@ class AnalyzerStore(operators.Operators):
     # In shares
 
     @property
-    def answers(self) -> int:
-        """How many answers this store has given."""
+    def answers(self) -> Answered:
+        """The newest answer that this store has given."""
         with self.database.read() as connection:
-            return int(connection.execute(select(_answers.c.number)).scalar_one())
+            return _answers.newest(connection)
+
+    def answer_name(self, number: int) -> bytes | None:
+        """The name of an earlier answer, if this store gave it."""
+        with self.database.read() as connection:
+            return _answers.name(connection, number)
 
     def settle(
         self, experiment: str, group: int, digest: bytes, batches: Sequence[int], opened: Sequence[Opened | None]
@@ -236,7 +242,7 @@ class AnalyzerStore(operators.Operators):
             row = {"experiment": experiment, "number": group, "digest": digest, "answer": answer}
             wish = self.database.insert(_settled).values(row)
             connection.execute(wish.on_conflict_do_update(index_elements=["experiment"], set_=row))
-            connection.execute(_answers.update().values(number=_answers.c.number + 1))
+            _answers.add(connection)
         return tuple(reasons)
 
     def _reasons(self, connection: Connection, opened: Sequence[Opened | None]) -> list[Reason | None]:
@@ -291,7 +297,7 @@ class AnalyzerStore(operators.Operators):
             total = add(self._sum(connection, experiment, batch))
             connection.execute(insert(_totals).values(experiment=experiment, batch=batch, total=total))
             connection.execute(delete(_sums).where(_sums.c.experiment == experiment, _sums.c.batch == batch))
-            connection.execute(_answers.update().values(number=_answers.c.number + 1))
+            _answers.add(connection)
         self.batch_keys.destroy([_sum_key(experiment, batch)])
         return total
 
@@ -310,6 +316,8 @@ class AnalyzerStore(operators.Operators):
             for table in (_sums, _totals, _settled):
                 connection.execute(delete(table))
             self._destroy(connection, {*keys, *connection.execute(select(_names.c.key).distinct()).scalars()})
+            # Another way begins: the store that was copied is not this one any more.
+            _answers.add(connection)
 
     def forget_others(self, experiment: str, open_batches: set[int]) -> None:
         """Forget what a crash may have left of batches that are over."""

@@ -17,11 +17,13 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from croupier.messages.block import Block
+from croupier.noise import Source
 from croupier.service.store.intake import end_offers
 from croupier.service.store.outbox import Dropped, Outbox
-from croupier.service.store.schema import BATCHES, BLOCKS, EPOCHS, EXPERIMENTS, OFFERS, PENDING, STREAMS
+from croupier.service.store.schema import BATCHES, BLOCKS, EPOCHS, EXPERIMENTS, ISSUED, OFFERS, PENDING, STREAMS
 from croupier.service.store.share_groups import ShareGroups
 from croupier.service.store.share_waiting import lot_key
+from croupier.service.store.silent import silent_by_now
 
 CUT, CLOSE, AGAIN, GIVE_UP, FORGET = "cut", "close", "again", "give up", "forget"
 """What can be due for a block."""
@@ -48,6 +50,16 @@ _PLAYS = (
     .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.stream.in_(bindparam("streams", expanding=True)))
     .group_by(OFFERS.c.stream)
 )
+_OUT = (
+    select(OFFERS.c.stream, func.sum(ISSUED.c.open).label("open"))
+    .join(OFFERS, (OFFERS.c.experiment == ISSUED.c.experiment) & (OFFERS.c.number == ISSUED.c.offer))
+    .where(
+        ISSUED.c.experiment == bindparam("e"),
+        OFFERS.c.stream.in_(bindparam("streams", expanding=True)),
+        ISSUED.c.due > bindparam("now"),
+    )
+    .group_by(OFFERS.c.stream)
+)
 _FINISHED = select(EXPERIMENTS.c.finished).where(EXPERIMENTS.c.name == bindparam("e"))
 _UNTIL = select(EPOCHS.c.until).where(EPOCHS.c.experiment == bindparam("e"), EPOCHS.c.epoch == bindparam("epoch"))
 
@@ -62,6 +74,8 @@ class Due:
 
 class Blocks(ShareGroups, Outbox):
     """Blocks, from the first of their offers until all their batches are closed."""
+
+    source: Source
 
     def join_block(
         self, connection: Connection, experiment: str, block: Block, shares: str, expires: float | None, last: float
@@ -142,12 +156,12 @@ class Blocks(ShareGroups, Outbox):
                 self._lock_streams(connection, block)
             due = self._due(connection, block, now)
             if due is not None and due.what == CUT:
-                self._cut(connection, block, due.over)
+                self._cut(connection, block, due.over, now)
                 # What has come may be settled already.
                 block = connection.execute(query, {"e": experiment, "b": number}).one()
                 due = self._due(connection, block, now)
             if due is not None:
-                gone = self._end(connection, block, due)
+                gone = self._end(connection, block, due, now)
         return self._forget(gone)
 
     def _due(self, connection: Connection, block: Any, now: float) -> Due | None:
@@ -198,28 +212,33 @@ class Blocks(ShareGroups, Outbox):
         these = (STREAMS.c.experiment == block.experiment, STREAMS.c.stream.in_(streams))
         connection.execute(self.database.locked(select(STREAMS.c.lot).where(*these).order_by(STREAMS.c.stream))).all()
 
-    def _cut(self, connection: Connection, block: Any, over: bool) -> None:
+    def _cut(self, connection: Connection, block: Any, over: bool, now: float) -> None:
         """From now on no report is in the block that is not in it already."""
         streams = [batch.stream for batch in self._batches(connection, block)]
         these = (STREAMS.c.experiment == block.experiment, STREAMS.c.stream.in_(streams))
         connection.execute(update(STREAMS).where(*these).values(lot=block.lot + 1))
-        self._count_turns(connection, block, over)
+        self._count_turns(connection, block, over, now)
         self._set_block(connection, block, state="cut")
 
-    def _count_turns(self, connection: Connection, block: Any, over: bool) -> None:
-        """Keep for the receipts how many turns were dealt until now, of each batch's stream."""
+    def _count_turns(self, connection: Connection, block: Any, over: bool, now: float) -> None:
+        """Keep for the receipts how many turns are over by now, of each batch's stream: those that are out are not."""
         batches = self._batches(connection, block)
         names = {"e": block.experiment, "streams": [batch.stream for batch in batches]}
         dealt = {row.stream: int(row.dealt) for row in connection.execute(_PLAYS, names)}
+        out = {row.stream: int(row.open) for row in connection.execute(_OUT, names | {"now": now})}
         for batch in batches:
-            this = (BATCHES.c.experiment == block.experiment, BATCHES.c.number == batch.number)
-            connection.execute(update(BATCHES).where(*this).values(turns=dealt.get(batch.stream, 0), over=over))
+            turns = dealt.get(batch.stream, 0) - out.get(batch.stream, 0)
+            self._set_batch(connection, block, batch.number, turns=turns, over=over)
+
+    def _set_batch(self, connection: Connection, block: Any, number: int, **values: Any) -> None:
+        this = (BATCHES.c.experiment == block.experiment, BATCHES.c.number == number)
+        connection.execute(update(BATCHES).where(*this).values(values))
 
     def _set_block(self, connection: Connection, block: Any, **values: Any) -> None:
         this = (BLOCKS.c.experiment == block.experiment, BLOCKS.c.number == block.number)
         connection.execute(update(BLOCKS).where(*this).values(values))
 
-    def _end(self, connection: Connection, block: Any, due: Due) -> Dropped:
+    def _end(self, connection: Connection, block: Any, due: Due, now: float) -> Dropped:
         """Close a block, give it up, or let it go on; what was closed or dropped, and keys that nothing needs."""
         if due.what == FORGET:
             self._set_block(connection, block, state="over")
@@ -234,10 +253,12 @@ class Blocks(ShareGroups, Outbox):
         if due.what == GIVE_UP:
             return self._give_up_block(connection, block, batches, lots)
         these = (BATCHES.c.experiment == block.experiment, BATCHES.c.number.in_([batch.number for batch in batches]))
-        if block.shares != "two-servers":
-            self._count_turns(connection, block, due.over)
         connection.execute(update(BATCHES).where(*these).values(state="closed"))
         self._set_block(connection, block, state="closed")
+        if block.shares != "two-servers":
+            self._count_turns(connection, block, due.over, now)
+            silent = silent_by_now(connection, block.experiment, now, self.source)
+            self._set_batch(connection, block, batches[0].number, silent=json.dumps(silent))
         if block.shares != "two-servers" or not self._is_newest(connection, block):
             self._end_turns(connection, block)
         return Dropped(0, lots)

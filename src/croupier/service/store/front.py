@@ -14,6 +14,7 @@ from croupier.service.store.experiments import Experiments
 from croupier.service.store.intake import Intake
 from croupier.service.store.outbox import Dropped
 from croupier.service.store.schema import BATCHES, EXPERIMENTS, HOLDERS, ISSUED, SEALS, SPENT, Arrival, steps
+from croupier.service.store.silent import WANTED_LATER
 from croupier.service.store.turns import Turns
 from croupier.service.store.vault import Vault
 
@@ -60,9 +61,9 @@ class FrontStore(Turns, Experiments):
             connection.execute(update(SEALS).values(mark=SEALS.c.mark))
 
     def prune(self, now: int) -> None:
-        """Forget turns that are overdue, and spent tokens whose day has come."""
+        """Forget turns that are overdue and not to be counted any more, and spent tokens whose day has come."""
         with self.database.write() as connection:
             connection.execute(delete(SPENT).where(SPENT.c.expires < now))
-            connection.execute(delete(ISSUED).where(ISSUED.c.due < now))
+            connection.execute(delete(ISSUED).where(ISSUED.c.due < now, ~WANTED_LATER.exists()))
             connection.execute(delete(HOLDERS).where(HOLDERS.c.due < now))
         self._scrub(0)

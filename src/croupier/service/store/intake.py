@@ -134,6 +134,7 @@ class Intake:
                 ended = {row.name for row in rows if row.finished}
                 void = {from_text("void", one) for row in rows for one in json.loads(row.void or "[]")}
                 outcomes, taken = _decide(arrivals, batches, spent, ended, void)
+                self._note_late(connection, arrivals, outcomes, batches)
                 if taken:
                     pools = self._pour(connection, [report for report in taken if not report.in_shares], batches)
                     self._put_waiting(connection, [report for report in taken if report.in_shares])
@@ -160,6 +161,28 @@ class Intake:
                         for number, _ in arrival.parts:
                             batch = batches.get((experiment, number), {})
                             batch.setdefault("waiting", waiting)
+
+    def _note_late(
+        self, connection: Connection, arrivals: Sequence[Arrival], outcomes: Sequence[str], batches: dict[Key, Any]
+    ) -> None:
+        """Who reports too late for a full batch of a block was not silent: that is noted once a turn."""
+        late = {
+            self.vault.mark(b"late", arrival.token): arrival
+            for arrival, outcome in zip(arrivals, outcomes, strict=True)
+            if outcome == "batch-closed"
+            and any(
+                batches.get((arrival.experiment, number), {}).get("block") is not None for number, _ in arrival.parts
+            )
+        }
+        if not late:
+            return
+        for known in connection.execute(_FIND_SPENT, {"tokens": sorted(late)}):
+            del late[known.token]
+        marks = sorted(late.items())
+        if marks:
+            rows = [{"token": mark, "report": report.report, "expires": report.expires} for mark, report in marks]
+            connection.execute(_SPEND, rows)
+            _count_turns(connection, [report for _, report in marks])
 
     @contextmanager
     def _forgetting(self, arrivals: Sequence[Arrival]) -> Iterator[None]:
@@ -218,8 +241,7 @@ def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, 
     offers = Counter((report.experiment, report.offer) for report in taken)
     connection.execute(_COUNT_OFFER, [{"e": e, "o": o, "k": k} for (e, o), k in sorted(offers.items())])
     _count_late(connection, offers)
-    turns = Counter((report.experiment, report.offer, report.due) for report in taken)
-    connection.execute(_COUNT_TURN, [{"e": e, "o": o, "d": d, "k": k} for (e, o, d), k in sorted(turns.items())])
+    _count_turns(connection, taken)
     rows = []
     closed: dict[str, set[int]] = defaultdict(set)
     # In shares a report counts for its batch when it is settled.
@@ -239,6 +261,12 @@ def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, 
     connection.execute(_COUNT_BATCH, rows)
     for experiment, numbers in closed.items():
         close_offers(connection, experiment, numbers)
+
+
+def _count_turns(connection: Connection, reports: Sequence[Arrival]) -> None:
+    """Turns that were reported are not out any more, nor silent."""
+    turns = Counter((report.experiment, report.offer, report.due) for report in reports)
+    connection.execute(_COUNT_TURN, [{"e": e, "o": o, "d": d, "k": k} for (e, o, d), k in sorted(turns.items())])
 
 
 def _count_late(connection: Connection, offers: Counter[tuple[str, int]]) -> None:

@@ -32,7 +32,7 @@ from croupier.service.store.vault import Vault
 
 MOST_NUMBER = 2**32
 PART_BYTES = 2**22
-"""A release is read in parts of about this length."""
+"""A release is read in parts of at most this length."""
 
 # Built once: putting a statement together takes longer than running it.
 _STANDINGS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,8 +23,10 @@ from sqlalchemy import (
     false,
     insert,
     inspect,
+    update,
 )
 
+from croupier.service.store.answers import Answers
 from croupier.service.store.vault import Vault
 
 META = MetaData()
@@ -97,10 +100,12 @@ BATCHES = Table(
     Column("given", Boolean, nullable=False, server_default=false()),
     Column("refused", Text, nullable=False, server_default="{}"),
     Column("receipt", Text),
-    # In a block: its number, the turns dealt of this stream when it closed, and whether no report can come any more.
+    # In a block: its number, the turns of this stream that were over when it closed, and whether no report can come any
+    # more. Where batches must be full, how many stayed silent in blocks whose turns are all over.
     Column("block", BigInteger),
     Column("turns", BigInteger),
     Column("over", Boolean),
+    Column("silent", Text),
 )
 BLOCKS = Table(
     # Batches that close at the same instant. One is "coming" until all its offers are here, then "open"; "cut" when no
@@ -132,12 +137,14 @@ EPOCHS = Table(
     Column("until", Float),
 )
 ISSUED = Table(
+    # Turns by when they are due: how many were given out, and how many of them brought no report yet.
     "issued",
     META,
     Column("experiment", String(63), primary_key=True),
     Column("offer", BigInteger, primary_key=True),
     Column("due", BigInteger, primary_key=True),
     Column("open", BigInteger, nullable=False),
+    Column("dealt", BigInteger),
 )
 SPENT = Table(
     "spent",
@@ -242,12 +249,7 @@ PAUSED = Table(
     Column("experiment", String(63), primary_key=True),
 )
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
-ANSWERS = Table(
-    # How many answers this store has given: one that shows fewer than were given is an old copy.
-    "answers",
-    META,
-    Column("number", BigInteger, primary_key=True),
-)
+ANSWERS = Answers(META)
 
 
 def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
@@ -256,9 +258,10 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
     def keep_the_keys_mark(connection: Connection) -> None:
         """With another key every spent token would be unknown again, and every pool unreadable."""
         connection.execute(insert(SEALS).values(mark=vault.own_mark))
-        connection.execute(insert(ANSWERS).values(number=0))
+        ANSWERS.begin(connection)
 
-    return META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids, add_rules
+    steps = META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids, add_rules
+    return (*steps, ANSWERS.begin_names, add_silent)
 
 
 def add_pauses(connection: Connection) -> None:
@@ -277,6 +280,11 @@ def add_voids(connection: Connection) -> None:
 
 def add_rules(connection: Connection) -> None:
     _add_columns(connection, OFFERS)
+
+
+def add_silent(connection: Connection) -> None:
+    _add_columns(connection, BATCHES, ISSUED)
+    connection.execute(update(ISSUED).where(ISSUED.c.dealt.is_(None)).values(dealt=ISSUED.c.open))
 
 
 def _add_columns(connection: Connection, *tables: Table) -> None:
@@ -331,16 +339,24 @@ class OpenOffer:
 
 @dataclass(frozen=True)
 class InBlock:
-    """What a batch's receipt says of its block: the turns dealt of its stream, and whether all of them are over."""
+    """What a batch's receipt says of its block: turns of its stream that are over, whether all are, and who is silent.
+
+    `silent` has a number for each of some batches: see `croupier.programs.program.Dealt`.
+    """
 
     block: int
     turns: int
     over: bool
+    silent: list[list[int]]
 
 
 def in_block_of(batch: RowMapping) -> InBlock | None:
     """What a batch's row says of its block, where it has one."""
-    return None if batch["block"] is None else InBlock(batch["block"], batch["turns"], batch["over"])
+    return (
+        None
+        if batch["block"] is None
+        else InBlock(batch["block"], batch["turns"], batch["over"], json.loads(batch["silent"] or "[]"))
+    )
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ class ShareGroups(ShareSums):
             self._refuse(connection, experiment, chosen.batches, counted(counting.reasons))
             connection.execute(delete(PENDING).where(PENDING.c.experiment == experiment, PENDING.c.settling == number))
             connection.execute(update(GROUPS).where(GROUPS.c.experiment == experiment).values(open=False))
-            connection.execute(update(ANSWERS).values(number=ANSWERS.c.number + 1))
+            ANSWERS.add(connection)
         return len(good)
 
     def _refuse(self, connection: Connection, experiment: str, batches: Sequence[int], refused: dict[str, int]) -> None:
@@ -266,4 +266,6 @@ class ShareGroups(ShareSums):
             for table in (PENDING, SUMS, STREAMS, EPOCHS, POOLS, PARTS, ISSUED, HOLDERS):
                 connection.execute(delete(table))
             connection.execute(update(GROUPS).values(open=False))
+            # Another way begins: the store that was copied is not this one any more.
+            ANSWERS.add(connection)
         return int(count)

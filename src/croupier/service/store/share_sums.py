@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, select, update
 
 from croupier.service.groups import set_hash
+from croupier.service.store.answers import Answered
 from croupier.service.store.intake import close_offers
 from croupier.service.store.schema import ANSWERS, BATCHES, PENDING, STREAMS, SUMS, InBlock, in_block_of
 from croupier.service.store.share_waiting import ShareWaiting, Waiting, lot_key
@@ -105,7 +106,7 @@ class ShareSums(ShareWaiting):
             signed = receipt(known, batch["received"], refused, add_noise(known), in_block_of(batch))
             connection.execute(delete(SUMS).where(SUMS.c.experiment == experiment, SUMS.c.batch == number))
             connection.execute(update(BATCHES).where(*this).values(state="ready", receipt=signed))
-            connection.execute(update(ANSWERS).values(number=ANSWERS.c.number + 1))
+            ANSWERS.add(connection)
             gone = [sum_key(experiment, number)]
             if batch["block"] is None or batch["shares"] == "devices":
                 gone += self._next_lot(connection, experiment, batch["stream"])
@@ -128,10 +129,15 @@ class ShareSums(ShareWaiting):
         return row is None or not row.shares or bool(row.given)
 
     @property
-    def answers(self) -> int:
-        """How many answers this store has given."""
+    def answers(self) -> Answered:
+        """The newest answer that this store has given."""
         with self.database.read() as connection:
-            return int(connection.execute(select(ANSWERS.c.number)).scalar_one())
+            return ANSWERS.newest(connection)
+
+    def answer_name(self, number: int) -> bytes | None:
+        """The name of an earlier answer, if this store gave it."""
+        with self.database.read() as connection:
+            return ANSWERS.name(connection, number)
 
     def tidy_keys(self) -> int:
         """Destroy the keys that nothing here needs: a crash may have come between a commit and their end; how many.

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
-from croupier.messages.block import due
+from croupier.messages.block import due, reporting_share, room
 from croupier.noise import Source
 from croupier.service.dealing import ByDeals, ByOdds
 from croupier.service.store.blocks import Blocks
@@ -57,10 +57,6 @@ _COUNT_GIVEN = (
 )
 
 ENDLESS = 2**62
-GUESSED = 20
-"""What is guessed of how many turns are reported counts like so many reports."""
-LEAST_REPORTING = 0.25
-"""However few report, no more than four turns are given out for a report that is missing."""
 
 
 def expected_turns(missing: int, reporting: float) -> int:
@@ -101,7 +97,8 @@ class Turns(Blocks):
     def _prepare_turns(self) -> None:
         wish = self.database.insert(ISSUED)
         self._issue = wish.on_conflict_do_update(
-            index_elements=["experiment", "offer", "due"], set_={"open": ISSUED.c.open + wish.excluded.open}
+            index_elements=["experiment", "offer", "due"],
+            set_={name: ISSUED.c[name] + wish.excluded[name] for name in ("open", "dealt")},
         )
         wish = self.database.insert(HOLDERS)
         self._hold = wish.on_conflict_do_update(
@@ -144,7 +141,7 @@ class Turns(Blocks):
                         connection.execute(self._hold, {"mark": mark, "offer": number, "due": due})
                 answers.append("nothing-open" if number is None else (number, hand.offers[number].envelope))
             for number, turns in given.items():
-                row = {"experiment": experiment, "offer": number, "due": due, "open": turns}
+                row = {"experiment": experiment, "offer": number, "due": due, "open": turns, "dealt": turns}
                 connection.execute(self._issue, row)
                 connection.execute(_COUNT_GIVEN, {"e": experiment, "o": number, "k": turns})
             if given and hand.epoch is not None:
@@ -171,14 +168,14 @@ class Turns(Blocks):
         reporting = self._reporting(connection, asked, out.total())
 
         def places(offer: Any) -> int:
-            """How many turns may be out: of each batch as many as are missing, and more for those who stay silent."""
+            """How many turns it has to give: as many as its batches miss reports, and more for who stays silent."""
             turns = []
             for batch in (open_batches[number] for number in json.loads(offer.batches)):
-                missing = batch.users - batch.received - waiting.get(offer.stream, 0)
+                came, gone = batch.received + waiting.get(offer.stream, 0), out[offer.stream]
                 if batch.shares == "two-servers":
-                    turns.append(expected_turns(missing, reporting))
+                    turns.append(expected_turns(batch.users - came, reporting) - gone)
                 else:
-                    turns.append(int(asked.ahead * batch.users) + asked.spare - batch.users + missing)
+                    turns.append(room(batch.users, came, gone, asked.ahead, asked.spare))
             return min(turns)
 
         awaited = {offer.number: set(json.loads(offer.together)) for offer in offers}
@@ -188,7 +185,7 @@ class Turns(Blocks):
         rooms = {}
         for offer in offers:
             if all(number in open_batches for number in json.loads(offer.batches)):
-                turns = 0 if awaited[offer.number] & missing else places(offer) - out[offer.stream]
+                turns = 0 if awaited[offer.number] & missing else places(offer)
                 rooms[offer.number] = OpenOffer(offer.envelope, offer.odds, turns)
         return rooms
 
@@ -260,4 +257,4 @@ class Turns(Blocks):
         """The share of turns that were reported, of those that are not out any more; at first one in `ahead`."""
         rows = connection.execute(PLAYS, {"e": asked.experiment}).all()
         over, reported = int(sum(row.assigned for row in rows)) - out, int(sum(row.accepted for row in rows))
-        return min(1.0, max(LEAST_REPORTING, (reported + GUESSED) / (over + asked.ahead * GUESSED)))
+        return reporting_share(reported, over, asked.ahead)

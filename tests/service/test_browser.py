@@ -313,12 +313,13 @@ def test_a_personalised_experiment_says_what_is_not_known_yet_and_has_units_of_i
     assert "devices choose at random until the first batch is full" in watched.text("#part-program")
     row = {"share": 1.0, "lower": 0.9, "upper": 1.0, "mean_x1": 0.1}
     products = [{"coefficient": "x1", "value": -7.5, "lower": -30.25, "upper": 15.0}]
-    changed = {"choices": [row], "coefficients": products, "gain": None, "features": [], "proven": False}
+    changed = {"choices": [row], "coefficients": products, "gain": None, "features": [], "proven": False, "norm": 2.5}
     told(watched, state | {"program": state["program"] | changed | {"rewards": {"low": 0.0, "high": 5.0}}})
     watched.show("/#tips")
     text = watched.text("#part-program")
     assert "all actions" in text
     assert "explores less than is proven" in text
+    assert "no parameter is longer than 2.5, as it says in the signed experiment" in text
     # Rewards from 0 to 5 are said in their own unit, and no range bounds a product.
     assert "−7.50" in text
     assert "−30.25 to +15.00" in text

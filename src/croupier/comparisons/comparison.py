@@ -10,7 +10,7 @@ each block counted by its smaller batch. docs/decisions.md has the proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +28,8 @@ MEMORY = 0.8
 """What a block counts in an arm's level when the next one has come: levels are followed, not averaged."""
 PRIOR = 8.0
 """So many reports' worth of all arms' level is in an arm's own."""
+CLOSE_BY = 2048
+"""So many bets are computed at a time."""
 GUESSES = (0.5, 0.15, 0.04, 0.01, 0.85, 0.96, 0.99)
 """What is thought of as a level in a first block, all at once, where none was expected."""
 
@@ -78,6 +80,8 @@ class Comparison:
         self._rows: list[Cumulants] = []
         self.won: Floats = np.zeros((runs, arms, arms, len(stakes)))
         """What the bets that arm i is better than arm j have won, as logarithms, if the two are the same."""
+        self._evidence: Floats = log_mean(self.won, stakes.log_shares)
+        """What they have won together: it is asked for after every block, and few pairs change with one."""
         self.weight: Floats = np.zeros((runs, arms, arms))
         """For each pair, the reports of the smaller batches of blocks where both ran."""
         self.gap: Floats = np.zeros((runs, arms, arms))
@@ -122,7 +126,7 @@ class Comparison:
     def evidence(self, margin: float = 0.0) -> Floats:
         """The logarithm of the evidence that arm i is better than arm j by more than `margin`, for every pair."""
         if not margin:
-            return log_mean(self.won, self.stakes.log_shares)
+            return self._evidence.copy()
         return log_mean(self.won - self.stakes.sizes * (margin * self.weight)[..., None], self.stakes.log_shares)
 
     def lower(self, level: Floats | float) -> Floats:
@@ -158,6 +162,7 @@ class Comparison:
     def add_arm(self) -> None:
         """A fresh arm: it is compared in the blocks that are to come."""
         self.won = np.pad(self.won, ((0, 0), (0, 1), (0, 1), (0, 0)))
+        self._evidence = log_mean(self.won, self.stakes.log_shares)
         self.weight, self.gap = (np.pad(table, ((0, 0), (0, 1), (0, 1))) for table in (self.weight, self.gap))
         for name in ("_level", "_heard", "_users"):
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, 1))))
@@ -165,12 +170,15 @@ class Comparison:
         self.blocks = [block.wider() for block in self.blocks]
         self.arms += 1
 
-    def wins(self, block: Block, rows: Integers, weight: Numbers, *legs: Leg) -> Floats:
+    def wins(
+        self, block: Block, rows: Integers, weight: Numbers, *legs: Leg, whole: dict[float, Floats] | None = None
+    ) -> Floats:
         """What bets win in these rows of a block, stakes on the last axis; each has a leg on one arm or on several.
 
-        Where no level is known it is the average over guesses of it.
+        Where no level is known it is the average over guesses of it. `whole` has the legs whose weight is that of the
+        batch, where they were found before.
         """
-        won = np.asarray(sum(self._leg(block, rows, weight, *leg) for leg in legs))
+        won = np.asarray(sum(self._leg(block, rows, weight, *leg, whole) for leg in legs))
         fresh = np.isnan(won[:, 0])
         if not fresh.any():
             return won
@@ -182,14 +190,36 @@ class Comparison:
         won[fresh] = log_mean(np.stack(guessed, axis=-1), np.full(len(GUESSES), -np.log(len(GUESSES))))
         return won
 
-    def _leg(self, block: Block, rows: Integers, weight: Numbers, arms: Integers, factor: float) -> Floats:
+    def _leg(
+        self,
+        block: Block,
+        rows: Integers,
+        weight: Numbers,
+        arms: Integers,
+        factor: float,
+        whole: dict[float, Floats] | None = None,
+    ) -> Floats:
+        """What stakes on single batches win; `whole` has it, by factor, where no batch is larger than its weight."""
         counts = block.counts[rows, arms]
-        stakes = self.stakes.sizes * (factor * (weight / counts))[:, None]
-        centres, sums, numbers = block.centres[rows, arms], block.sums[rows, arms], block.noise[rows, arms]
-        won = np.empty(stakes.shape)
+        won = np.empty((len(rows), len(self.stakes)))
+        known = np.zeros(len(rows), dtype=bool) if whole is None else weight == counts
+        if whole is not None:
+            won[known] = whole[factor][rows[known], arms[known]]
+        rows, arms, scale = rows[~known], arms[~known], factor * (weight / counts)[~known]
+        won[~known] = self._won(block, rows, arms, scale)
+        return won
+
+    def _won(self, block: Block, rows: Integers, arms: Integers, scale: Floats) -> Floats:
+        """What stakes times these numbers win, each on a batch of its own."""
+        won = np.empty((len(rows), len(self.stakes)))
+        numbers = block.noise[rows, arms]
         for number in np.unique(numbers).tolist():
-            same = numbers == number
-            won[same] = winnings(stakes[same], centres[same], counts[same], sums[same], self._rows[number])
+            (same,) = np.nonzero(numbers == number)
+            for part in _parts(same):
+                at = rows[part], arms[part]
+                bets = self.stakes.sizes * scale[part, None]
+                told = block.centres[at], block.counts[at], block.sums[at]
+                won[part] = winnings(bets, *told, self._rows[number])
         return won
 
     def _bet(self, block: Block) -> None:
@@ -199,9 +229,19 @@ class Comparison:
         weight = np.minimum(block.counts[rows, better], block.counts[rows, worse])
         means = block.sums / np.maximum(block.counts, 1)
         place = block.runs[rows], better, worse
-        self.won[place] += self.wins(block, rows, weight, (better, 1.0), (worse, -1.0))
         self.weight[place] += weight
         self.gap[place] += weight * (means[rows, better] - means[rows, worse])
+        # In every pair the smaller batch has the weight of all its reports: its leg is the same in all of them.
+        whole = {factor: np.empty((*ran.shape, len(self.stakes))) for factor in (1.0, -1.0)}
+        each, arms = np.nonzero(ran)
+        for factor, table in whole.items():
+            table[each, arms] = self._won(block, each, arms, np.full(len(each), factor))
+        for part in _parts(np.arange(len(rows))):
+            at = tuple(each[part] for each in place)
+            legs = (better[part], 1.0), (worse[part], -1.0)
+            won = self.won[at] + self.wins(block, rows[part], weight[part], *legs, whole=whole)
+            self.won[at] = won
+            self._evidence[at] = log_mean(won, self.stakes.log_shares)
 
     def _follow(self, block: Block) -> None:
         """Note where the arms' levels are now, and what may have wrapped around."""
@@ -222,6 +262,11 @@ class Comparison:
                 self._rows += [] if known else [noise]
             numbers[counts == users] = self._noises[users]
         return numbers
+
+
+def _parts(places: Integers) -> Iterator[Integers]:
+    """These a few at a time, so that what is computed of them stays near the processor."""
+    return (places[at : at + CLOSE_BY] for at in range(0, len(places), CLOSE_BY))
 
 
 def log_mean(logs: Floats, log_shares: Floats) -> Floats:

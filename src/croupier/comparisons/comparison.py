@@ -10,7 +10,7 @@ each block counted by its smaller batch. docs/decisions.md has the proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -201,30 +201,31 @@ class Comparison:
     ) -> Floats:
         """What stakes on single batches win; `whole` has it, by factor, where no batch is larger than its weight."""
         counts = block.counts[rows, arms]
-        won = np.empty((len(rows), len(self.stakes)))
-        known = np.zeros(len(rows), dtype=bool) if whole is None else weight == counts
-        if whole is not None:
-            won[known] = whole[factor][rows[known], arms[known]]
-        rows, arms, scale = rows[~known], arms[~known], factor * (weight / counts)[~known]
-        won[~known] = self._won(block, rows, arms, scale)
-        return won
+        scale = factor * (weight / counts)
+        if whole is None:
+            return self._won(block, rows, arms, scale)
+        won = whole[factor].take(rows * self.arms + arms, axis=1)
+        (larger,) = np.nonzero(weight != counts)
+        won[:, larger] = self._won(block, rows[larger], arms[larger], scale[larger]).T
+        return np.asarray(won.T)
 
     def _won(self, block: Block, rows: Integers, arms: Integers, scale: Floats) -> Floats:
         """What stakes times these numbers win, each on a batch of its own."""
-        won = np.empty((len(rows), len(self.stakes)))
-        numbers = block.noise[rows, arms]
-        for number in np.unique(numbers).tolist():
-            (same,) = np.nonzero(numbers == number)
-            for part in _parts(same):
-                at = rows[part], arms[part]
-                bets = self.stakes.sizes * scale[part, None]
-                told = block.centres[at], block.counts[at], block.sums[at]
-                won[part] = winnings(bets, *told, self._rows[number])
+        place = (rows, arms)
+        centres, counts, sums, noise = block.centres[place], block.counts[place], block.sums[place], block.noise[place]
+        # All bets of one stake lie side by side in memory: then they are computed in one go.
+        bets = (self.stakes.sizes[:, None] * scale).T
+        if len(rows) and (noise == noise[0]).all():
+            return winnings(bets, centres, counts, sums, self._rows[noise[0]])
+        won = np.empty(bets.shape)
+        for number in np.unique(noise).tolist():
+            same = noise == number
+            won[same] = winnings(bets[same], centres[same], counts[same], sums[same], self._rows[number])
         return won
 
     def _bet(self, block: Block) -> None:
         """All pairs that ran together in a run, as one long list."""
-        ran = block.counts > 0
+        ran, bets = block.counts > 0, len(self.stakes)
         rows, better, worse = np.nonzero(ran[:, :, None] & ran[:, None, :] & ~np.eye(self.arms, dtype=bool))
         weight = np.minimum(block.counts[rows, better], block.counts[rows, worse])
         means = block.sums / np.maximum(block.counts, 1)
@@ -232,16 +233,18 @@ class Comparison:
         self.weight[place] += weight
         self.gap[place] += weight * (means[rows, better] - means[rows, worse])
         # In every pair the smaller batch has the weight of all its reports: its leg is the same in all of them.
-        whole = {factor: np.empty((*ran.shape, len(self.stakes))) for factor in (1.0, -1.0)}
-        each, arms = np.nonzero(ran)
+        batch, arm = np.nonzero(ran)
+        whole: dict[float, Floats] = {factor: np.zeros((bets, ran.size)) for factor in (1.0, -1.0)}
         for factor, table in whole.items():
-            table[each, arms] = self._won(block, each, arms, np.full(len(each), factor))
-        for part in _parts(np.arange(len(rows))):
-            at = tuple(each[part] for each in place)
+            table[:, batch * self.arms + arm] = self._won(block, batch, arm, np.full(len(batch), factor)).T
+        flat = (place[0] * self.arms + better) * self.arms + worse
+        before, evidence = self.won.reshape(-1, bets), self._evidence.reshape(-1)
+        # A few at a time, so that what is computed of them stays near the processor.
+        for part in (slice(at, at + CLOSE_BY) for at in range(0, len(rows), CLOSE_BY)):
             legs = (better[part], 1.0), (worse[part], -1.0)
-            won = self.won[at] + self.wins(block, rows[part], weight[part], *legs, whole=whole)
-            self.won[at] = won
-            self._evidence[at] = log_mean(won, self.stakes.log_shares)
+            won = self.wins(block, rows[part], weight[part], *legs, whole=whole)
+            won += before.take(flat[part], axis=0)
+            before[flat[part]], evidence[flat[part]] = won, log_mean(won, self.stakes.log_shares)
 
     def _follow(self, block: Block) -> None:
         """Note where the arms' levels are now, and what may have wrapped around."""
@@ -262,11 +265,6 @@ class Comparison:
                 self._rows += [] if known else [noise]
             numbers[counts == users] = self._noises[users]
         return numbers
-
-
-def _parts(places: Integers) -> Iterator[Integers]:
-    """These a few at a time, so that what is computed of them stays near the processor."""
-    return (places[at : at + CLOSE_BY] for at in range(0, len(places), CLOSE_BY))
 
 
 def log_mean(logs: Floats, log_shares: Floats) -> Floats:

@@ -80,7 +80,7 @@ class Comparison:
         self._rows: list[Cumulants] = []
         self.won: Floats = np.zeros((runs, arms, arms, len(stakes)))
         """What the bets that arm i is better than arm j have won, as logarithms, if the two are the same."""
-        self._evidence: Floats = log_mean(self.won, stakes.log_shares)
+        self._evidence: Floats = np.full((runs, arms, arms), log_mean(np.zeros(len(stakes)), stakes.log_shares))
         """What they have won together: it is asked for after every block, and few pairs change with one."""
         self.weight: Floats = np.zeros((runs, arms, arms))
         """For each pair, the reports of the smaller batches of blocks where both ran."""

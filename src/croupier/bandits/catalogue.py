@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Unpack
 
 from croupier.bandits.batch_sizes import SMALLEST, Ladder
-from croupier.bandits.concurrent import Split
 from croupier.bandits.elimination import Elimination, Radius, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.in_blocks import (
     BLOCK_GROWTH,
@@ -23,6 +22,7 @@ from croupier.bandits.index import IMED, KLUCB, UCB1
 from croupier.bandits.metrics import Metrics
 from croupier.bandits.policy import Policy
 from croupier.bandits.regret_bounds import sdp_ae_batch, shuffled_bits_sigma
+from croupier.bandits.split import Split
 from croupier.bandits.terms import Terms
 from croupier.bandits.thompson import Thompson, Uniform
 from croupier.checks import InvalidParameter, one_of, positive

@@ -123,7 +123,7 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     if verdict.blocks:
         print(f"  blocks       {verdict.blocks} whole ones, whose batches closed together as the front says")
     if verdict.decision is not None:
-        print(f"  decided      {Decision(**verdict.decision).sentence(verdict.arms)}")
+        print(f"  decided      {Decision(**verdict.decision).sentence(verdict.arms, metric=verdict.metric)}")
     print(
         f"  batches      {verdict.released} releases signed by the front, each with as many users as it says "
         f"({verdict.reports:,} in all batches together, smallest batch wanted {verdict.smallest})"

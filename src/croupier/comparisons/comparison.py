@@ -10,6 +10,7 @@ each block counted by its smaller batch. docs/decisions.md has the proof.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,8 @@ PRIOR = 8.0
 """So many reports' worth of all arms' level is in an arm's own."""
 CLOSE_BY = 2048
 """So many bets are computed at a time."""
+MANY = 100.0
+"""Who would need more times as many reports is told no number."""
 GUESSES = (0.5, 0.15, 0.04, 0.01, 0.85, 0.96, 0.99)
 """What is thought of as a level in a first block, all at once, where none was expected."""
 
@@ -132,6 +135,22 @@ class Comparison:
     def lower(self, level: Floats | float) -> Floats:
         """For every pair, above what the average difference lies, unless evidence of e^level came by chance."""
         return least(self.won, self.weight, self.stakes, np.broadcast_to(level, self.weight.shape))
+
+    def reports_needed(self, run: int, better: int, worse: int, level: float, margin: float = 0.0) -> float:
+        """About how many more reports of the smaller batches show that one arm is better than another by `margin`.
+
+        That is with evidence of e^level, and if all goes on as it went so far; infinite where it takes more than `MANY`
+        times as many.
+        """
+        weight, shares = float(self.weight[run, better, worse]), self.stakes.log_shares
+        won = self.won[run, better, worse] - self.stakes.sizes * margin * weight
+        if not weight or log_mean(MANY * won, shares) < level:
+            return math.inf
+        low, high = (0.0, 1.0) if log_mean(won, shares) >= level else (1.0, MANY)
+        while high - low > 1e-3 * high and high > 1.0:
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if log_mean(middle * won, shares) >= level else (middle, high)
+        return (high - 1.0) * weight
 
     def intervals(self, level: Floats | float) -> tuple[Floats, Floats]:
         """Lower and upper bounds on every pair's average difference; each side fails with e^-level at most."""

@@ -21,7 +21,6 @@ from croupier.messages.block import due, reporting_share, room
 from croupier.noise import SeededSource
 from croupier.simulation.blocks import shares
 from croupier.simulation.player import Floats, Played, Player
-from croupier.simulation.worlds import World
 
 DEAL = 16
 """Turns are dealt in permuted rows of so many."""
@@ -111,11 +110,8 @@ class Line:
 class EachUser(Player):
     """Every run by itself."""
 
-    def __init__(
-        self, policy: Concurrent, world: World, limit: int, source: SeededSource, beside: Sequence[World] = ()
-    ) -> None:
-        super().__init__(policy, world, limit, source, beside)
-        self.lines = [Line(policy.arms, int(now)) for now in self.now]
+    def _prepare(self) -> None:
+        self.lines = [Line(self.policy.arms, int(now)) for now in self.now]
         self._drawn: dict[int, tuple[int, list[tuple[list[list[float]], list[bool], int, float]]]] = {}
 
     def block(self) -> Played:

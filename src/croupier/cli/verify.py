@@ -124,7 +124,8 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     if verdict.blocks:
         print(f"  blocks       {verdict.blocks} whole ones, whose batches closed together as the front says")
     if verdict.decision is not None:
-        print(f"  decided      {one_line(Decision(**verdict.decision).sentence(verdict.arms), 4_000)}")
+        said = Decision(**verdict.decision).sentence(verdict.arms, metric=verdict.metric)
+        print(f"  decided      {one_line(said, 4_000)}")
     print(
         f"  batches      {verdict.released} releases signed by the front, each with as many users as it says "
         f"({verdict.reports:,} in all batches together, smallest batch wanted {verdict.smallest})"

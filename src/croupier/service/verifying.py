@@ -59,6 +59,8 @@ class Verdict:
     arms: list[str] = field(default_factory=list)
     decision: dict[str, Any] | None = None
     """What the log tells as decided, which its blocks lead to."""
+    metric: str = ""
+    """What decides, where it has a name."""
     finished: bool = False
     countersigned: int = 0
     """How many records, from the first on, the front has countersigned."""
@@ -262,7 +264,9 @@ def verify(transcript: str | Iterable[bytes], trust: Mapping[str, bytes] | None 
             raise BadTranscript(f"line {number} is no record of a transcript ({type(error).__name__})") from None
     if check.state.configured is None:
         raise BadTranscript("the transcript is empty")
-    check.verdict.finished, check.verdict.decision = check.state.program.finished, check.state.decided
+    program = check.state.program
+    check.verdict.finished, check.verdict.decision = program.finished, check.state.decided
+    check.verdict.metric = program.show().get("metric", "")
     check.verdict.arms = list(check.state.arms)
     check.verdict.result = check.state.program.show()
     return check.verdict

@@ -75,7 +75,7 @@ def state(live: Live) -> dict[str, Any]:
     if "decision" in program:
         found = Decision(**program["decision"])
         program["decision"] |= {
-            "sentence": found.sentence(live.arms),
+            "sentence": found.sentence(live.arms, metric=program.get("metric", "")),
             "tipping_sentence": found.tipping_sentence(live.arms),
         }
     return {

@@ -180,7 +180,7 @@ class Intake:
         marks = sorted(late.items())
         if marks:
             rows = [{"token": mark, "report": report.report, "expires": report.expires} for mark, report in marks]
-            connection.execute(_SPEND, rows)
+            self.database.put(connection, SPENT, rows)
             _count_turns(connection, [report for _, report in marks])
 
     @contextmanager

@@ -58,6 +58,15 @@ def test_commands_without_a_result_do_not_pretend_to_print_it_as_json(
     assert "unrecognized arguments: --json" in err
 
 
+@pytest.mark.parametrize("given", [("--data", "nosuch.csv"), ("--means", "9,9,9"), ("--silent", "0.1")])
+def test_what_simulated_users_are_like_is_refused_where_none_come(
+    given: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = said(capsys, "up", "--scratch", *given)
+    assert (status, out) == (2, "")
+    assert err == f"croupier up: {given[0]} goes with --crowd: it says what simulated users are like\n"
+
+
 def test_a_trusted_key_may_be_in_hexadecimal_and_may_begin_with_a_dash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,7 +100,7 @@ def test_the_ticket_of_the_document_is_one_that_its_issuers_front_takes(
     monkeypatch.chdir(tmp_path)
     status, out, _ = said(capsys, "serve", "keys", "issuer/keys")
     assert status == 0
-    printed = re.search(r"signing key ([\w-]+),", out)
+    printed = re.search(r"signing key ([\w-]+)\n", out)
     assert printed is not None
     (example,) = [block for block in BLOCKS["python"] if "issue(" in block]
     found: dict[str, Any] = {}

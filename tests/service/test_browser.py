@@ -155,10 +155,13 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     world.crowd("waiting", 400, (0.5, 0.5, 0.5)).join()
     page.wait_for_selector("#status:has-text('finished')")
     state = world.state("waiting")
-    page.wait_for_selector(f"#part-reports dd:has-text('{state['accepted']} of 200')")
+    count = state["reports"]
+    said = f"{count} of 200" if count <= 200 else f"{count}, planned 200"
+    page.wait_for_selector(f"#part-reports dd:has-text('{said}')")
+    assert state["accepted"] >= count
     assert watched.text("#part-log").count("is closed") >= 3
     assert state["reports"] == sum(event["users"] for event in state["events"] if event["event"] == "released")
-    assert f"in released batches: {state['reports']}" in watched.text("#part-reports")
+    assert "Reports that count" in watched.text("#part-reports")
     assert f"The experiment has ended, after {state['reports']} reports" in watched.text("#part-log")
     assert "The experiment has ended" in watched.text("#announcement")
     assert page.evaluate("window.loadedOnce")
@@ -438,7 +441,9 @@ def test_what_may_be_said_is_said_in_words_and_pictures(world, watched):
     assert "nobody can see it" in watched.text("#part-decision")
     rows = page.locator("#part-program tbody tr").all_inner_texts()
     assert "control" in rows[0]
+    assert "not chosen" in rows[0]
     assert "★ winner" in rows[1]
+    assert "in play" not in watched.text("#part-program")
     now = state["curve"][-1]
     assert f"+{100 * now['difference'][1]:.1f} points" in rows[1]
     # The interval is drawn where the numbers say, with nothing in the middle.
@@ -470,6 +475,18 @@ def test_other_standings_and_decisions_have_words_of_their_own(world, watched):
         assert "Stalled: too few people report" in watched.text("#part-title")
         assert watched.text("#part-history") == ""
         assert page.locator("[data-operation]").all_inner_texts() == ["Pause", "Stop", "Ramp"]
+
+
+def test_more_reports_than_were_planned_are_not_said_to_be_a_part_of_them(world, watched):
+    state = world.state("colours")
+    planned = state["program"]["planned"]
+    told(watched, state | {"reports": planned + 5, "accepted": planned + 5})
+    watched.show("/#colours")
+    assert f"{planned + 5}, planned {planned}" in watched.text("#part-reports")
+    told(watched, state | {"finished": False, "standing": "running", "reports": 5, "accepted": 32})
+    watched.show("/#colours")
+    assert f"32 of {planned}" in watched.text("#part-reports")
+    assert "in released batches: 5." in watched.text("#part-reports")
 
 
 METRICS = [

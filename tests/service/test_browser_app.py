@@ -105,6 +105,13 @@ def test_everybody_is_shown_the_arm_that_an_experiment_has_ended_with(ask):
     assert found["assignments"] == 0
 
 
+def test_names_that_nobody_knows_are_said_on_the_console_once(ask):
+    assert ask("misspelt", stage()) == [
+        "croupier: default: “rde” is no arm of colours, which has red, green",
+        "croupier: https://analyzer.example knows no experiment called “colors”",
+    ]
+
+
 def test_calls_at_the_same_time_are_one_user_with_one_turn(ask):
     found = ask("atOnce", stage())
     assert (found["ids"], found["taken"], found["left"]) == (1, 1, 3.0)

@@ -23,6 +23,7 @@ from croupier.messages.wire import TOKEN
 from croupier.noise import secure, seeded
 from croupier.programs import WHOLE
 from croupier.protocols import Mechanism
+from croupier.service.arm_standing import with_standing
 from croupier.service.experiment_log import Live
 
 
@@ -69,7 +70,7 @@ def state(live: Live) -> dict[str, Any]:
     """Everything that the dashboard shows."""
     history = live.run.history
     counts = {standing["batch"]: standing for standing in live.standings.get("batches", [])}
-    program = live.program.show()
+    program = with_standing(live.program)
     for row in program.get("arms", ()):
         row["out"] = history.outs.get(row["arm"])
     if "decision" in program:

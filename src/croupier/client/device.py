@@ -152,9 +152,7 @@ class Device(Outbox):
             joined = yield from self._other_revision(experiment, joined, offer.configuration)
         joined.configuration.check(offer)
         self.limits.check_offer(offer)
-        pinned = {}
-        for pin in {batch.pin for batch in offer.batches} - {offer.configuration}:
-            pinned[pin] = yield from self._pinned(joined, pin)
+        pinned = yield from self._all_pinned(joined, {batch.pin for batch in offer.batches} - {offer.configuration})
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")

@@ -16,7 +16,7 @@ from croupier.client.steps import Request, Steps, fetch
 from croupier.client.turns import Joined, Shown, Turn
 from croupier.messages.configuration import Configuration, NotCovered, check_name
 from croupier.messages.offer import Offer
-from croupier.messages.signing import Statement, to_text
+from croupier.messages.signing import LONGEST, Statement, to_text
 
 if TYPE_CHECKING:
     from croupier.noise import Source
@@ -82,6 +82,16 @@ class Joining:
         self.limits.check(configuration)
         self.account.trust(self._address(experiment), configuration, statement, self.keys)
         return Joined(configuration, statement)
+
+    def _all_pinned(self, joined: Joined, pins: set[bytes]) -> Steps:
+        """What an offer's batches were first opened under; all of it is kept with the turn, so it has a bound."""
+        pinned, length = {}, 0
+        for pin in pins:
+            pinned[pin] = yield from self._pinned(joined, pin)
+            length += len(pinned[pin].statement().text)
+            if length > LONGEST:
+                raise NotCovered(f"an offer under earlier configurations of more than {LONGEST:,} characters together")
+        return pinned
 
     def _pinned(self, joined: Joined, pin: bytes) -> Steps:
         """The configuration that a batch was first opened under: an earlier one, of the same servers and promise."""

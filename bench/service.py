@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 
 from bench.load import Load, post
-from bench.measure import cpu, heading, line, seconds
+from bench.measure import cpu, heading, line, processor
 from croupier.client.account import Account
 from croupier.client.device import REPORT_TYPE, Device, Joined, Turn
 from croupier.client.limits import Limits
@@ -118,11 +118,11 @@ def ceiling(home: Home, bodies: list[bytes], *, opening: bool) -> Ceiling:
 
 
 def open_rate(home: Home, bodies: list[bytes]) -> float:
-    """A bare loop of the outer layer's decryption."""
+    """Of a bare loop of the outer layer's decryption, by the processor's time: neighbours do not count."""
     private = key_files.load(home.directory / "front" / "keys").newest(DEFAULT_SUITE).private
     some = [Envelope.from_bytes(body) for body in bodies[:1000]]
     info = report_info("load", some[0].configuration)
-    return len(some) / seconds(lambda: [unseal(DEFAULT_SUITE, private, one.sealed, info) for one in some], 3)
+    return len(some) / processor(lambda: [unseal(DEFAULT_SUITE, private, one.sealed, info) for one in some])
 
 
 def said(load: Load, top: float) -> tuple[str, ...]:

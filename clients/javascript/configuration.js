@@ -16,6 +16,11 @@ const VERSION = 2;
 const VALIDITIES = ["prio3", "none"];
 const isHash = (value) => fromBase64(value).length === 32;
 const isText = (value) => typeof value === "string";
+
+// What is shown to people: short, in one line, with nothing in it that changes what is around it.
+const LONGEST_WORDS = 1000;
+const NO_WORDS = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]/u;
+const isWords = (text) => isText(text) && [...text].length <= LONGEST_WORDS && !NO_WORDS.test(text);
 const isBetween = (value, low, high) => typeof value === "number" && value >= low && value <= high;
 
 export function checkName(name) {
@@ -26,7 +31,7 @@ function checkPrivacy(privacy) {
   checkKeys("privacy", privacy, "epsilon delta honest_fraction unit period");
   const { epsilon, delta, honest_fraction: honest, unit, period } = privacy;
   const numbers = isBetween(epsilon, Number.MIN_VALUE, Number.MAX_VALUE) && isBetween(delta, 0, 1) && delta < 1;
-  const whom = isBetween(honest, 0, 1) && isText(unit) && isWhole(period, 1);
+  const whom = isBetween(honest, 0, 1) && isWords(unit) && isWhole(period, 1);
   demand(numbers && whom, "malformed", "privacy");
 }
 
@@ -41,7 +46,7 @@ function checkReports(reports) {
 }
 
 function checkArms(title, arms, retired, chosen) {
-  demand(isText(title) && Array.isArray(arms) && arms.every(isText), "malformed", "title or arms");
+  demand(isWords(title) && Array.isArray(arms) && arms.every(isWords), "malformed", "title or arms");
   const known = Array.isArray(retired) && retired.every((arm) => isWhole(arm, 0, arms.length - 1));
   demand(known && retired.every((arm, at) => !at || retired[at - 1] < arm), "malformed", "the arms that are retired");
   demand(chosen === undefined || isWhole(chosen, 0, arms.length - 1), "malformed", "the arm that was chosen");
@@ -77,7 +82,7 @@ function checkServer(server, keys, url) {
   for (const key of [keys.seal, keys.verify]) {
     demand(fromBase64(key).length === SUITE.keyLength, "malformed", `a key of the ${server}`);
   }
-  demand(isText(url), "malformed", `the ${server}'s address`);
+  demand(isWords(url), "malformed", `the ${server}'s address`);
 }
 
 // Reads a configuration's text; anything unknown, missing or inconsistent is refused.

@@ -272,7 +272,7 @@ export class Rule {
   readonly optimists: number;
   /** Whether nothing is known yet; then every action is as likely. */
   readonly blank: boolean;
-  /** The share of users who play `single`. */
+  /** The share of users who play `single`; while `blank` they are drawn all the same, and play like the others. */
   readonly control: number;
   readonly single: number | null;
   /** What each action is worth at best; at worst for who is not hopeful. */

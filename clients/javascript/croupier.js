@@ -100,6 +100,7 @@ export class Client {
   #outbox;
   #background;
   #rules = new Map(); // that were fetched last, by hash
+  #warned = new Set();
 
   // `keys`: {analyzer, front}, the signing keys of the servers in base64, as their operators tell them. Experiments of
   // trust "two-servers" need them; under other trusts the keys first seen are kept without them. `background`: whether
@@ -148,9 +149,20 @@ export class Client {
       const seen = way.kept && this.#seen(name, way.kept);
       if (seen) return seen;
       if (fallback === undefined) throw reason;
+      if (reason.reason === "unknown-experiment") this.#warn(`${this.analyzer} knows no experiment called “${name}”`);
       const arm = this.#joining.known.get(name)?.configuration.arms.indexOf(fallback) ?? -1;
       return new Shown(name, fallback, arm < 0 ? null : arm, reason);
+    } finally {
+      const { arms = [] } = this.#joining.known.get(name)?.configuration ?? {};
+      const odd = fallback !== undefined && arms.length && !arms.includes(fallback);
+      if (odd) this.#warn(`default: “${fallback}” is no arm of ${name}, which has ${arms.join(", ")}`);
     }
+  }
+
+  // Says once what an app with a default would never show: a name that somebody has misspelt.
+  #warn(message) {
+    if (!this.#warned.has(message)) console.warn(`croupier: ${message}`);
+    this.#warned.add(message);
   }
 
   // Records what came of a turn; again, as often as it changes, until it is sent. Nothing is sent by this. False where

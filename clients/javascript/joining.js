@@ -4,6 +4,7 @@ import { base64, fromBase64 } from "./bytes.js";
 import { checkName, promiseOf, readConfiguration, verifyKeys } from "./configuration.js";
 import { checkLimits } from "./limits.js";
 import { demand } from "./problems.js";
+import { LONGEST_TEXT } from "./reading.js";
 import { checkPublic } from "./sealing.js";
 import { SERVERS, checkSigned, hashOf, textOf } from "./statements.js";
 import { pinnedOf } from "./turns.js";
@@ -52,6 +53,7 @@ export class Joining {
   // servers with the same promise.
   async pinned({ configuration, statement, hash }, offer) {
     const { experiment, revision, urls } = configuration;
+    let length = 0;
     const pinned = new Map([[base64(hash), pinnedOf(statement.body)]]);
     for (const { pin } of offer.batches) {
       if (pinned.has(pin)) continue;
@@ -65,6 +67,9 @@ export class Joining {
       checkLimits(found, this.account.limits);
       await checkPublic(fromBase64(found.keys.analyzer.seal));
       pinned.set(pin, pinnedOf(earlier.body));
+      length += earlier.body.length;
+      // All of it is kept with the turn.
+      demand(length <= LONGEST_TEXT, "not-covered", "earlier configurations that are too long together");
     }
     return pinned;
   }

@@ -81,7 +81,8 @@ function readSeveral(mechanism) {
 // The front adds a whole noise of its own, that of as many parties as are counted on, or none.
 function checkUsers(users, honest, frontShares, trust) {
   const counted = trust === "two-servers" ? honest === 0 : isWhole(honest, 1, users);
-  const known = isWhole(users, 1, MOST_USERS) && counted;
+  // Between two servers users cost a device nothing, and after a decision a batch is for all who are left.
+  const known = isWhole(users, 1, trust === "two-servers" ? Number.MAX_SAFE_INTEGER : MOST_USERS) && counted;
   demand(known, "malformed", `${honest} honest users of ${users}`);
   const whole = frontShares === 0 || frontShares === honest;
   demand(whole, "malformed", `front_shares ${frontShares} where ${honest} are honest`);

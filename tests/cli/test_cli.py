@@ -69,6 +69,18 @@ def test_price_json_has_its_keys(capsys: pytest.CaptureFixture[str], name: str) 
     assert price["noise"]["family"]
 
 
+def test_a_price_says_which_sums_are_of_two_values_only_where_others_take_all_between(capsys) -> None:
+    every = ("price", "--users", "100", "--epsilon", "0.5", "--constants", "tight", "--trust", "shuffler")
+    out = run(capsys, *every)[1]
+    names = {line.split()[0] for line in out.splitlines() if line.startswith(("shuffled", "counted"))}
+    assert {"shuffled-bits*", "counted-messages*", "shuffled-levels", "shuffled-laplace"} <= names
+    assert "* Only for values that are 0 or 1, and nothing between." in out
+    rows = {row["protocol"]: row["binary"] for row in json.loads(run(capsys, *every, "--json")[1])}
+    assert (rows["shuffled-bits"], rows["shuffled-laplace"]) == (True, False)
+    alone = run(capsys, "price", "--users", "100", "--epsilon", "0.5", "--constants", "tight", "--trust", "analyzer")[1]
+    assert "*" not in alone
+
+
 def test_price_scales_with_the_values_own_units(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("price", "laplace", "--users", "100", "--epsilon", "1", "--json")
     [unit] = json.loads(run(capsys, *common)[1])
@@ -184,6 +196,9 @@ WORDS = [
     (("simulate", "--world", "bernouli", "--means", ".3,.5", "--horizon", "9"), "bernoulli"),
     (("simulate", "--protocol", "laplas", "--means", ".3,.5", "--horizon", "9"), "laplace"),
     (("simulate", "--polcy", "dp-klucb", "--means", ".3,.5", "--horizon", "9"), "--policy"),
+    (("simulate", "--polcy", "dp-klucb"), "--policy"),
+    (("audit", "--trails=9"), "--trials"),
+    (("--versoin",), "--version"),
     (("simulate", "--means", ".3,.5", "--horizon", "9", "--constants", "tigt"), "tight"),
     (("plan", "--arms", "2", "--lift", ".1", "--epsilon", "1", "--policy", "kl-ubc"), "kl-ucb"),
     (("sweep", "--policy", "kl-ubc", "--out", "x.parquet"), "kl-ucb"),
@@ -233,7 +248,11 @@ def test_an_epsilon_of_another_notion_is_explained(capsys: pytest.CaptureFixture
 
 def test_too_few_trials_tell_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     few = ("audit", "laplace", "--users", "5", "--epsilon", "1", "--trials", "5", "--seed", "1")
-    assert "too few trials to tell" in run(capsys, *few)[1]
+    status, out, _ = run(capsys, *few)
+    assert status == 0
+    assert re.search(r"^verdict +too few trials to tell *$", out, re.MULTILINE)
+    assert "consistent" not in out
+    assert json.loads(run(capsys, *few, "--json")[1])[0]["verdict"] == "too few trials to tell"
 
 
 def test_without_privacy_nobody_is_trusted_nor_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,7 +274,7 @@ TABLES = [
     (("price", "--users", "100", "--epsilon", "0.5"), ROWS),
     (("price", "skellam", "--users", "100", "--epsilon", "0.5"), ["Skellam(sigma2="]),
     (("price", "--users", "500", "--epsilon", "0.5", "--items", "9"), ["central-pure", "never"]),
-    (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"), ["consistent"]),
+    (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"), ["too few trials"]),
     (("reproduce",), ["tkms23-shufflers-tradeoff"]),
     (("count", "--users", "300", "--epsilon", "1", "--runs", "1", "--references"), ["shufflers"]),
     (("plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20", "--policy", "dp-klucb"), ["dp-klucb"]),

@@ -59,6 +59,15 @@ def test_commands_without_a_result_do_not_pretend_to_print_it_as_json(
     assert "unrecognized arguments: --json" in err
 
 
+@pytest.mark.parametrize("given", [("--data", "nosuch.csv"), ("--means", "9,9,9"), ("--silent", "0.1")])
+def test_what_simulated_users_are_like_is_refused_where_none_come(
+    given: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = said(capsys, "up", "--scratch", *given)
+    assert (status, out) == (2, "")
+    assert err == f"croupier up: {given[0]} goes with --crowd: it says what simulated users are like\n"
+
+
 def test_a_trusted_key_may_be_in_hexadecimal_and_may_begin_with_a_dash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,7 +101,7 @@ def test_the_ticket_of_the_document_is_one_that_its_issuers_front_takes(
     monkeypatch.chdir(tmp_path)
     status, out, _ = said(capsys, "serve", "keys", "issuer/keys")
     assert status == 0
-    printed = re.search(r"signing key ([\w-]+),", out)
+    printed = re.search(r"signing key ([\w-]+)\n", out)
     assert printed is not None
     (example,) = [block for block in BLOCKS["python"] if "issue(" in block]
     found: dict[str, Any] = {}
@@ -161,49 +170,55 @@ def test_output_that_nobody_reads_to_its_end_is_no_error() -> None:
         assert process.stderr.read() == b""
 
 
-def test_an_arm_that_nobody_was_shown_is_not_called_the_best() -> None:
+def printed(state: dict[str, Any], width: int = 100) -> str:
+    """How an experiment stands, as a terminal shows it."""
     from rich.console import Console
 
-    def shown(batches: int) -> str:
-        arm = {"users": 32 * batches, "mean": 0.5, "batches": batches, "lower": 0.0, "upper": 1.0, "active": True}
-        program = {"best_arm": 0, "arms": [arm | {"arm": 0}, arm | {"arm": 1}]}
-        state = {"kind": "bandit", "title": "Colours", "arms": ["red", "green"], "finished": False, "program": program}
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(standing(state | {"accepted": 0, "assigned": 0}))
-        return captured.get()
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(standing(state))
+    return captured.get()
 
-    assert "red *" not in shown(0)
-    assert "red *" in shown(1)
+
+def test_an_arm_is_shown_with_the_word_for_how_it_stands() -> None:
+    arm = {"users": 32, "mean": 0.5, "batches": 1, "lower": 0.0, "upper": 1.0}
+    words = ("best so far", "in play")
+    arms = [arm | {"arm": place, "standing": word} for place, word in enumerate(words)]
+    state = {"kind": "bandit", "title": "Colours", "arms": ["red", "green"], "finished": False}
+    state |= {"program": {"arms": arms}, "accepted": 64, "assigned": 64, "reports": 64}
+    lines = printed(state).splitlines()
+    for name, word in zip(("red", "green"), words, strict=True):
+        assert any(name in line and word in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("finished", "accepted", "reports", "said"),
+    [(False, 64, 32, "64 reports of 96 turns"), (True, 6400, 6405, "6,405 reports of 6,405 turns")],
+)
+def test_at_the_end_the_reports_are_those_that_count(finished: bool, accepted: int, reports: int, said: str) -> None:
+    state = {"title": "Colours", "arms": [], "finished": finished, "program": {"arms": []}}
+    assert said in printed(state | {"accepted": accepted, "assigned": 96, "reports": reports})
 
 
 def test_a_comparison_is_shown_beside_its_control_with_what_may_be_said() -> None:
-    from rich.console import Console
-
     from croupier.programs import program
-    from croupier.service.experiment import plan
+    from croupier.service.arm_standing import with_standing
 
     made = plan({"name": "a", "arms": ["plain", "tour"], "program": {"policy": "split"}})
-    shown = program(made.parameters).show()
+    shown = with_standing(program(made.parameters))
     state: dict[str, Any] = {"title": "Screens", "arms": ["plain", "tour"], "finished": False, "standing": "stalled"}
-    state |= {"accepted": 64, "assigned": 96, "values": {"low": 0, "high": 1}, "program": shown}
+    state |= {"accepted": 64, "assigned": 96, "reports": 0, "values": {"low": 0, "high": 1}, "program": shown}
     state |= {key: shown.pop(key) for key in ("decision", "curve", "odds")}
     state["decision"] |= {"sentence": "no decision", "tipping_sentence": ""}
-
-    def said() -> str:
-        console = Console(width=100)
-        with console.capture() as captured:
-            console.print(standing(state))
-        return captured.get()
-
-    assert "stalled, 64 reports of 96 turns" in said()
-    assert "control" in said()
-    assert said().rstrip().endswith("no decision")
+    assert "stalled, 64 reports of 96 turns" in printed(state)
+    assert "control" in printed(state)
+    assert "in play" in printed(state)
+    assert printed(state).rstrip().endswith("no decision")
     state["curve"] = [{"difference": [0.0, 0.041], "lower": [0.0, 0.012], "upper": [0.0, None]}]
-    assert "+4.1" in said()
-    assert "[+1.2, ?]" in said()
+    assert "+4.1" in printed(state)
+    assert "[+1.2, ?]" in printed(state)
     state["decision"]["tipping_sentence"] = "tipping point: it turns if those who were silent did worse"
-    assert "tipping point" in said().splitlines()[-1]
+    assert "tipping point" in printed(state).splitlines()[-1]
 
 
 def test_a_trial_that_will_stand_still_says_so_and_what_helps() -> None:

@@ -272,6 +272,22 @@ def test_a_batch_that_was_reported_to_is_refused_when_it_comes_under_another_pin
         drive(own.play("colours", sticky=False), answer(201, body), answer(200, newer.to_dict()))
 
 
+def test_earlier_configurations_that_a_turn_would_be_kept_with_have_a_bound():
+    """Two servers could sign as many as an offer has batches: the account would grow by all of them."""
+    own, arms = device(), tuple(f"{number:0>990}" for number in range(400))
+    found, _ = drive(own.play("colours"), JOINED, ASSIGNED)
+    newest = replace(found.joined, configuration=replace(found.joined.configuration, revision=9))
+    earlier = [
+        both_signed(configuration(ANALYZER, FRONT, revision=revision, arms=arms).statement(), ANALYZER, FRONT)
+        for revision in (1, 2, 3)
+    ]
+    few = own._all_pinned(newest, {earlier[0].hash})
+    assert [*drive(few, answer(200, earlier[0].to_dict()))[0]] == [earlier[0].hash]
+    served = {statement.hash: answer(200, statement.to_dict()) for statement in earlier}
+    with pytest.raises(NotCovered, match="more than 1,048,576 characters together"):
+        drive(own._all_pinned(newest, set(served)), *(served[pin] for pin in set(served)))
+
+
 class Renewed:
     """A secure source that counts how often it forgot."""
 

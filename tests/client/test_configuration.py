@@ -50,6 +50,29 @@ def test_what_is_no_configuration_is_refused(text):
         Offer.from_text(text)
 
 
+@pytest.mark.parametrize("sign", ["\n", "\x1b", "\x9b", "\u2028", "\u202e", "\u2066", "\ud800", "x" * 1000])
+@pytest.mark.parametrize("where", ["title", "arms", "unit", "analyzer url"])
+def test_words_that_would_change_what_is_around_them_are_refused(where, sign):
+    words = f"https://tour{sign}"
+    change = {
+        "title": {"title": words},
+        "arms": {"arms": ("plain", words)},
+        "unit": {"privacy": FOUND.privacy.__dict__ | {"unit": words}},
+        "analyzer url": {"urls": FOUND.urls | {"analyzer": words}},
+    }[where]
+    with pytest.raises(InvalidParameter, match=f"{where} = "):
+        replace(FOUND, **{key: Privacy(**value) if key == "privacy" else value for key, value in change.items()})
+
+
+@pytest.mark.parametrize("part", ["validity", "admission", "privacy", "reports", "keys", "program", "recipe", "urls"])
+@pytest.mark.parametrize("value", ["no object", 7, None, [], [[1]], {"kind": []}, 1e999])
+def test_parts_of_a_configuration_of_any_other_kind_are_refused_in_one_line(part, value):
+    """An analyzer alone, without a signature, must not make an app's `play` raise anything else."""
+    body = json.loads(SIGNED.text) | {part: value}
+    with pytest.raises(InvalidParameter):
+        Configuration.from_text(json.dumps(body))
+
+
 def test_an_offer_whose_promise_is_for_several_batches_is_refused_by_name():
     """An experiment promises by the turn: a device counts its turns, and knows nothing of batches under one promise."""
     asked = replace(MECHANISM.guarantee, unit="user", participations=2)

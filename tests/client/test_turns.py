@@ -40,7 +40,8 @@ from croupier.client import (
     Unusable,
 )
 from croupier.client.account import Account
-from croupier.client.device import FIRST_RETRY, LONGEST_RETRY, Device, Pause
+from croupier.client.device import Device, Pause
+from croupier.client.outbox import FIRST_RETRY, LONGEST_RETRY
 from croupier.client.steps import ATTEMPTS
 from croupier.messages.sealing import unseal
 from croupier.messages.shares import SharedReport, form, scopes, share_info

@@ -19,7 +19,7 @@ from croupier.privacy.composition import _step
 from croupier.protocols import histogram, padding, shuffled_laplace
 from croupier.protocols.histograms.universe import UNIVERSES
 from croupier.protocols.sums.carriers import SplitAndMix
-from croupier.service import front_app, openapi
+from croupier.service import front_for_devices, openapi
 from croupier.service.groups import Reason
 from croupier.service.problems import PROBLEMS
 from croupier.validity import prio3_count, prio3_histogram, prio3_sum
@@ -76,7 +76,7 @@ def test_every_refusal_that_a_client_can_meet_is_in_the_table():
         ("more than {} slots", padding.MOST_SLOTS),
         ("at most 2^{} bytes", round(math.log2(wire.LONGEST_UPLOAD))),
         ("longer than 2^{} characters", round(math.log2(signing.LONGEST))),
-        ("{} seconds at most", f"{front_app.LONGEST_HOLD:g}"),
+        ("{} seconds at most", f"{front_for_devices.LONGEST_HOLD:g}"),
         ("h ≥ {} and", SplitAndMix.least_users),
         ("P(Z > cap) ≤ {}·δ", padding.CAP_SHARE),
         ("The reference tries {} times", steps.ATTEMPTS),

@@ -41,7 +41,30 @@ def test_what_is_not_certain_is_said_to_lead():
     found = played([0.5, 0.52], blocks=4).decision()
     said = found.sentence(["A", "B"], "finishes")
     assert said.startswith("leading, not certain: B before A by 2.0 points (-")
+    assert said.endswith(" more reports would decide it, if this stays so")
     assert found.tipping_sentence(["A", "B"]) == ""
+
+
+@pytest.mark.parametrize("means", [[0.5, 0.54], [0.5, 0.5, 0.56], [0.5, 0.505]])
+def test_so_many_more_reports_as_are_said_decide_it_if_all_stays_as_it_is(means):
+    said = played(means, blocks=6, users=100).decision()
+    after = next(blocks for blocks in range(6, 400) if played(means, blocks=blocks, users=100).decided[0])
+    assert said.more == pytest.approx((after - 6) * 100 * len(means), rel=0.15)
+
+
+def test_a_leader_that_too_little_is_known_of_says_so():
+    said = played([0.5, 0.501], blocks=4, smallest_effect=None).decision()
+    assert said.more is None
+    assert "more" not in said.to_dict()
+    assert said.sentence(["A", "B"]).endswith(
+        "it may as well be worse, and too little is known to say how many more reports would decide it"
+    )
+
+
+def test_a_metric_that_has_a_name_is_in_the_sentence():
+    said = played([0.5, 0.56]).decision().sentence(["A", "B"], metric="finished")
+    assert said.startswith("finished: B scores more than A by 6.0 points (")
+    assert played([0.5, 0.5], blocks=0).decision().sentence(["A", "B"], metric="finished") == "no decision"
 
 
 def test_before_the_first_block_there_is_no_decision():
@@ -66,6 +89,11 @@ def test_a_minimum_run_is_waited_for():
         chosen.observe(counts * np.asarray([0.4, 0.6]), counts, counts > 0)
     assert not chosen.finished[0]
     assert chosen.decision().kind == "leading"
+    assert (
+        chosen.decision()
+        .sentence(["A", "B"])
+        .endswith("all is shown that it takes, and it has not run for as long as it must")
+    )
     chosen.may_decide = True
     chosen.observe(counts * np.asarray([0.4, 0.6]), counts, counts > 0)
     assert chosen.finished[0]

@@ -651,7 +651,10 @@ def test_batches_that_the_analyzer_refused_are_counted_apart(both):
 def test_arms_in_a_transcript_are_those_that_were_signed_and_added(both):
     async def work():
         async with both.running():
-            assert (await both.operate(operation="add", name="blue \u2028 or so")).status_code == 200
+            refused = await both.operate(operation="add", name="blue \u2028 or so")
+            assert refused.status_code == 409
+            assert "none of them for control" in refused.json()["detail"]
+            assert (await both.operate(operation="add", name="blue ♣ or so")).status_code == 200
             await both.until(lambda: len(revisions(both.live)) == 2)
 
     asyncio.run(work())

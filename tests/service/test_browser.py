@@ -155,10 +155,13 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     world.crowd("waiting", 400, (0.5, 0.5, 0.5)).join()
     page.wait_for_selector("#status:has-text('finished')")
     state = world.state("waiting")
-    page.wait_for_selector(f"#part-reports dd:has-text('{state['accepted']} of 200')")
+    count = state["reports"]
+    said = f"{count} of 200" if count <= 200 else f"{count}, planned 200"
+    page.wait_for_selector(f"#part-reports dd:has-text('{said}')")
+    assert state["accepted"] >= count
     assert watched.text("#part-log").count("is closed") >= 3
     assert state["reports"] == sum(event["users"] for event in state["events"] if event["event"] == "released")
-    assert f"in released batches: {state['reports']}" in watched.text("#part-reports")
+    assert "Reports that count" in watched.text("#part-reports")
     assert f"The experiment has ended, after {state['reports']} reports" in watched.text("#part-log")
     assert "The experiment has ended" in watched.text("#announcement")
     assert page.evaluate("window.loadedOnce")
@@ -313,12 +316,13 @@ def test_a_personalised_experiment_says_what_is_not_known_yet_and_has_units_of_i
     assert "devices choose at random until the first batch is full" in watched.text("#part-program")
     row = {"share": 1.0, "lower": 0.9, "upper": 1.0, "mean_x1": 0.1}
     products = [{"coefficient": "x1", "value": -7.5, "lower": -30.25, "upper": 15.0}]
-    changed = {"choices": [row], "coefficients": products, "gain": None, "features": [], "proven": False}
+    changed = {"choices": [row], "coefficients": products, "gain": None, "features": [], "proven": False, "norm": 2.5}
     told(watched, state | {"program": state["program"] | changed | {"rewards": {"low": 0.0, "high": 5.0}}})
     watched.show("/#tips")
     text = watched.text("#part-program")
     assert "all actions" in text
     assert "explores less than is proven" in text
+    assert "no parameter is longer than 2.5, as it says in the signed experiment" in text
     # Rewards from 0 to 5 are said in their own unit, and no range bounds a product.
     assert "−7.50" in text
     assert "−30.25 to +15.00" in text
@@ -437,7 +441,9 @@ def test_what_may_be_said_is_said_in_words_and_pictures(world, watched):
     assert "nobody can see it" in watched.text("#part-decision")
     rows = page.locator("#part-program tbody tr").all_inner_texts()
     assert "control" in rows[0]
+    assert "not chosen" in rows[0]
     assert "★ winner" in rows[1]
+    assert "in play" not in watched.text("#part-program")
     now = state["curve"][-1]
     assert f"+{100 * now['difference'][1]:.1f} points" in rows[1]
     # The interval is drawn where the numbers say, with nothing in the middle.
@@ -469,6 +475,18 @@ def test_other_standings_and_decisions_have_words_of_their_own(world, watched):
         assert "Stalled: too few people report" in watched.text("#part-title")
         assert watched.text("#part-history") == ""
         assert page.locator("[data-operation]").all_inner_texts() == ["Pause", "Stop", "Ramp"]
+
+
+def test_more_reports_than_were_planned_are_not_said_to_be_a_part_of_them(world, watched):
+    state = world.state("colours")
+    planned = state["program"]["planned"]
+    told(watched, state | {"reports": planned + 5, "accepted": planned + 5})
+    watched.show("/#colours")
+    assert f"{planned + 5}, planned {planned}" in watched.text("#part-reports")
+    told(watched, state | {"finished": False, "standing": "running", "reports": 5, "accepted": 32})
+    watched.show("/#colours")
+    assert f"32 of {planned}" in watched.text("#part-reports")
+    assert "in released batches: 5." in watched.text("#part-reports")
 
 
 METRICS = [

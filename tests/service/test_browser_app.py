@@ -105,6 +105,13 @@ def test_everybody_is_shown_the_arm_that_an_experiment_has_ended_with(ask):
     assert found["assignments"] == 0
 
 
+def test_names_that_nobody_knows_are_said_on_the_console_once(ask):
+    assert ask("misspelt", stage()) == [
+        "croupier: default: “rde” is no arm of colours, which has red, green",
+        "croupier: https://analyzer.example knows no experiment called “colors”",
+    ]
+
+
 def test_calls_at_the_same_time_are_one_user_with_one_turn(ask):
     found = ask("atOnce", stage())
     assert (found["ids"], found["taken"], found["left"]) == (1, 1, 3.0)
@@ -240,6 +247,8 @@ def test_windows_that_are_none_and_unknown_trusts_are_refused(ask):
     bodies = [plain | {"reports": plain["reports"] | window} for window in windows]
     bodies += [plain | {"trust": trust} for trust in ("everybody", None)]
     bodies += [plain | {"retired": retired} for retired in ([2], [1, 0], [0, 0], 1)]
+    words = ["a\nb", "a\x1b[2K", "a\u202eb", "a" * 1001]
+    bodies += [plain | change for word in words for change in ({"title": word}, {"arms": [word, "blue"]})]
     statements = [making.signed(making.Statement.of("configuration", body)).to_dict() for body in bodies]
     assert ask("joins", {"statements": statements}) == ["malformed"] * len(bodies)
     limits = [{"trust": ["shuffler"]}, {"trust": ["two-servers"], "users": 10**6}]

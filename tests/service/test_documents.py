@@ -177,7 +177,7 @@ def example(tmp_path, monkeypatch):
         for arguments in [one for one in commands() if one[1] == "keys"]:
             assert main(arguments) == 0
     known = re.search(r"^analyzer/keys/bearer: (sha256:[0-9a-f]{64})$", printed.getvalue(), re.MULTILINE)
-    issuer = re.search(r"^issuer/keys: signing key ([\w-]+),", printed.getvalue(), re.MULTILINE)
+    issuer = re.search(r"^issuer/keys: signing key ([\w-]+)$", printed.getvalue(), re.MULTILINE)
     return {"CROUPIER_FRONT_ANALYZER": known[1], "CROUPIER_FRONT_ISSUER": issuer[1]}
 
 

@@ -95,3 +95,17 @@ def test_what_cannot_be_proved_says_so_and_runs_without_proofs(monkeypatch):
     with pytest.raises(CroupierError, match="reports.validity = None .* none: reports of this kind cannot be proved"):
         in_shares()
     assert in_shares("none").validity == "none"
+
+
+@pytest.mark.parametrize("body", [{}, {"program": {"policy": "split"}}, {"arms": ["red"], "program": {"horizon": 9}}])
+def test_a_file_without_a_name_is_told_that_first(body):
+    with pytest.raises(CroupierError, match="^name is missing: an experiment begins with its name"):
+        plan(body)
+
+
+@pytest.mark.parametrize("program", [{"policy": "splitt", "shares": [1, 2]}, {"kind": "bandit", "policy": "splitt"}])
+def test_a_misspelt_policy_is_said_before_what_would_follow_from_it(program):
+    with pytest.raises(CroupierError, match="^program.policy = 'splitt' is not allowed: .* did you mean split?"):
+        plan({"name": "colours", "arms": ["red", "green"], "program": program})
+    with pytest.raises(CroupierError, match="^program.policy is unknown here"):
+        plan({"name": "steps", "program": {"kind": "counter", "users": 200, "policy": "splitt"}})

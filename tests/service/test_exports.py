@@ -86,6 +86,13 @@ def test_the_curve_ends_where_the_experiment_stands(live):
     }
 
 
+def test_no_fewer_reports_and_turns_are_told_than_released_batches_have(live):
+    released = live.run.history.reports
+    for known, told in ((0, released), (released - 5, released), (released + 5, released + 5)):
+        live.standings = {"assigned": known, "accepted": known}
+        assert (live.counted("assigned"), live.counted("accepted")) == (told, told)
+
+
 def test_a_server_without_pyarrow_says_so_and_offers_the_rest(tmp_path, monkeypatch):
     both = Both(tmp_path)
 

@@ -1,5 +1,6 @@
 """The front's decisions: what it serves, whom it believes, and what each way of cheating is refused by."""
 
+import itertools
 import json
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +17,7 @@ from croupier.messages.wire import Envelope, Report, report_info
 from croupier.noise import secure
 from croupier.protocols import shuffled_bits
 from croupier.service import tickets, tokens
+from croupier.service.front import coarse
 from croupier.service.notary import Rules
 from croupier.service.problems import Problem
 from croupier.service.store import FrontStore, StoreProblem
@@ -181,6 +183,14 @@ def test_a_batch_that_does_not_fill_expires_and_is_never_released_smaller(world)
     refused("batch-expired", world.front.part, world.plan.name, number, 0)
     refused("batch-expired", world.front.acknowledge, world.plan.name, number)
     refused("nothing-open", world.turn)
+
+
+def test_open_batches_are_told_no_finer_than_by_eight():
+    """In eighths alone a batch of eight would tell when each report came."""
+    for users in (2, 8, 16, 63, 64, 1000):
+        told = [coarse(received, users) for received in range(users)]
+        assert all(a == b or b - a >= min(users, 8) for a, b in itertools.pairwise(told))
+        assert coarse(users, users) == users
 
 
 def test_a_finished_experiment_gives_no_more_turns(world):

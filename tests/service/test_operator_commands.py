@@ -158,3 +158,54 @@ def test_an_analyzer_that_does_not_answer_is_said_in_one_line(capsys):
     err = capsys.readouterr().err
     assert err.startswith("croupier stop: http://127.0.0.1:9 does not answer: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "body"),
+    [
+        (["status"], 404, '{"type": "urn:croupier:error:not-found", "title": "There is nothing here", "status": 404}'),
+        (["status", "colours"], 404, "<html>not found</html>"),
+        (["stop", "colours"], 405, '{"type": "urn:croupier:error:method-not-allowed", "title": "The method does not"}'),
+    ],
+)
+def test_a_server_that_is_no_analyzer_is_said_to_be_none(command, status, body, monkeypatch, capsys):
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(status, text=body))
+    monkeypatch.setattr("httpx2.stream", httpx2.Client(transport=transport).stream)
+    assert main([command[0], "http://127.0.0.1:8401", *command[1:]]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"croupier {command[0]}: this is no analyzer (")
+    assert err.endswith("): is it the front's port? `croupier up` prints both\n")
+
+
+def test_what_an_analyzer_does_not_have_it_says_itself(monkeypatch, capsys):
+    body = '{"type": "urn:croupier:error:unknown-experiment", "title": "There is no such experiment", "status": 404}'
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(404, text=body))
+    monkeypatch.setattr("httpx2.stream", httpx2.Client(transport=transport).stream)
+    assert main(["status", "http://127.0.0.1:8400", "colours"]) == 2
+    assert capsys.readouterr().err == "croupier status: the analyzer refused: There is no such experiment\n"
+
+
+@pytest.mark.parametrize("name", ["x.xlsx", "x.tsv", "x.CSVV"])
+def test_a_file_is_not_called_what_it_is_not(name, monkeypatch, tmp_path, capsys):
+    asked = []
+
+    def answer(request):
+        asked.append(request.url.path)
+        return httpx2.Response(200, text="a,b\n")
+
+    monkeypatch.setattr("httpx2.stream", httpx2.Client(transport=httpx2.MockTransport(answer)).stream)
+    monkeypatch.chdir(tmp_path)
+    url = "http://127.0.0.1:8400"
+    assert main(["export", url, "colours", "--out", name]) == 2
+    err = capsys.readouterr().err
+    assert (
+        err
+        == f"croupier export: out = '{name}' is not allowed: it must be called .csv, .json, .parquet; or say --format\n"
+    )
+    assert (asked, list(tmp_path.iterdir())) == ([], [])
+    assert main(["export", url, "colours", "--out", name, "--format", "csv"]) == 0
+    assert main(["export", url, "colours", "--out", "rows.JSON"]) == 0
+    assert main(["export", url, "colours", "--out", "rows"]) == 0
+    assert main(["export", url, "colours", "--out", "log.jsonl", "--table", "transcript"]) == 0
+    tables = "/experiments/colours/tables/batches"
+    assert asked == [f"{tables}.csv", f"{tables}.json", f"{tables}.csv", "/experiments/colours/transcript"]

@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -15,7 +16,9 @@ import pytest
 
 from cases.service.processes import home_of, written
 from croupier.checks import CroupierError
+from croupier.cli import up as up_command
 from croupier.cli.up import default_experiment
+from croupier.messages.signing import to_text
 from croupier.service import keys as key_files
 from croupier.service import processes
 from croupier.service.processes import COMMAND, Child, both, free_port
@@ -92,6 +95,30 @@ def test_a_server_that_is_never_ready_says_what_its_trouble_is(tmp_path):
         child.kill()
 
 
+INFO = json.dumps({"at": "now", "level": "info", "event": "opened", "experiment": "colours"})
+ERROR = json.dumps({"at": "now", "level": "critical", "event": "internal", "error": "OSError", "where": "store.py:3"})
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (f"print({INFO!r}, flush=True); os.kill(os.getpid(), signal.SIGKILL)", "was killed (signal 9)"),
+        (f"print({INFO!r}); sys.exit(3)", "has ended with status 3"),
+        (f"print({ERROR!r}); print({INFO!r}); sys.exit(1)", "has ended with status 1: internal, OSError, store.py:3"),
+        ("sys.exit('croupier serve: the port is taken')", "has ended with status 1: the port is taken"),
+    ],
+)
+def test_how_a_server_ended_is_said_without_words_that_have_nothing_to_do_with_it(code, how, tmp_path):
+    command = [sys.executable, "-c", f"import os, signal, sys; {code}"]
+    child = Child(command, "http://127.0.0.1:1", tmp_path / "log.jsonl")
+    child.process.wait()
+    assert child.how_it_ended == how
+    for kept, rest in ((True, f"the same command goes on; its log: {child.log}"), (False, "--scratch keeps nothing")):
+        with pytest.raises(CroupierError) as said:
+            up_command._wait({"analyzer": child}, kept)
+        assert str(said.value) == f"the analyzer {how} ({rest})"
+
+
 def test_a_home_has_one_master_and_servers_that_outlive_theirs_keep_it(tmp_path):
     home = home_of(tmp_path)
     with home.held(), pytest.raises(CroupierError, match=f"{home.directory} is in use"), home.held():
@@ -158,6 +185,9 @@ def test_up_ends_its_servers_and_itself_when_it_is_told_to(crowd, tmp_path):
     up = Up(tmp_path, "--port", "0", "--home", "home", *(("--crowd", "1000000") if crowd else ()))
     try:
         said = up.wait_saying("simulated users come" if crowd else "croupier crowd --analyzer")
+        pinned = json.loads(re.search(r"^apps +keys = (.*)$", said, re.MULTILINE)[1])
+        for server in ("analyzer", "front"):
+            assert pinned[server] == to_text(key_files.load(tmp_path / "home" / server / "keys").verify)
         assert up.end() == (130 if crowd else 0)
     finally:
         up.process.kill()

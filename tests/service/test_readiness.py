@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 
 import httpx2
 import pytest
@@ -57,17 +57,19 @@ async def waiting(both, what):
 def test_a_front_that_takes_requests_and_gives_no_answer_shows_and_a_pause_does_not_wait_for_it(
     both, monkeypatch, caplog
 ):
-    real = both.http.request
+    real = both.http.stream
 
+    @asynccontextmanager
     async def stopped(method, url, **more):
         if "front.test" in str(url):
             await asyncio.Event().wait()
-        return await real(method, url, **more)
+        async with real(method, url, **more) as answer:
+            yield answer
 
     async def work():
         async with both.running():
             await both.users(1)
-            monkeypatch.setattr(both.http, "request", stopped)
+            monkeypatch.setattr(both.http, "stream", stopped)
             impatient(both, "front")
             detail = await until_not_ready(both, "front: no answer for")
             assert "store" not in detail
@@ -148,6 +150,24 @@ def test_a_disk_that_takes_nothing_shows_though_there_is_nothing_to_write(both):
             assert both.live.count == before
 
     asyncio.run(work())
+
+
+def test_a_wait_that_is_not_late_shows_nowhere():
+    """Each wait is that of somebody's turn or report: who watches the metrics would see when it came."""
+    seen = Waits(work=0.05)
+    with seen.on("work"):
+        assert seen.ages == {"work": 0.0}
+        time.sleep(0.06)
+        assert seen.ages["work"] > 0.05
+    assert seen.ages == {"work": 0.0}
+
+
+def test_single_refusals_of_the_front_show_nowhere():
+    front = meters.Meters(meters.FRONT, meters.COARSE)
+    for count in range(1, 65):
+        front.add("problems", "too-late")
+        told = re.search(rb'croupier_problems_total{outcome="too-late"} (\S+)', front.answer().body)[1]
+        assert float(told) == count // 32 * 32
 
 
 @pytest.mark.slow

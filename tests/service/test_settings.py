@@ -441,7 +441,7 @@ def test_a_public_key_is_read_in_every_form_that_people_paste_and_printed_in_one
             key_files.public_key("analyzer", wrong)
     assert main(["serve", "keys", str(tmp_path / "keys")]) == 0
     said = capsys.readouterr().out
-    assert f"signing key {text}," in said
+    assert f"signing key {text}\n" in said
     assert found.hex() not in said
 
 

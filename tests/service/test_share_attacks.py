@@ -21,9 +21,9 @@ from croupier.service.groups import Answer, BadGroup, Group, Reason, Sealed
 from croupier.service.high_water import OldStore
 from croupier.service.restoring import restored_analyzer, restored_front
 from croupier.service.store import StoreProblem
-from croupier.service.store import analyzer as store_module
 from croupier.service.store.analyzer import AnalyzerStore, Held
 from croupier.service.store.batch_keys import BatchKeys
+from croupier.service.store.database import Database
 
 
 def waiting_group(service, count=USERS):
@@ -67,9 +67,12 @@ def test_a_copy_within_a_group_does_not_count(service):
 
 def test_without_the_memory_of_names_a_copy_counts(service, monkeypatch):
     """Both guards removed: what was counted is not looked up, and the table does not insist on it either."""
-    plain = store_module.insert
     monkeypatch.setattr(AnalyzerStore, "_reasons", lambda self, connection, opened: [None] * len(opened))
-    monkeypatch.setattr(store_module, "insert", lambda table: plain(table).prefix_with("OR IGNORE"))
+
+    def put(self, connection, table, rows):
+        connection.execute(table.insert().prefix_with("OR IGNORE"), rows)
+
+    monkeypatch.setattr(Database, "put", put)
     group = waiting_group(service)
     settle(service, replace(group, reports=(group.reports[0],) * 5))
     assert held(service, group.batches[0]).reports == 5

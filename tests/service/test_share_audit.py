@@ -236,7 +236,7 @@ class Law:
     epsilon: float
     """ε is at least this, if the noise of each number is Laplace, except with probability `failure`."""
     fits: float
-    """How likely noise of the promised law is no nearer to it than this: a chi-square over twenty equal parts."""
+    """How likely noise of the promised law is no nearer to it than this: a chi-square over about twenty equal parts."""
     off: float
     """How many standard errors the means of all numbers are off at most, from where the two values are."""
 
@@ -246,13 +246,21 @@ def law(case, seen, noise, failure):
     left when the value is taken away tells the scale of the noise, and with it ε.
     """
     left = [views - own for views, own in zip(seen, case.encoded, strict=True)]
+    unrounded = [part[:, own == np.rint(own)] for part, own in zip(left, case.encoded, strict=True)]
     off = max(float(np.abs(part.mean(axis=0)).max() * math.sqrt(len(part)) / noise.variance**0.5) for part in left)
     sizes = np.abs(np.concatenate([part.ravel() for part in left]))
     # Σ|noise| over the scale is a sum of exponentials; a rounded value only adds to it.
     largest = sizes.sum() / gamma.ppf(failure, len(sizes))
-    ends = noise.scale * -np.log1p(-np.linspace(0.0, 1.0, 21)[:-1])
+    return Law(case.distance / largest, fit(np.abs(np.concatenate([part.ravel() for part in unrounded])), noise), off)
+
+
+def fit(sizes, noise):
+    """How likely sizes of this noise are no nearer to its law: P(|X| >= k) = 2qᵏ/(1 + q), with q = e^{-1/scale}."""
+    ends = np.unique(np.rint(noise.scale * -np.log1p(-np.linspace(0.0, 1.0, 21)[:-1])))
+    q = math.exp(-1.0 / noise.scale)
+    beyond = np.append(np.where(ends > 0, 2.0 * q**ends / (1.0 + q), 1.0), 0.0)
     counts = np.histogram(sizes, np.append(ends, np.inf))[0]
-    return Law(case.distance / largest, float(chisquare(counts).pvalue), off)
+    return float(chisquare(counts, -len(sizes) * np.diff(beyond)).pvalue)
 
 
 @pytest.mark.slow
@@ -269,7 +277,7 @@ def test_of_a_vector_neither_server_with_all_other_clients_sees_more_than_epsilo
     for attacker, seen in found.items():
         says = law(case, seen, noise, failure)
         record_property(f"ε seen by a malicious {attacker}, at least", round(says.epsilon, 3))
-        record_property(f"chance of a noise like the {attacker}'s view", round(says.fits, 3))
+        record_property(f"chance of a noise like that in the {attacker}'s view", f"{says.fits:.3g}")
         assert least <= says.epsilon <= 1.0
         assert says.fits > 1e-9
         # Of 40 means of each view one is 8 standard errors off with a chance below 1e-12.

@@ -45,7 +45,7 @@ def pasted(line: str, value: str) -> tuple[str, str]:
 
 
 def signing_key(printed: str) -> str:
-    return re.search(r"signing key (\S+),", printed)[1]
+    return re.search(r"signing key (\S+)\n", printed)[1]
 
 
 @pytest.fixture

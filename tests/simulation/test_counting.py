@@ -9,9 +9,10 @@ import pytest
 
 from croupier.checks import InvalidParameter
 from croupier.continual import CounterPlan, Tree, Weights, counter
-from croupier.noise import Noise, seeded
+from croupier.noise import Noise, secure, seeded
 from croupier.protocols import SumMechanism, laplace
-from croupier.simulation.counting import CountingError, DoublingSum, TreeSum, mean_squares
+from croupier.protocols.sums.encoding import encode
+from croupier.simulation.counting import CountingError, DoublingSum, TreeSum, encoded_sums, mean_squares
 from croupier.simulation.streams import bernoulli_stream, hard_stream
 
 LAX = {"epsilon": 1.5, "delta": 1e-3}
@@ -170,6 +171,28 @@ def sampled_noise(plan: CounterPlan, estimates: np.ndarray) -> np.ndarray:
     ends = estimates[plan.tree.smallest - 1 :: plan.tree.smallest]
     steps = np.diff(np.concatenate(([0.0], ends))) / plan.mechanisms[0].unit + plan.mechanisms[0].noise.mean
     return np.rint(steps).astype(np.int64)
+
+
+SPREAD = np.random.default_rng(5).random((300, 7))
+
+
+@pytest.mark.parametrize("precisions", [[1], [2, 3], [128, 363, 2897, 2**20], [128, 1]], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [0.2 + 0.7 * SPREAD, SPREAD, 1e-9 * SPREAD, np.round(SPREAD * 4) / 4, np.ones((5, 3)), SPREAD[:0], SPREAD[:, 0]],
+    ids=["within", "anywhere", "tiny", "quarters", "whole", "nobody", "numbers"],
+)
+def test_a_sum_of_encoded_values_is_that_of_each_from_the_same_draws(values: Any, precisions: list[int]) -> None:
+    ours, theirs = seeded(9), seeded(9)
+    found = encoded_sums(values, precisions, ours)
+    assert found.dtype == np.int64
+    assert np.array_equal(found, [encode(values, precision, theirs).sum(axis=0) for precision in precisions])
+    assert np.array_equal(ours.words(3), theirs.words(3)), "and as many draws were taken"
+
+
+def test_a_secure_source_is_asked_for_words() -> None:
+    [found] = encoded_sums(SPREAD, [128], secure())
+    assert (np.abs(found - 128 * SPREAD.sum(axis=0)) <= len(SPREAD)).all()
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])

@@ -3,15 +3,19 @@
 Small versions run always; the long ones, of a thousand runs each, are evidence and say what they measured.
 """
 
+import json
+
 import numpy as np
 import pytest
 from scipy.stats import binom, nbinom
 
 from croupier.bandits import policy
 from croupier.checks import InvalidParameter
+from croupier.cli import main
 from croupier.noise import seeded
 from croupier.simulation import Bernoulli, Delayed, Silent, Swinging, Trending, simulate
 from croupier.simulation.each_user import EachUser
+from croupier.simulation.sweep import Sweep, run_cell
 
 NAMES = ("split", "concurrent-elimination", "dp-top-two", "concurrent-klucb", "concurrent-imed")
 TRUSTS = {
@@ -154,3 +158,25 @@ def test_a_delay_is_a_range_of_turns():
     for latest, soonest in ((-1, 0), (3, 4)):
         with pytest.raises(InvalidParameter, match="latest|soonest"):
             Delayed(Bernoulli([0.5, 0.5]), latest, soonest)
+
+
+def test_commands_know_how_late_reports_come(capsys):
+    common = ["--means", ".4,.5,.6", "--epsilon", "1", "--runs", "20", "--json"]
+    plain = ["simulate", "--policy", "dp-top-two", "--trust", "two-servers", "--horizon", "3000", *common]
+    assert main(plain) == 0
+    at_once = json.loads(capsys.readouterr().out)
+    assert main([*plain, "--delay", "400"]) == 0
+    assert json.loads(capsys.readouterr().out) != at_once
+    assert main(["plan", "--policy", "split", "--delay", "300", *common]) == 0
+    assert {row["trust"] for row in json.loads(capsys.readouterr().out)} == set(TRUSTS)
+    for refused in (["plan", "--policy", "dp-klucb", "--delay", "3", *common], [*plain, "--delay", "-1"]):
+        assert main(refused) != 0
+        assert "delay" in capsys.readouterr().err
+
+
+def test_a_sweep_knows_how_late_reports_come():
+    keys = {"policy": ["split"], "epsilon": 1.0, "horizon": 2000, "means": [0.4, 0.6], "runs": 3, "instances": 1}
+    (cell,) = Sweep.of(keys | {"delay": 250}).cells
+    assert cell.make_world().delay == (0, 250)
+    assert "delay" not in Sweep.of(keys).cells[0].content, "older results stay"
+    assert {row["delay"] for row in run_cell(cell)} == {250}

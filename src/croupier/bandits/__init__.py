@@ -5,7 +5,7 @@
 
 from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.catalogue import POLICIES, policy
-from croupier.bandits.concurrent import Concurrent, Split
+from croupier.bandits.concurrent import Concurrent
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.entry import Entry, Request
 from croupier.bandits.in_blocks import (
@@ -26,6 +26,7 @@ from croupier.bandits.regret_bounds import (
     vb_sdp_ae_minimax,
     vb_sdp_ae_regret,
 )
+from croupier.bandits.split import Split
 from croupier.bandits.terms import Terms
 from croupier.bandits.thompson import Thompson, Uniform
 

@@ -25,7 +25,6 @@ from croupier.bandits.builders import (
     uniform,
     vb_sdp_ae,
 )
-from croupier.bandits.concurrent import Split
 from croupier.bandits.entry import Entry, Request
 from croupier.bandits.in_blocks import (
     ConcurrentElimination,
@@ -37,6 +36,7 @@ from croupier.bandits.in_blocks import (
 from croupier.bandits.index import IMED, KLUCB
 from croupier.bandits.metrics import Metrics
 from croupier.bandits.policy import Policy
+from croupier.bandits.split import Split
 from croupier.bandits.terms import Terms
 from croupier.checks import CroupierError, InvalidParameter, one_of, positive
 from croupier.protocols import ROWS, Protocol, protocol

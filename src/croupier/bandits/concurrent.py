@@ -7,9 +7,11 @@ is one of the arms alone. Odds depend on earlier blocks' totals only.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import permutations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -322,7 +324,26 @@ class Concurrent(Policy):
             tipping=tipping_point(lower, self._reported(run, pair)),
             waits=self._waits(run),
             harms=self.watched.harms(run),
+            more=self._more(run) if kind == "leading" and not alarm else None,
         )
+
+    def _more(self, run: int) -> int | None:
+        """About how many more reports would decide it by the odds of now, if what was found stays; None: too many."""
+        claims, odds, levels = self.claims, self.odds()[run], self.levels
+        leader, reference = int(claims.leader[run]), int(claims.reference[run])
+        left = np.flatnonzero(claims.left[run]).tolist()
+
+        def reports(better: int, worse: int, level: float, margin: float = 0.0) -> float:
+            share = min(odds[better], odds[worse])
+            wanted = self.comparison.reports_needed(run, better, worse, level, margin)
+            return wanted / share if share else math.inf
+
+        ways = [[reports(leader, reference, levels.pair)]]
+        ways[0] += [reports(leader, other, levels.best) for other in left if other != leader]
+        if (margin := self.terms.smallest_effect) is not None and len(left) > 1:
+            ways.append([reports(*pair, levels.pair, -margin) for pair in permutations(left, 2)])
+        soonest = min(max(way) for way in ways)
+        return None if math.isinf(soonest) else math.ceil(soonest)
 
     def metric_rows(self, run: int = 0) -> list[dict[str, Any]]:
         """Every metric of every arm against the control, a row each; none where the reward is the only one."""
@@ -362,27 +383,3 @@ class Concurrent(Policy):
     def _forget(self) -> None:
         for name in ("claims", "guarded"):
             self.__dict__.pop(name, None)
-
-
-class Split(Concurrent):
-    """An A/B/n test: odds that change only when they are told to. An arm that comes late gets the mean share."""
-
-    shares: Floats
-
-    def __init__(self, arms: int, horizon: int | None, ladder: Ladder, terms: Terms, **more: Any) -> None:
-        super().__init__(arms, horizon, ladder, terms, **more)
-        self.shares = np.ones(arms) if terms.shares is None else np.asarray(terms.shares)
-        if len(self.shares) != arms:
-            raise InvalidParameter("shares", terms.shares, f"{arms} numbers, one an arm")
-
-    def allocation(self) -> Floats:
-        return np.broadcast_to(self.shares, (self.runs, self.arms))
-
-    def split_anew(self, shares: Floats) -> None:
-        if shares.shape != (self.arms,) or not (shares > 0).all():
-            raise InvalidParameter("shares", shares.tolist(), f"{self.arms} positive numbers, one an arm")
-        self.shares = shares
-
-    def add_arm(self) -> int:
-        self.shares = np.append(self.shares, self.shares.mean())
-        return super().add_arm()

@@ -108,8 +108,7 @@ def parser() -> argparse.ArgumentParser:
             if module not in SERVING:
                 command.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
             module.add(command)
-            flags = [flag for action in command._actions for flag in action.option_strings if flag.startswith("--")]
-            command.set_defaults(run=module.run, known_options=flags)
+            command.set_defaults(run=module.run)
     return top
 
 
@@ -122,19 +121,26 @@ def _overview() -> list[str]:
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; files may come after them, which argparse alone does not allow behind another positional."""
-    top = parser()
-    options, rest = top.parse_known_args(_joined(sys.argv[1:] if arguments is None else arguments))
+    top, given = parser(), _joined(sys.argv[1:] if arguments is None else arguments)
+    _check_flags(top, given)
+    options, rest = top.parse_known_args(given)
     if rest and (not hasattr(options, "files") or any(argument.startswith("-") for argument in rest)):
-        top.error(f"unrecognized arguments: {' '.join(rest)}{_meant(options, rest)}")
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         options.files += rest
     return options
 
 
-def _meant(options: argparse.Namespace, rest: list[str]) -> str:
-    """The option that a misspelt one was meant to be."""
-    known = getattr(options, "known_options", ["--help", "--version"])
-    return next(filter(None, (did_you_mean(word.partition("=")[0], known) for word in rest if word[0] == "-")), "")
+def _check_flags(top: argparse.ArgumentParser, given: list[str]) -> None:
+    """Refuse a misspelt option with the one that was meant: argparse would first ask for those that are required."""
+    commands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction)).choices
+    command = commands.get(given[0], top) if given else top
+    known = [flag for action in command._actions for flag in action.option_strings if flag.startswith("--")]
+    for word in given[: given.index("--") if "--" in given else None]:
+        flag = word.partition("=")[0]
+        # What one begins with is enough where it is clear.
+        if flag.startswith("--") and not any(one.startswith(flag) for one in known):
+            command.error(f"unrecognized arguments: {word}{did_you_mean(flag, known)}")
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:

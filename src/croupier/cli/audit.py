@@ -51,23 +51,30 @@ def run(options: argparse.Namespace) -> int:
             "trials": result.trials,
             "failure": result.failure,
             "passed": result.passed,
+            "verdict": _verdict(result),
         }
         print_json([row])
     else:
-        verdict = "consistent with the claim" if result.passed else "THE CLAIM IS BROKEN"
         rows = [
             ("claimed ε", number(result.claimed_epsilon)),
             ("exact ε, recomputed", number(result.exact_epsilon)),
             ("ε is at least", _least(result)),
             ("at δ", number(result.delta)),
             ("trials", f"{result.trials:,} batches of {mechanism.users:,} users for each of two neighbouring inputs"),
-            ("verdict", verdict),
+            ("verdict", _verdict(result)),
         ]
         table([mechanism.protocol, f"{mechanism.constants} constants"], rows, right=set())
     return 0 if result.passed else 1
 
 
+def _verdict(result: Audit) -> str:
+    """What was found; nothing where no trial tells the two inputs apart."""
+    if not result.passed:
+        return "THE CLAIM IS BROKEN"
+    return "consistent with the claim" if result.lower_bound > 0 else "too few trials to tell"
+
+
 def _least(result: Audit) -> str:
     if not result.lower_bound > 0:
-        return "0: too few trials to tell more"
+        return "0: nothing was seen"
     return f"{number(result.lower_bound)} (wrong with probability {number(result.failure)} at most)"

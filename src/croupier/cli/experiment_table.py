@@ -40,15 +40,15 @@ def standing(state: dict[str, Any]) -> Group | str:
         return f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else "")
     rows = [
         [
-            state["arms"][arm["arm"]] + (" *" if arm["arm"] == program["best_arm"] and arm["batches"] else ""),
+            state["arms"][arm["arm"]],
             f"{arm['users']:,}",
             number(arm["mean"], 3) if arm["batches"] else "–",
             f"[{arm['lower']:.3f}, {arm['upper']:.3f}]",
-            "in play" if arm["active"] else "out",
+            arm["standing"],
         ]
         for arm in program["arms"]
     ]
-    return build(["arm (* best)", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=_title(state))
+    return build(["arm", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=_title(state))
 
 
 def _learnt(state: dict[str, Any]) -> Group | str:
@@ -96,6 +96,9 @@ def _compared(state: dict[str, Any]) -> Group:
     low, high = state["values"]["low"], state["values"]["high"]
     scale, unit = (100.0, "points") if (low, high) == (0, 1) else (high - low, "")
 
+    def odds(arm: int) -> str:
+        return f"{state['odds'][arm] if arm < len(state['odds']) else 0.0:.0%}"
+
     def difference(arm: int) -> list[str]:
         if arm == control:
             return ["control", ""]
@@ -106,12 +109,12 @@ def _compared(state: dict[str, Any]) -> Group:
         return [f"{scale * curve[-1]['difference'][arm]:+.1f}", f"[{shown[0]}, {shown[1]}]"]
 
     rows = [
-        [state["arms"][arm["arm"]], f"{arm['users']:,}", f"{state['odds'][arm['arm']]:.0%}", *difference(arm["arm"])]
+        [state["arms"][arm["arm"]], arm["standing"], f"{arm['users']:,}", odds(arm["arm"]), *difference(arm["arm"])]
         for arm in program["arms"]
     ]
     interval = f"{state['decision']['confidence']:.0%} at every look"
-    headings = ["arm", "reports", "odds", f"{unit} to control".strip(), interval]
-    table = build(headings, rows, right={1, 2, 3}, title=_title(state))
+    headings = ["arm", "", "reports", "odds", f"{unit} to control".strip(), interval]
+    table = build(headings, rows, right={2, 3, 4}, title=_title(state))
     said = [state["decision"]["sentence"], state["decision"]["tipping_sentence"]]
     return Group(table, *_metrics(state), *(Text(sentence) for sentence in said if sentence))
 
@@ -136,8 +139,9 @@ def _metrics(state: dict[str, Any]) -> list[Any]:
 
 
 def said(state: dict[str, Any]) -> str:
-    """The counts, in a few words."""
-    return f"{state['accepted']:,} reports of {state['assigned']:,} turns"
+    """The counts, in a few words; what has come is told in steps, and what counts at the end exactly."""
+    reports = state["reports"] if state["finished"] else state["accepted"]
+    return f"{reports:,} reports of {max(state['assigned'], reports):,} turns"
 
 
 def watched(work: Callable[[], dict[str, int]], look: Callable[[], dict[str, Any]]) -> dict[str, int]:

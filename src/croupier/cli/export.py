@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.operator import add_analyzer, analyzer_of
 from croupier.cli.options import print_json
 from croupier.cli.serve import require_service
@@ -45,8 +45,7 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Fetch it, and write it."""
     require_service()
-    ending = Path(options.out).suffix.removeprefix(".") if options.out else ""
-    form = options.format or (ending if ending in FORMATS else "csv")
+    form = options.format or _form(options)
     if options.experiment is None:
         path = f"/audit.{form}"
     elif options.table == "transcript":
@@ -70,3 +69,12 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"{options.out}: {size:,} bytes")
     return 0
+
+
+def _form(options: argparse.Namespace) -> str:
+    """The format that the file is called by, which nobody else writes under that name."""
+    ending = Path(options.out).suffix.removeprefix(".").lower() if options.out else ""
+    signed = options.experiment is not None and options.table == "transcript"
+    if ending and ending not in FORMATS and not signed:
+        raise InvalidParameter("out", options.out, f"called .{', .'.join(FORMATS)}; or say --format")
+    return ending if ending in FORMATS else "csv"

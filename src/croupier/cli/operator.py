@@ -135,7 +135,10 @@ def _refusal(status: int, content: bytes, shown: bool) -> str:
         return f"the analyzer refused: {remedy}"
     try:
         problem = json.loads(content)
-        said = str(problem.get("detail") or problem["title"])
+        kind, detail, said = str(problem["type"]), str(problem.get("detail", "")), str(problem["title"])
     except (ValueError, KeyError, AttributeError, TypeError):
-        said = f"status {status}"
-    return f"the analyzer refused: {said}"
+        kind, detail, said = "", "", f"status {status}"
+    # An analyzer knows every path that is asked for here, and says what it is that it does not have.
+    if status in (404, 405) and not detail and kind.rpartition(":")[2] in ("", "not-found", "method-not-allowed"):
+        return f"this is no analyzer ({said}): is it the front's port? `croupier up` prints both"
+    return f"the analyzer refused: {detail or said}"

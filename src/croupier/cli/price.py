@@ -138,11 +138,12 @@ def _compare(options: argparse.Namespace) -> int:
     if options.json:
         print_json(priced + refused)
         return 0
+    ends = any(row["binary"] for row in priced) and not all(row["binary"] for row in priced)
     rows = [
         line
         for whom in TRUSTS
         if (those := [row for row in priced if row["trust"] == whom])
-        for line in ([f"{whom}:", *[""] * 6], *map(_compared, those))
+        for line in ([f"{whom}:", *[""] * 6], *(_compared(row, ends) for row in those))
     ]
     delta = number(options.delta or DEFAULT_DELTA)
     table(
@@ -158,6 +159,7 @@ def _compare(options: argparse.Namespace) -> int:
             "(ε, δ) and pure rows promise the ε asked for. ρ-zCDP and (α, divergence)-RDP rows do not: there ε is a "
             f"parameter of the noise, and what they come to as (ε, δ)-DP is the column ε at δ = {delta}.",
             *said(protocol_options(options)),
+            *([BINARY.format(low=options.low or 0, high=1 if options.high is None else options.high)] if ends else []),
             "Standard deviation and 95 % radius: of the whole sum (vectors: per coordinate), with rounding at its "
             "worst. Messages: per user.",
             *_beside_users(priced, options.users),
@@ -169,9 +171,16 @@ def _compare(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(row: dict[str, Any]) -> list[str]:
+BINARY = (
+    "* Only for values that are {low:g} or {high:g}, and nothing between. The others take any value in the range; "
+    "--binary prices those for the same."
+)
+
+
+def _compared(row: dict[str, Any], marked: bool) -> list[str]:
+    """A protocol's cells; those for two values only are `marked` where others take more."""
     return [
-        row["protocol"],
+        row["protocol"] + ("*" if marked and row["binary"] else ""),
         row["constants"],
         _promise(row),
         ("" if row["exact_at_common_delta"] else "≤ ") + number(row["epsilon_at_common_delta"], 3),

@@ -168,7 +168,9 @@ def _keys(options: argparse.Namespace, given: dict[str, Any]) -> int:
     for name in ("bearer", "admin"):
         secret = keys.make_bearer(directory / name)
         print(f"{directory / name}: sha256:{keys.bearer_hash(secret)}")
-    print(f"{directory}: signing key {to_text(ring.verify)}, sealing key {key.number} ({suite}) {to_text(key.id)}")
+    # Each at the end of a line of its own, where it is copied as it is.
+    print(f"{directory}: signing key {to_text(ring.verify)}")
+    print(f"{directory}: sealing key {key.number} ({suite}) {to_text(key.id)}")
     if options.tokens:
         print(f"{directory / 'tokens.pem'}: token key {to_text(keys.make_token_issuer(directory).public)}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 import tempfile
@@ -36,6 +37,8 @@ EXAMPLES = (
     "croupier up --scratch --crowd 5000",
     "croupier up examples/first-experiment.toml --origins http://localhost:8000",
 )
+SILENT = 0.2
+"""The share of simulated users who never report, unless one says otherwise."""
 HOME = "croupier-data"
 """Where results are kept unless one says otherwise."""
 PATIENCE = 10.0
@@ -62,7 +65,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--crowd", type=int, default=0, metavar="N", help="let up to N simulated users come, and watch them here"
     )
     command.add_argument(
-        "--silent", type=float, default=0.2, metavar="SHARE", help="the share of them who never report (default: 0.2)"
+        "--silent", type=float, metavar="SHARE", help=f"the share of them who never report (default: {SILENT})"
     )
     command.add_argument(
         "--means", type=numbers, metavar="M,M,...", help="the mean reward of each arm (default: evenly from 0.3 to 0.6)"
@@ -75,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     integer("crowd", options.crowd, 0)
     integer("port", options.port, 0, 65_534)
-    between("silent", options.silent, 0, 1, "[)")
+    _check_crowd(options)
     print("Starting a front and an analyzer on this machine ...", file=sys.stderr, flush=True)
     if not options.scratch:
         with _stoppable():
@@ -84,6 +87,15 @@ def run(options: argparse.Namespace) -> int:
         raise CroupierError("--scratch keeps nothing, and --home says where to: give one of them")
     with tempfile.TemporaryDirectory(prefix="croupier-") as scratch, _stoppable():
         return _run(options, Path(scratch))
+
+
+def _check_crowd(options: argparse.Namespace) -> None:
+    """What is said of users who do not come would be read by nobody."""
+    if not options.crowd:
+        for flag in ("silent", "means", "data"):
+            if getattr(options, flag) not in (None, ""):
+                raise CroupierError(f"--{flag} goes with --crowd: it says what simulated users are like")
+    options.silent = SILENT if options.silent is None else float(between("silent", options.silent, 0, 1, "[)"))
 
 
 @contextmanager
@@ -116,6 +128,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         print(f"analyzer   {home.analyzer_url}   (log: {children['analyzer'].log})")
         print(f"front      {home.front_url}   (log: {children['front'].log})")
         print(f"results    {'are not kept' if options.scratch else f'are kept in {directory}'}")
+        print(f"apps       keys = {json.dumps(home.verify_keys)}")
         print(f"operators  log in at the dashboard with {token}")
         print(f"           commands: --token-file {home.admin}")
         if not options.crowd:
@@ -186,8 +199,8 @@ def _wait(children: dict[str, Child], kept: bool) -> int:
             time.sleep(0.5)
             for server, child in children.items():
                 if child.ended:
-                    where = child.log if kept else "without --scratch it is kept"
-                    raise CroupierError(f"the {server} has ended: {child.last_words} (its log: {where})")
+                    rest = f"the same command goes on; its log: {child.log}" if kept else "--scratch keeps nothing"
+                    raise CroupierError(f"the {server} {child.how_it_ended} ({rest})")
     except KeyboardInterrupt:
         print()
     return 0

@@ -15,6 +15,7 @@ from croupier.cli.options import print_json
 from croupier.cli.patience import limited
 from croupier.cli.tables import number
 from croupier.comparisons.decision import Decision
+from croupier.texts import one_line
 
 if TYPE_CHECKING:
     from croupier.service.verifying import Verdict
@@ -123,7 +124,8 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     if verdict.blocks:
         print(f"  blocks       {verdict.blocks} whole ones, whose batches closed together as the front says")
     if verdict.decision is not None:
-        print(f"  decided      {Decision(**verdict.decision).sentence(verdict.arms)}")
+        said = Decision(**verdict.decision).sentence(verdict.arms, metric=verdict.metric)
+        print(f"  decided      {one_line(said, 4_000)}")
     print(
         f"  batches      {verdict.released} releases signed by the front, each with as many users as it says "
         f"({verdict.reports:,} in all batches together, smallest batch wanted {verdict.smallest})"

@@ -54,6 +54,7 @@ class AsyncClient(Base):
             turn: Turn | Shown = await self._in_time(steps, timeout)
         except NoTurn as reason:
             turn = self._instead(experiment, default, sticky, reason)
+        self._warn(experiment, default, turn)
         self._begin()
         return turn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,12 +14,15 @@ from croupier.checks import CroupierError, InvalidParameter, between, positive
 from croupier.client.account import Account
 from croupier.client.device import Device
 from croupier.client.limits import Limits
+from croupier.client.steps import Refused
 from croupier.client.turns import Shown, Turn
 from croupier.messages.no_turn import NoTurn
 from croupier.messages.signing import SERVERS, from_text
 
 if TYPE_CHECKING:
     from croupier.noise import Source
+
+log = logging.getLogger("croupier.client")
 
 LONGEST_SLEEP = 60.0
 """The background looks at the clock so often, in seconds: a machine may sleep meanwhile."""
@@ -49,6 +53,7 @@ class Base:
         kept = Account(None if account is None else Path(account), limits, clock)
         self.device = Device(analyzer.rstrip("/"), kept, limits, source, pinned, clock)
         self._background, self._closed, self._http = background, False, http
+        self._warned = set[str]()
         self._wire = self._new_wire()
         self._ready()
 
@@ -104,6 +109,21 @@ class Base:
         known = self.device.joined.get(experiment)
         arms = known.configuration.arms if known else ()
         return Shown(experiment, default, arms.index(default) if default in arms else None, reason)
+
+    def _warn(self, experiment: str, default: str | None, turn: Turn | Shown) -> None:
+        """Log, once each, what an app with a default would never show: a name that somebody has misspelt."""
+        why = getattr(turn, "why", None)
+        if isinstance(why, Refused) and why.problem == "unknown-experiment":
+            self._warn_once(f"the analyzer at {self.device.analyzer} knows no experiment called {experiment!r}")
+        known = self.device.joined.get(experiment)
+        arms = known.configuration.arms if known else ()
+        if default is not None and arms and default not in arms:
+            self._warn_once(f"default = {default!r} is no arm of {experiment}: it has {', '.join(arms)}")
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            log.warning("%s", message)
 
     def _forget(self, turns: Sequence[str]) -> None:
         """Forget turns that came when the app showed something else: they would be reported as if they were seen."""

@@ -95,6 +95,7 @@ class Client(Base):
             turn = self._run(steps) if timeout is None else self._in_time(steps, timeout, given_up, claimed)
         except NoTurn as reason:
             turn = self._instead(experiment, default, sticky, reason, claimed)
+        self._warn(experiment, default, turn)
         self._begin()
         return turn
 

@@ -8,16 +8,14 @@ recorded by then is reported as the experiment's default.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from croupier.checks import CroupierError, InvalidParameter
-from croupier.client.account import Account, Pending, Seen, Taken
-from croupier.client.choosing import check_context, choose, fetched_rule
-from croupier.client.limits import Limits
+from croupier.client.account import Seen, Taken
+from croupier.client.choosing import check_context, choose
+from croupier.client.outbox import REPORT_TYPE, Outbox
 from croupier.client.steps import (
     FIRST_PAUSE,
     URN,
@@ -30,20 +28,14 @@ from croupier.client.steps import (
     TimedOut,
     Unreachable,
     Unusable,
-    accepted,
     fetch,
 )
-from croupier.client.turns import Joined, Shown, Turn
-from croupier.client.uploads import needs_no_noise, upload
+from croupier.client.turns import Joined, Turn
 from croupier.messages.asked import bits
 from croupier.messages.configuration import Configuration, NotCovered, check_name
 from croupier.messages.no_turn import NoTurn
 from croupier.messages.offer import Offer
 from croupier.messages.signing import SERVERS, Statement, from_text, to_text
-
-if TYPE_CHECKING:
-    from croupier.noise import Source
-    from croupier.personal import Rule
 
 __all__ = [
     "REPORT_TYPE",
@@ -61,26 +53,11 @@ __all__ = [
     "Unreachable",
 ]
 
-REPORT_TYPE = "application/vnd.croupier.report"
 LONGEST_HOLD = 10
-FIRST_RETRY, LONGEST_RETRY = 60.0, 3600.0
-"""After how many seconds a report that met no answer is sent again: twice as many each time."""
-
-
-MOST_RULES = 7
-"""So many rules are kept beside a new one."""
 
 
 class NotPinned(NoTurn):
     """An experiment of two servers, one of which must be honest, on a device that cannot tell two servers from one."""
-
-
-@dataclass
-class Retry:
-    """How often in a row a report met no answer, and when it is sent again."""
-
-    failures: int
-    at: float
 
 
 class Asked(NamedTuple):
@@ -92,30 +69,8 @@ class Asked(NamedTuple):
     context: Mapping[str, object] | None
 
 
-@dataclass
-class Device:
-    """What the steps need: the account, the limits, randomness (None: the system's own), pinned keys and a clock."""
-
-    analyzer: str
-    account: Account
-    limits: Limits
-    source: Source | None = None
-    keys: dict[str, bytes] | None = None
-    clock: Callable[[], float] = time.time
-    joined: dict[str, Joined] = field(default_factory=dict)
-    rules: dict[bytes, Rule] = field(default_factory=dict)
-    """The rules that were fetched last, by hash."""
-    trouble: str | None = None
-    """Why a report still waits that was to be sent by now."""
-    _retries: dict[str, Retry] = field(default_factory=dict)
-    _on_their_way: set[str] = field(default_factory=set)
-
-    def join(self, experiment: str, attempts: int | None = None) -> Steps:
-        """Fetch the experiment, check its signatures and this device's limits, and remember whom it trusts."""
-        answer = yield from fetch(Request("GET", self._address(check_name(experiment))), attempts=attempts)
-        joined = self._checked(experiment, Statement.from_dict("configuration", answer.json()))
-        self.joined[experiment] = joined
-        return joined
+class Device(Outbox):
+    """Takes turns, and shows again what was shown; see `Joining` for what it is made of."""
 
     def play(
         self,
@@ -164,62 +119,6 @@ class Device:
                 raise
             return chosen
 
-    def _chosen(self, joined: Joined) -> Shown | None:
-        """The arm that an experiment has ended with, which everybody is shown without a turn."""
-        configuration = joined.configuration
-        if configuration.chosen is None:
-            return None
-        return Shown(joined.name, configuration.arms[configuration.chosen], configuration.chosen)
-
-    def seen(self, experiment: str) -> Turn | Shown | None:
-        """The arm that this user was shown, as a turn if its report is still to come; None: none, or it was retired."""
-        address = self._address(experiment)
-        shown = self.account.seen.get(address)
-        if shown is None:
-            return None
-        known = self.joined.get(experiment)
-        if known is not None and (chosen := self._chosen(known)) is not None:
-            return chosen
-        if known is not None and shown.arm in known.configuration.retired:
-            return None
-        for taken in list(self.account.taken.values()):
-            turn = Turn.readable(taken.turn) if taken.experiment == address else None
-            if turn is not None and turn.arm == shown.arm:
-                return turn
-        return Shown(experiment, shown.name, shown.arm)
-
-    def record(self, turn: Turn | Shown, outcome: object) -> bool:
-        """Keep what came of a turn, until it is sent; False where nothing of it will be reported."""
-        return turn.recorded(self.account, outcome)
-
-    def send_due(self) -> Steps:
-        """Send what is due: what was recorded, or else the default. Returns the seconds until the next report is due,
-        None where none is.
-
-        A report that meets no answer is kept, and due again later and later.
-        """
-        for taken in sorted(self.account.taken.values(), key=lambda one: one.report_at):
-            if taken.report_at <= self.clock():
-                self._prepare(taken)
-        for pending in list(self.account.pending.values()):
-            yield from self._send_once(pending)
-        self._forget()
-        return self.next_due()
-
-    def next_due(self) -> float | None:
-        """How many seconds from now the next report is due; None where there is none."""
-        due = [self._retry_at(one.id, one.report_at) for one in list(self.account.taken.values())]
-        due += [self._retry_at(report, 0.0) for report in list(self.account.pending)]
-        return max(0.0, min(due) - self.clock()) if due else None
-
-    def send_now(self, turn: Turn, outcome: object) -> Steps:
-        """Report a turn at once: for simulated users, whose time is nobody's."""
-        self.record(turn, outcome)
-        pending = self.account.seal(turn.id, lambda taken: self.sealed(turn, taken.outcome[0]))
-        if pending is not None:
-            yield from self._send(pending)
-        return turn.id
-
     def _again(self, experiment: str) -> Steps:
         """The arm that was shown before; one look at the configuration, where there is a network, tells if it stays."""
         address = self._address(experiment)
@@ -253,9 +152,7 @@ class Device:
             joined = yield from self._other_revision(experiment, joined, offer.configuration)
         joined.configuration.check(offer)
         self.limits.check_offer(offer)
-        pinned = {}
-        for pin in {batch.pin for batch in offer.batches} - {offer.configuration}:
-            pinned[pin] = yield from self._pinned(joined, pin)
+        pinned = yield from self._all_pinned(joined, {batch.pin for batch in offer.batches} - {offer.configuration})
         token, expires = from_text("token", body.get("token")), body.get("expires")
         if len(token) != 56 or not isinstance(expires, int):
             raise InvalidParameter("token", body.get("token"), "56 bytes, with a time when it expires")
@@ -304,145 +201,6 @@ class Device:
             yield Pause(pause)
             waited += pause + max(0.0, self.clock() - began - pause)
 
-    def _prepare(self, taken: Taken) -> None:
-        """Seal a turn whose report is due, or drop it where it is too late."""
-        if self.clock() >= taken.until:
-            self.account.drop(taken.id)
-        elif self._retry_at(taken.id, 0.0) <= self.clock():
-            try:
-                turn = Turn.from_json(taken.turn)
-                self.account.seal(taken.id, lambda one: self._sealed_as_recorded(turn, one))
-            except CroupierError as error:
-                self._later(taken.id, error)
-
-    def _sealed_as_recorded(self, turn: Turn, taken: Taken) -> Pending:
-        (value,) = taken.outcome or (turn.joined.configuration.reports.default,)
-        return self.sealed(turn, value)
-
-    def _send_once(self, pending: Pending) -> Steps:
-        """Send a kept report, unless its time is over, somebody else sends it, or it is to wait."""
-        if self.clock() >= pending.until:
-            self.account.settle(pending.report)
-        elif self._retry_at(pending.report, 0.0) <= self.clock():
-            self._on_their_way.add(pending.report)
-            try:
-                yield from self._send(pending)
-            except Refused:
-                # Settled: its turn is over, and so is the report.
-                pass
-            except Unreachable as error:
-                self._later(pending.report, error)
-            finally:
-                self._on_their_way.discard(pending.report)
-
-    def _later(self, report: str, why: CroupierError) -> None:
-        failures = self._retries[report].failures + 1 if report in self._retries else 1
-        wait = min(FIRST_RETRY * 2.0 ** (failures - 1), LONGEST_RETRY)
-        self._retries[report], self.trouble = Retry(failures, self.clock() + wait), str(why)
-
-    def _retry_at(self, report: str, due: float) -> float:
-        if report in self._on_their_way:
-            return self.clock() + FIRST_RETRY
-        retry = self._retries.get(report)
-        # No later than the longest wait from now: the clock may have been set back.
-        return due if retry is None or retry.at > self.clock() + LONGEST_RETRY else max(due, retry.at)
-
-    def _address(self, experiment: str) -> str:
-        """What names an experiment in the account: where its analyzer has it."""
-        return f"{self.analyzer}/experiments/{quote(experiment)}"
-
-    def _checked(self, experiment: str, statement: Statement) -> Joined:
-        configuration = Configuration.from_text(statement.text)
-        if configuration.experiment != experiment:
-            raise InvalidParameter("experiment", configuration.experiment, f"{experiment!r}, which was asked for")
-        self.limits.check(configuration)
-        self.account.trust(self._address(experiment), configuration, statement, self.keys)
-        return Joined(configuration, statement)
-
-    def _pinned(self, joined: Joined, pin: bytes) -> Steps:
-        """The configuration that a batch was first opened under: an earlier one, of the same servers and promise."""
-        statement = yield from self._revision(joined, pin)
-        statement.check_both(joined.configuration.verify_keys)
-        pinned = Configuration.from_text(statement.text)
-        pinned.check_promise(joined.configuration.promise)
-        if pinned.experiment != joined.name or pinned.revision >= joined.configuration.revision:
-            raise NotCovered(f"a batch is pinned to revision {pinned.revision} of {pinned.experiment!r}")
-        self.limits.check(pinned)
-        return pinned
-
-    def _revision(self, joined: Joined, wanted: bytes) -> Steps:
-        """A configuration by its hash, as the front keeps it."""
-        base = f"{joined.configuration.urls['front']}/experiments/{quote(joined.name)}"
-        answer = yield from fetch(Request("GET", f"{base}/configurations/{to_text(wanted)}"))
-        statement = Statement.from_dict("configuration", answer.json())
-        if statement.hash != wanted:
-            raise InvalidParameter("configuration", to_text(statement.hash), f"{to_text(wanted)}, as offered")
-        return statement
-
-    def _rule(self, joined: Joined, offer: Offer) -> Steps:
-        """The rule that an offer names by its hash, as the front serves it."""
-        assert offer.rule is not None
-        if offer.rule not in self.rules:
-            rule = yield from fetched_rule(joined.configuration, offer.rule)
-            self.rules = dict([*self.rules.items()][-MOST_RULES:]) | {offer.rule: rule}
-        return self.rules[offer.rule]
-
-    def _secure(self) -> Source:
-        """Where draws come from, the system's own source unless the app has brought one."""
-        if self.source is None:
-            from croupier.noise import secure
-
-            self.source = secure()
-        return self.source
-
-    def _other_revision(self, experiment: str, joined: Joined, wanted: bytes) -> Steps:
-        other = self._checked(experiment, (yield from self._revision(joined, wanted)))
-        if other.configuration.revision > joined.configuration.revision:
-            self.joined[experiment] = other
-        return other
-
-    def sealed(self, turn: Turn, value: object) -> Pending:
-        """A report as bytes, fit to be sent any number of times."""
-        configuration = turn.joined.configuration
-        if not needs_no_noise(turn):
-            self._secure()
-        try:
-            body = upload(turn, value, self.source)
-        finally:
-            # From here on no image of the memory tells this report's noise.
-            if self.source is not None:
-                self.source.renew()
-        address = self._address(configuration.experiment)
-        return Pending(address, _reports(configuration), turn.id, to_text(body), turn.until)
-
-    def _send(self, pending: Pending) -> Steps:
-        body = from_text("body", pending.body)
-        # Where the front is now, whatever address it had when the turn was taken.
-        newest = (one.configuration for one in self.joined.values() if self._address(one.name) == pending.experiment)
-        url = next((_reports(configuration) for configuration in newest), pending.url)
-        try:
-            yield from fetch(Request("POST", url, body, {"content-type": REPORT_TYPE}), accepted)
-        except Refused:
-            self._settled(pending)
-            raise
-        self._settled(pending)
-
-    def _settled(self, pending: Pending) -> None:
-        self.account.settle(pending.report)
-        self._forget()
-
-    def _forget(self) -> None:
-        """What is no longer kept is no trouble any more, whoever has sent or dropped it."""
-        for report in [*self._retries]:
-            if report not in self.account.taken and report not in self.account.pending:
-                self._retries.pop(report, None)
-        if not self._retries:
-            self.trouble = None
-
-
-def _reports(configuration: Configuration) -> str:
-    return f"{configuration.urls['front']}/experiments/{quote(configuration.experiment)}/reports"
-
 
 def _check_default(turn: Turn) -> None:
     """Refuse an experiment whose default nobody can report: silence would tell."""
@@ -469,8 +227,6 @@ def _rho(offer: Offer) -> float | None:
     Between two servers a report may fall into another batch than its offer shows, so only the signed ε and δ count.
     """
     if any(batch.asked.fits_any_batch or batch.asked.guarantee.rho is None for batch in offer.batches):
-        return None
-    if any(batch.asked.guarantee.rho is None for batch in offer.batches):
         return None
     rho = offer.loss.zcdp
     return rho if 0.0 < rho < float("inf") else None

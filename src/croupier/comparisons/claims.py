@@ -119,9 +119,11 @@ def not_set_aside(better: Bools, compared: Bools) -> Bools:
     [[True, False, True]]
     """
     left, open_ = np.zeros_like(compared), compared.copy()
-    for _ in range(compared.shape[1]):
+    while open_.any():
         found = open_ & ~(better & (open_ | left)[:, :, None]).any(axis=1)
         left |= found
+        if not found.any():
+            break
         open_ &= ~found & ~(better & found[:, :, None]).any(axis=1)
     # Arms that are better than each other in a circle all stay.
     return np.asarray(left | open_)

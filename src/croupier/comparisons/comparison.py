@@ -10,6 +10,7 @@ each block counted by its smaller batch. docs/decisions.md has the proof.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,10 @@ MEMORY = 0.8
 """What a block counts in an arm's level when the next one has come: levels are followed, not averaged."""
 PRIOR = 8.0
 """So many reports' worth of all arms' level is in an arm's own."""
+CLOSE_BY = 2048
+"""So many bets are computed at a time."""
+MANY = 100.0
+"""Who would need more times as many reports is told no number."""
 GUESSES = (0.5, 0.15, 0.04, 0.01, 0.85, 0.96, 0.99)
 """What is thought of as a level in a first block, all at once, where none was expected."""
 
@@ -78,6 +83,8 @@ class Comparison:
         self._rows: list[Cumulants] = []
         self.won: Floats = np.zeros((runs, arms, arms, len(stakes)))
         """What the bets that arm i is better than arm j have won, as logarithms, if the two are the same."""
+        self._evidence: Floats = np.full((runs, arms, arms), log_mean(np.zeros(len(stakes)), stakes.log_shares))
+        """What they have won together: it is asked for after every block, and few pairs change with one."""
         self.weight: Floats = np.zeros((runs, arms, arms))
         """For each pair, the reports of the smaller batches of blocks where both ran."""
         self.gap: Floats = np.zeros((runs, arms, arms))
@@ -122,12 +129,28 @@ class Comparison:
     def evidence(self, margin: float = 0.0) -> Floats:
         """The logarithm of the evidence that arm i is better than arm j by more than `margin`, for every pair."""
         if not margin:
-            return log_mean(self.won, self.stakes.log_shares)
+            return self._evidence.copy()
         return log_mean(self.won - self.stakes.sizes * (margin * self.weight)[..., None], self.stakes.log_shares)
 
     def lower(self, level: Floats | float) -> Floats:
         """For every pair, above what the average difference lies, unless evidence of e^level came by chance."""
         return least(self.won, self.weight, self.stakes, np.broadcast_to(level, self.weight.shape))
+
+    def reports_needed(self, run: int, better: int, worse: int, level: float, margin: float = 0.0) -> float:
+        """About how many more reports of the smaller batches show that one arm is better than another by `margin`.
+
+        That is with evidence of e^level, and if all goes on as it went so far; infinite where it takes more than `MANY`
+        times as many.
+        """
+        weight, shares = float(self.weight[run, better, worse]), self.stakes.log_shares
+        won = self.won[run, better, worse] - self.stakes.sizes * margin * weight
+        if not weight or log_mean(MANY * won, shares) < level:
+            return math.inf
+        low, high = (0.0, 1.0) if log_mean(won, shares) >= level else (1.0, MANY)
+        while high - low > 1e-3 * high and high > 1.0:
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if log_mean(middle * won, shares) >= level else (middle, high)
+        return (high - 1.0) * weight
 
     def intervals(self, level: Floats | float) -> tuple[Floats, Floats]:
         """Lower and upper bounds on every pair's average difference; each side fails with e^-level at most."""
@@ -158,6 +181,7 @@ class Comparison:
     def add_arm(self) -> None:
         """A fresh arm: it is compared in the blocks that are to come."""
         self.won = np.pad(self.won, ((0, 0), (0, 1), (0, 1), (0, 0)))
+        self._evidence = log_mean(self.won, self.stakes.log_shares)
         self.weight, self.gap = (np.pad(table, ((0, 0), (0, 1), (0, 1))) for table in (self.weight, self.gap))
         for name in ("_level", "_heard", "_users"):
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, 1))))
@@ -165,12 +189,15 @@ class Comparison:
         self.blocks = [block.wider() for block in self.blocks]
         self.arms += 1
 
-    def wins(self, block: Block, rows: Integers, weight: Numbers, *legs: Leg) -> Floats:
+    def wins(
+        self, block: Block, rows: Integers, weight: Numbers, *legs: Leg, whole: dict[float, Floats] | None = None
+    ) -> Floats:
         """What bets win in these rows of a block, stakes on the last axis; each has a leg on one arm or on several.
 
-        Where no level is known it is the average over guesses of it.
+        Where no level is known it is the average over guesses of it. `whole` has the legs whose weight is that of the
+        batch, where they were found before.
         """
-        won = np.asarray(sum(self._leg(block, rows, weight, *leg) for leg in legs))
+        won = np.asarray(sum(self._leg(block, rows, weight, *leg, whole) for leg in legs))
         fresh = np.isnan(won[:, 0])
         if not fresh.any():
             return won
@@ -182,26 +209,61 @@ class Comparison:
         won[fresh] = log_mean(np.stack(guessed, axis=-1), np.full(len(GUESSES), -np.log(len(GUESSES))))
         return won
 
-    def _leg(self, block: Block, rows: Integers, weight: Numbers, arms: Integers, factor: float) -> Floats:
+    def _leg(
+        self,
+        block: Block,
+        rows: Integers,
+        weight: Numbers,
+        arms: Integers,
+        factor: float,
+        whole: dict[float, Floats] | None = None,
+    ) -> Floats:
+        """What stakes on single batches win; `whole` has it, by factor, where no batch is larger than its weight."""
         counts = block.counts[rows, arms]
-        stakes = self.stakes.sizes * (factor * (weight / counts))[:, None]
-        centres, sums, numbers = block.centres[rows, arms], block.sums[rows, arms], block.noise[rows, arms]
-        won = np.empty(stakes.shape)
-        for number in np.unique(numbers).tolist():
-            same = numbers == number
-            won[same] = winnings(stakes[same], centres[same], counts[same], sums[same], self._rows[number])
+        scale = factor * (weight / counts)
+        if whole is None:
+            return self._won(block, rows, arms, scale)
+        won = whole[factor].take(rows * self.arms + arms, axis=1)
+        (larger,) = np.nonzero(weight != counts)
+        won[:, larger] = self._won(block, rows[larger], arms[larger], scale[larger]).T
+        return np.asarray(won.T)
+
+    def _won(self, block: Block, rows: Integers, arms: Integers, scale: Floats) -> Floats:
+        """What stakes times these numbers win, each on a batch of its own."""
+        place = (rows, arms)
+        centres, counts, sums, noise = block.centres[place], block.counts[place], block.sums[place], block.noise[place]
+        # All bets of one stake lie side by side in memory: then they are computed in one go.
+        bets = (self.stakes.sizes[:, None] * scale).T
+        if len(rows) and (noise == noise[0]).all():
+            return winnings(bets, centres, counts, sums, self._rows[noise[0]])
+        won = np.empty(bets.shape)
+        for number in np.unique(noise).tolist():
+            same = noise == number
+            won[same] = winnings(bets[same], centres[same], counts[same], sums[same], self._rows[number])
         return won
 
     def _bet(self, block: Block) -> None:
         """All pairs that ran together in a run, as one long list."""
-        ran = block.counts > 0
+        ran, bets = block.counts > 0, len(self.stakes)
         rows, better, worse = np.nonzero(ran[:, :, None] & ran[:, None, :] & ~np.eye(self.arms, dtype=bool))
         weight = np.minimum(block.counts[rows, better], block.counts[rows, worse])
         means = block.sums / np.maximum(block.counts, 1)
         place = block.runs[rows], better, worse
-        self.won[place] += self.wins(block, rows, weight, (better, 1.0), (worse, -1.0))
         self.weight[place] += weight
         self.gap[place] += weight * (means[rows, better] - means[rows, worse])
+        # In every pair the smaller batch has the weight of all its reports: its leg is the same in all of them.
+        batch, arm = np.nonzero(ran)
+        whole: dict[float, Floats] = {factor: np.zeros((bets, ran.size)) for factor in (1.0, -1.0)}
+        for factor, table in whole.items():
+            table[:, batch * self.arms + arm] = self._won(block, batch, arm, np.full(len(batch), factor)).T
+        flat = (place[0] * self.arms + better) * self.arms + worse
+        before, evidence = self.won.reshape(-1, bets), self._evidence.reshape(-1)
+        # A few at a time, so that what is computed of them stays near the processor.
+        for part in (slice(at, at + CLOSE_BY) for at in range(0, len(rows), CLOSE_BY)):
+            legs = (better[part], 1.0), (worse[part], -1.0)
+            won = self.wins(block, rows[part], weight[part], *legs, whole=whole)
+            won += before.take(flat[part], axis=0)
+            before[flat[part]], evidence[flat[part]] = won, log_mean(won, self.stakes.log_shares)
 
     def _follow(self, block: Block) -> None:
         """Note where the arms' levels are now, and what may have wrapped around."""

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+NOTHING = "no decision"
+IF_ANY = ("waits", "harms", "more")
+"""What is told only where there is any."""
 KINDS = ("better", "no difference", "leading", "no decision", "harmful")
 
 
@@ -31,6 +34,8 @@ class Decision:
         lower bound to turn; None where it is not known who is silent.
     waits : the leader's guardrails that are not known to be safe, where nothing else is left to show.
     harms : the arms that were taken out because they harm a guardrail, and which.
+    more : about how many more reports would decide it, if what was found so far stays: none where all is shown and only
+        the minimum run is not over. None where that cannot be told.
 
     Examples
     --------
@@ -53,22 +58,33 @@ class Decision:
     tipping: float | None = None
     waits: tuple[str, ...] = ()
     harms: tuple[tuple[int, str], ...] = ()
+    more: int | None = None
 
-    def sentence(self, names: Sequence[str], metric: str = "scores", unit: str = "points", scale: float = 100.0) -> str:
-        """What to show. `metric` is a verb, as in "B finishes more than A"; `scale` turns rewards into `unit`."""
+    def sentence(
+        self, names: Sequence[str], verb: str = "scores", unit: str = "points", scale: float = 100.0, metric: str = ""
+    ) -> str:
+        """What to show. The `verb` is as in "B finishes more than A"; `scale` turns rewards into `unit`.
+
+        Where the experiment names the `metric` that decides, so does the sentence.
+
+        >>> Decision("no difference", 1, 0, 0.01, -0.02, 0.03, margin=0.05).sentence(["A", "B"], metric="finished")
+        'finished: no difference larger than 5 points, among those who reported'
+        """
         if self.silent:
             return "no decision: the arms do not report alike, so those who reported cannot be compared"
-        said = self._said(names, metric, unit, scale)
+        said = self._said(names, verb, unit, scale)
+        if metric and said != NOTHING:
+            said = f"{metric}: {said}"
         if self.kind == "harmful" or not self.harms:
             return said
         return f"{said}; {_listed([f'{names[arm]} is out, since it harms {harmed}' for arm, harmed in self.harms])}"
 
-    def _said(self, names: Sequence[str], metric: str, unit: str, scale: float) -> str:
+    def _said(self, names: Sequence[str], verb: str, unit: str, scale: float) -> str:
         if self.kind == "harmful":
             harms = _listed([f"{names[arm]} harms {harmed}" for arm, harmed in self.harms])
             return f"{names[self.leader or 0]} stays: {harms}, among those who reported"
         if self.kind == "no decision" or self.leader is None or self.reference is None:
-            return "no decision"
+            return NOTHING
         if self.kind == "no difference":
             among = f" between {_listed([names[arm] for arm in self.alike])}" if self.alike else ""
             assert self.margin is not None
@@ -82,12 +98,22 @@ class Decision:
         by = f"{scale * self.difference:.1f} {unit} {interval}, among those who reported"
         if self.waits:
             known = f"it is not known yet that {leader} is safe in {_listed(self.waits)}"
-            return f"not decided: {leader} {metric} more than {reference} by {by}, and {known}"
+            return f"not decided: {leader} {verb} more than {reference} by {by}, and {known}"
         if self.kind == "leading":
-            return f"leading, not certain: {leader} before {reference} by {by}"
+            return f"leading, not certain: {leader} before {reference} by {by}; {self._missing()}"
         if self.lower <= 0:
             return f"{leader} was chosen over {reference}, and until now the difference is {by}"
-        return f"{leader} {metric} more than {reference} by {by}"
+        return f"{leader} {verb} more than {reference} by {by}"
+
+    def _missing(self) -> str:
+        """What a leader lacks."""
+        assert self.lower is not None
+        if self.more == 0:
+            return "all is shown that it takes, and it has not run for as long as it must"
+        if self.more is not None:
+            return f"about {_about(self.more)} more reports would decide it, if this stays so"
+        open_ = "it may as well be worse" if self.lower < 0 else "another arm may as well be better"
+        return f"{open_}, and too little is known to say how many more reports would decide it"
 
     def tipping_sentence(self, names: Sequence[str], unit: str = "points", scale: float = 100.0) -> str:
         """How different the silent would have to be; empty where nothing is decided or nobody is silent."""
@@ -107,7 +133,16 @@ class Decision:
         """Plain values, for pages and tables; of guardrails only what there is to say."""
         told = asdict(self) | {"alike": list(self.alike), "lift": self.lift and list(self.lift)}
         told |= {"waits": list(self.waits), "harms": [list(harm) for harm in self.harms]}
-        return {key: value for key, value in told.items() if value or key not in ("waits", "harms")}
+        return {key: value for key, value in told.items() if key not in IF_ANY or value not in (None, [])}
+
+
+def _about(count: int) -> str:
+    """Two digits: no more is known.
+
+    >>> _about(3456), _about(87), _about(123456)
+    ('3,500', '87', '120,000')
+    """
+    return f"{float(f'{count:.2g}'):,.0f}"
 
 
 def _short(value: float) -> str:

@@ -57,22 +57,31 @@ class Silence:
         self._bet(silent.astype(float), reports.astype(float), reports.astype(float))
 
     def _bet(self, seen: Floats, odds: Floats, asked: Floats) -> None:
+        heard = np.flatnonzero(seen.any(axis=1))
+        if not len(heard):
+            return
+        seen, odds, asked = seen[heard], odds[heard], asked[heard]
         for i in range(self.arms):
             for j in range(i):
-                dealt, both = odds[:, i] + odds[:, j], (odds[:, i] > 0) & (odds[:, j] > 0)
-                share = np.divide(odds[:, j], dealt, out=np.zeros(self.runs), where=both)[:, None]
-                won = seen[:, i, None] * np.log1p(STAKES * share)
-                won = won + seen[:, j, None] * np.log1p(STAKES * (share - 1.0))
+                rows = np.flatnonzero((odds[:, i] > 0) & (odds[:, j] > 0))
+                ours, theirs = odds[rows, i], odds[rows, j]
+                share = (theirs / (ours + theirs))[:, None]
+                won = seen[rows, i, None] * np.log1p(STAKES * share)
+                won = won + seen[rows, j, None] * np.log1p(STAKES * (share - 1.0))
                 if np.any(asked):
-                    total = (seen[:, i] + seen[:, j])[:, None]
-                    won = won - (total * STAKES) ** 2 / (8.0 * (asked[:, i] + asked[:, j] + 1))[:, None]
-                self.won[:, i, j] += np.where(both[:, None], won, 0.0)
-        self.alarm = self.alarm | (self.evidence >= np.log(1.0 / ALARM))
+                    total = (seen[rows, i] + seen[rows, j])[:, None]
+                    won = won - (total * STAKES) ** 2 / (8.0 * (asked[rows, i] + asked[rows, j] + 1))[:, None]
+                self.won[heard[rows], i, j] += won
+        self.alarm[heard] |= self._evidence(heard) >= np.log(1.0 / ALARM)
 
     @property
     def evidence(self) -> Floats:
         """The logarithm of the evidence that some pair of arms does not report alike."""
-        pairs = self.won[:, *np.tril_indices(self.arms, -1)].reshape(self.runs, -1)
+        return self._evidence(np.arange(self.runs))
+
+    def _evidence(self, runs: Integers) -> Floats:
+        i, j = np.tril_indices(self.arms, -1)
+        pairs = self.won[runs[:, None], i, j].reshape(len(runs), -1)
         return log_mean(pairs, np.full(pairs.shape[1], -np.log(pairs.shape[1])))
 
     def add_arm(self) -> None:

@@ -56,7 +56,8 @@ class Cumulants(NamedTuple):
 
     def at(self, tilts: Floats) -> Floats:
         """K there or more: a cumulant is convex, so its chords lie above it. Infinite out of reach."""
-        chord = np.interp(tilts, self.tilts, self.values, left=np.inf, right=np.inf)
+        # One stake after another: its tilts lie side by side, and are found at once.
+        chord = np.interp(tilts.T, self.tilts, self.values, left=np.inf, right=np.inf).T
         # More than all rounding on the way here: too large a cumulant is never unfair.
         return np.asarray(chord + ROUNDING * np.abs(chord))
 

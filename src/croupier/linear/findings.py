@@ -155,19 +155,25 @@ class Findings:
     def choices(self, context: Context | None = None, failure: float = 0.05) -> Rows:
         """How many played each action, and the mean features of those who did; the bounds are for the noise.
 
+        Everybody played one, and how many they are is public. So noisy counts are moved to where they add up to it:
+        by least squares, which takes 1/K off the variance, and to shares that are not negative.
         Where actions share one parameter there is one row: the mean features of what was played.
         """
+        places = self.plan.moments.places
         spread = NormalDist().inv_cdf(1.0 - float(between("failure", failure, 0, 1)) / 2.0)
-        std = math.sqrt(self.noise.variance)
+        error = spread * 2.0 * math.sqrt(self.noise.variance * (1.0 - 1.0 / places)) / self.users
         _, matrices = self.plan.moments.moments(self.total)
+        totals = matrices @ self._unit
+        counted = totals @ self._unit / self.users
+        centres = counted + (1.0 - counted.sum()) / places
+        shares = _nearest_shares(centres)
         rows = Rows()
-        for action, matrix in enumerate(matrices):
-            totals = matrix @ self._unit
-            count = max(float(self._unit @ totals), 1.0)
-            share, error = count / self.users, spread * 2.0 * std / self.users
-            row: dict[str, object] = {"action": action} if self.plan.moments.places > 1 else {}
-            row |= {"share": share, "lower": max(0.0, share - error), "upper": min(1.0, share + error)}
-            means = totals[:-1] / count
+        for action, (centre, share, sums) in enumerate(zip(centres.tolist(), shares.tolist(), totals, strict=True)):
+            row: dict[str, object] = {"action": action} if places > 1 else {}
+            # The nearest shares may lie outside where noise is large: then the interval reaches to them.
+            row |= {"share": share, "lower": min(max(0.0, centre - error), share)}
+            row |= {"upper": max(min(1.0, centre + error), share)}
+            means = sums[:-1] / max(share * self.users, 1.0)
             for name, value in zip(_names(context, len(means)), _own_units(context, means), strict=True):
                 row[f"mean_{name}"] = value
             rows.append(row)
@@ -227,6 +233,18 @@ def telling(known: Sequence[Belief]) -> tuple[Belief, ...]:
         if best not in kept and WORTH * best.reach(axis) < newest.reach(axis):
             kept.append(best)
     return tuple(kept)
+
+
+def _nearest_shares(given: Floats) -> Floats:
+    """The nearest numbers that are not negative and add up to one.
+
+    >>> _nearest_shares(np.array([0.7, 0.4, -0.1])).round(3).tolist()
+    [0.65, 0.35, 0.0]
+    """
+    falling = np.sort(given)[::-1]
+    excess = (np.cumsum(falling) - 1.0) / np.arange(1, len(given) + 1)
+    shared = excess[np.flatnonzero(falling > excess)[-1]]
+    return np.asarray(np.maximum(given - shared, 0.0))
 
 
 def _names(context: Context | None, count: int) -> tuple[str, ...]:

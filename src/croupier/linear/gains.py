@@ -29,11 +29,12 @@ from croupier.protocols.sums.moments import COUNTED
 
 Floats = NDArray[np.float64]
 
-STEPS = np.arange(-14.0, 7.0)
+STEPS = np.arange(-13.0, 5.0)
 """Stakes, in steps from the boldest that suits the last batch. Earlier batches weigh less, and bear the bolder ones."""
 
-USUAL = -3.0
-"""The step that most is put on; others have less by the square of how far they are."""
+USUAL, AWAY = -5.0, 1.5
+"""The step that most is put on, where experiments of all sizes are decided; others have less by the square of how far
+they are, a half when they are `AWAY`."""
 
 PRIOR = 30.0
 """So many reports' worth of the mean of all is in what is expected of the rule, and of the single action."""
@@ -161,7 +162,7 @@ def boldest(share: float) -> float:
 
 @lru_cache
 def _stakes(share: float) -> Stakes:
-    shares = 1.0 / (1.0 + (math.log(RATIO) * (STEPS - USUAL)) ** 2)
+    shares = 1.0 / (1.0 + ((STEPS - USUAL) / AWAY) ** 2)
     return Stakes(BOLDEST * min(share, 1.0 - share) * RATIO**STEPS, shares / shares.sum())
 
 

@@ -73,10 +73,12 @@ def due(received: Sequence[int], users: Sequence[int], out: Sequence[float] | No
     >>> due([7, 3], [32, 32], [0.0, 4.0])
     [True, True]
     """
-    coming = [came + more for came, more in zip(received, out or [0.0] * len(received), strict=True)]
-    least = min((sure / wanted for sure, wanted in zip(coming, users, strict=True)), default=0.0)
-    ahead = [sure - wanted * least > AHEAD for sure, wanted in zip(coming, users, strict=True)]
-    return [came < wanted and not late for came, wanted, late in zip(received, users, ahead, strict=True)]
+    coming = received if out is None else [came + more for came, more in zip(received, out, strict=True)]
+    least = min([sure / wanted for sure, wanted in zip(coming, users, strict=True)], default=0.0)
+    return [
+        came < wanted and sure - wanted * least <= AHEAD
+        for came, sure, wanted in zip(received, coming, users, strict=True)
+    ]
 
 
 def reporting_share(reported: int, over: int, ahead: float) -> float:

@@ -23,7 +23,7 @@ from croupier.messages.sealing import SUITES, check_public, seal
 from croupier.messages.signing import SERVERS, VERSION, Statement, from_text, read_version, to_text
 from croupier.messages.validity import Validity
 from croupier.messages.wire import message_info
-from croupier.texts import canonical
+from croupier.texts import canonical, check_words
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 KIND = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,126}")
@@ -63,8 +63,7 @@ class Privacy:
         between("delta", self.delta, 0, 1, "[)")
         between("honest_fraction", self.honest_fraction, 0, 1, "[]")
         integer("period", self.period, 1)
-        if not isinstance(self.unit, str):
-            raise InvalidParameter("unit", self.unit, "words that say who a user is")
+        check_words("unit", self.unit)
 
 
 @dataclass(frozen=True)
@@ -160,10 +159,11 @@ class Configuration:
             raise InvalidParameter("validity", self.validity.kind, f"none where the trust is {self.trust}")
         for server in SERVERS:
             check_public(self.suite, self.keys[server].seal)
-            if not isinstance(self.urls[server], str) or not re.match(r"https?://", self.urls[server]):
+            if not re.match(r"https?://", check_words(f"{server} url", self.urls[server])):
                 raise InvalidParameter(f"{server} url", self.urls[server], "an http or https address")
-        if not isinstance(self.title, str) or not all(isinstance(arm, str) for arm in self.arms):
-            raise InvalidParameter("arms", self.arms, "names")
+        check_words("title", self.title)
+        for arm in self.arms:
+            check_words("arms", arm)
         if sorted({*self.retired} & {*range(len(self.arms))}) != list(self.retired):
             raise InvalidParameter("retired", self.retired, "numbers of arms, each once, the lowest first")
         if self.personal and (list(self.arms) != self.program.get("actions") or self.retired):
@@ -326,5 +326,7 @@ def _read_configuration(text: str) -> Configuration:
                 "keys": {server: ServerKeys.from_dict(body["keys"][server]) for server in SERVERS},
             }
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except InvalidParameter:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise InvalidParameter("configuration", text[:60], f"version {VERSION} of one ({error!r})") from None

@@ -366,6 +366,8 @@ class ComparisonProgram(PolicyProgram):
             "turns": [sum(turns for (_, at), turns in self._turns.items() if at == arm) for arm in range(self._arms)],
             "curve": list(self.curve),
         }
+        if self.policy.watched.metrics is not None:
+            shown["metric"] = self.policy.watched.metrics.names[0]
         if self.policy.watched.others:
             shown["metrics"] = self.policy.metric_rows()
         return shown | ({} if self.policy.shares is None else {"shares": self.policy.shares.tolist()})

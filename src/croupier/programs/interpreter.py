@@ -21,6 +21,7 @@ from croupier.personal import Rule
 from croupier.programs.kinds import program
 from croupier.programs.program import Dealt, Operation, Program, Wanted
 from croupier.programs.records import Record
+from croupier.texts import check_words
 
 MOST_IN_BLOCK = 2**50
 NEAR = 1e-6
@@ -257,8 +258,8 @@ class State:
         one_of("operation", name, tuple(running.operations))
         change.operation = running.operations[name]
         if change.operation.takes == "name":
-            arm = record.get("name")
-            if not isinstance(arm, str) or not arm or arm in self.arms:
+            arm = check_words("name", record.get("name"))
+            if not arm or arm in self.arms:
                 raise InvalidParameter("name", arm, "a new arm's name")
             running.operate(name)
             self.arms = (*self.arms, arm)

@@ -62,11 +62,17 @@ def _others(personal: Personal, path: str) -> tuple[str, str]:
     """The columns of actions and rewards: the one that names the experiment's actions, and the one that is left."""
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+            reader = csv.DictReader(file)
+            left = [name for name in reader.fieldnames or () if name not in personal.context.names]
+            said: dict[str, set[str]] = {name: set() for name in left}
+            for row in reader:
+                for name, words in said.items():
+                    # One word too many, and the column names no actions: no more of them are kept.
+                    if len(words) <= len(personal.actions):
+                        words.add(row[name])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CroupierError(f"{path} cannot be read: {error}") from None
-    left = [name for name in (rows[0] if rows else {}) if name not in personal.context.names]
-    named = [name for name in left if {row[name] for row in rows} == {*personal.actions}]
+    named = [name for name, words in said.items() if words == {*personal.actions}]
     if len(left) != 2 or len(named) != 1:
         names, wanted = ", ".join(personal.context.names), f"one of {', '.join(personal.actions)} and one of rewards"
         raise CroupierError(f"{path} has the columns {', '.join(left) or 'none'} beside {names}: it needs {wanted}")

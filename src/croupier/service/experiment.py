@@ -19,6 +19,7 @@ from croupier.programs.sections import SECTIONS, Section, checked, text
 from croupier.protocols import ROWS, Mechanism
 from croupier.protocols.padding import CAP_SHARE
 from croupier.service.settings import read_toml
+from croupier.texts import check_words
 
 UNIT = "one installation of the app"
 PERIOD = 86_400
@@ -128,12 +129,24 @@ def _kind(given: object) -> str:
     """The kind of program that a file asks for: as it says, or as its policy is run."""
     if not isinstance(given, dict):
         return "bandit"
-    asked = POLICIES.get(str(given.get("policy", "dp-klucb")))
-    return str(given.get("kind", "comparison" if asked is not None and asked.in_blocks else "bandit"))
+    kind = given.get("kind")
+    if kind is not None and "policy" not in KINDS.find(str(kind)).schema:
+        return str(kind)
+    # A misspelt policy is said before anything that would follow from it.
+    asked = POLICIES.find(given.get("policy", "dp-klucb"), "program.policy")
+    return str(kind or ("comparison" if asked.in_blocks else "bandit"))
+
+
+def _name(given: object) -> str:
+    if given is None:
+        raise CroupierError('name is missing: an experiment begins with its name, as name = "onboarding"')
+    if not isinstance(given, str) or not NAME.fullmatch(given):
+        raise InvalidParameter("name", given, "1 to 63 small letters, digits and hyphens")
+    return given
 
 
 def _plan(body: dict[str, Any]) -> Plan:
-    given = body.pop("program", {})
+    name, given = _name(body.pop("name", None)), body.pop("program", {})
     kind = _kind(given)
     chosen = KINDS.find(kind)
     sections = {name: checked(name, body.pop(name, {}), checks) for name, checks in SECTIONS.items()}
@@ -150,20 +163,15 @@ def _plan(body: dict[str, Any]) -> Plan:
         key, value = next(iter(read_by_deciders.items()))
         decided = ", ".join(entry.name for entry in POLICIES.values() if entry.in_blocks)
         raise InvalidParameter(key, value, f"left out: nothing is decided here; policies that decide: {decided}")
-    name, title, arms = body.pop("name", None), body.pop("title", ""), body.pop("arms", [])
+    title, arms = body.pop("title", ""), body.pop("arms", [])
     public = body.pop("public", True)
-    if name is None:
-        raise CroupierError('name is missing: an experiment begins with its name, as name = "onboarding"')
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InvalidParameter("name", name, "1 to 63 small letters, digits and hyphens")
     if body:
         known = ", ".join(("name", "title", "public", "arms", "control", "program", "metrics", *SECTIONS))
         raise InvalidParameter("key", next(iter(body)), f"one of {known}")
-    if not isinstance(title, str):
-        raise InvalidParameter("title", title, "a text")
+    check_words("title", title)
     if not isinstance(public, bool):
         raise InvalidParameter("public", public, "true or false")
-    if not isinstance(arms, list) or not all(isinstance(arm, str) and arm for arm in arms) or len({*arms}) < len(arms):
+    if not isinstance(arms, list) or not all(check_words("arms", arm) for arm in arms) or len({*arms}) < len(arms):
         raise InvalidParameter("arms", arms, "a list of different names")
     sections["program"].pop("kind", None)
     asked = dict(sections["program"])

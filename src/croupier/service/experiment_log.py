@@ -24,7 +24,6 @@ from croupier.protocols.mechanism import canonical
 from croupier.service.experiment import Plan
 from croupier.service.history import History
 from croupier.service.keys import Keys
-from croupier.service.meters import STEP
 from croupier.service.store import AnalyzerStore
 from croupier.service.store.analyzer import Beside
 from croupier.service.waits import Waits
@@ -163,10 +162,11 @@ class Live:
     def counted(self, what: str) -> int:
         """How many reports were "accepted" or turns "assigned", in steps, as far as is known.
 
-        After a restart the log knows of some before the front has been asked.
+        No fewer than there are in released batches, which everybody can read: the steps of the rest are behind them,
+        and after a restart the log knows of them before the front has been asked.
         """
         known: int = self.standings.get(what, 0)
-        return known or self.run.history.reports // STEP * STEP
+        return max(known, self.run.history.reports)
 
     @property
     def stalled(self) -> str:

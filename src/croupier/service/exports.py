@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
+from croupier.service.arm_standing import with_standing
 from croupier.service.experiment_log import Live
 from croupier.service.problems import Problem
 
@@ -162,9 +163,10 @@ class Batches:
 
 def result(live: Live) -> list[Row]:
     """How an experiment stands: a row an arm, a point of a counter, or an item."""
-    shown = live.program.show()
+    shown = with_standing(live.program)
     if "arms" in shown:
-        return [{"arm_name": live.arms[row["arm"]]} | row for row in shown["arms"]]
+        names = live.arms
+        return [{"arm_name": names[row["arm"]]} | row | _to_control(row["arm"], shown, live) for row in shown["arms"]]
     if "points" in shown:
         return [dict(zip(("users", "estimate", "bound"), point, strict=True)) for point in shown["points"]]
     if "coefficients" in shown:
@@ -172,6 +174,26 @@ def result(live: Live) -> list[Row]:
     if "top" in shown:
         return [row | {"off_by_at_most": shown["radius"]} for row in shown["top"]]
     return [{key: value for key, value in shown.items() if isinstance(value, str | int | float)}]
+
+
+def _to_control(arm: int, shown: dict[str, Any], live: Live) -> Row:
+    """An arm's odds, and its difference to the control with the interval that holds at every look; nothing of these
+    where arms are not compared.
+    """
+    if "control" not in shown:
+        return {}
+    control, odds = shown["control"], shown["odds"]
+    now = shown["curve"][-1] if shown["curve"] and arm != control else {}
+    ends = {"difference": "difference", "difference_lower": "lower", "difference_upper": "upper"}
+    told = {name: now[key][arm] if now and arm < len(now[key]) else None for name, key in ends.items()}
+    known = told["difference"] is not None and math.isfinite(told["difference"])
+    return {
+        "odds": odds[arm] if arm < len(odds) else 0.0,
+        "control": control,
+        "control_name": live.arms[control],
+        **{name: value if known else None for name, value in told.items()},
+        "confidence": shown["decision"]["confidence"],
+    }
 
 
 def _learnt(shown: dict[str, Any]) -> list[Row]:

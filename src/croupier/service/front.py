@@ -33,7 +33,7 @@ from croupier.service.store import Arrival, Closing, FrontStore, Standing
 from croupier.service.store.share_sums import TIDY_SECONDS
 
 DAY = 86_400
-EIGHTHS = 8
+EIGHTHS, FINEST = 8, 8
 NEVER = 2**63 - 1
 """The day on which a spent name is forgotten, where what was shown has no end."""
 PAUSE_SECONDS = 30.0
@@ -61,7 +61,8 @@ class Front(FrontShares):
     ) -> None:
         super().__init__(store, keys, rules, clock, mark)
         self._tidied = 0.0
-        self._forms: dict[tuple[str, int], Form] = {}
+        self._forms: dict[tuple[str, int], tuple[Form, tuple[tuple[int, tuple[bytes, ...]], ...], str]] = {}
+        """Of an offer in shares the form of its reports, the batches that they are for, and their stream."""
 
     def admit(self, name: str, ticket: bytes) -> bytes | None:
         """Whether somebody may take a turn: everybody, or who shows a ticket or token, whose name this returns."""
@@ -154,11 +155,13 @@ class Front(FrontShares):
         offer = self._offer(name, number)
         _same_configuration(offer, envelope)
         if (name, number) not in self._forms:
-            self._forms[name, number] = form(offer, configuration.suite, proved=configuration.validity.proved)
-        report = SharedReport.from_bytes(opened, self._forms[name, number])
+            due = form(offer, configuration.suite, proved=configuration.validity.proved)
+            # With devices' noise a report fits its own batches only.
+            alone = () if offer.batches[0].mechanism.fits_any_batch else offer.batches
+            self._forms[name, number] = due, tuple((batch.number, ()) for batch in alone), stream_of(offer)
+        due, own, stream = self._forms[name, number]
+        report = SharedReport.from_bytes(opened, due)
         token = tokens.redeem(self.keys.token, report.token, name, report.offer)
-        # With devices' noise a report fits its own batches only.
-        own = () if offer.batches[0].mechanism.fits_any_batch else tuple((one.number, ()) for one in offer.batches)
         return Arrival(
             name,
             report.offer,
@@ -167,7 +170,7 @@ class Front(FrontShares):
             *self._token_times(configuration, report.token),
             own,
             late=self._late(report.token),
-            stream=stream_of(offer),
+            stream=stream,
             name=report.report,
             configuration=envelope.configuration,
             own=report.share,
@@ -356,14 +359,14 @@ def _same_configuration(offer: Offer, envelope: Envelope) -> None:
 
 
 def _standing(standing: Standing, now: float) -> dict[str, Any]:
-    received = _coarse(standing.received, standing.users)
+    received = coarse(standing.received, standing.users)
     # Open after its deadline: it has fewer reports than the smallest batch.
     late = standing.state == "open" and standing.expires is not None and standing.expires <= now
     about = {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
     return about | {"late": late}
 
 
-def _coarse(received: int, users: int) -> int:
-    """How full a batch is, in eighths: an exact count would tell when each report came."""
-    step = -(-users // EIGHTHS)
+def coarse(received: int, users: int) -> int:
+    """How full a batch is, in eighths and no finer than by eight: an exact count would tell when each report came."""
+    step = max(-(-users // EIGHTHS), FINEST)
     return users if received >= users else received // step * step

@@ -71,6 +71,11 @@ class HighWater:
                 f"the store has given {newest.number} answers, and this server {reached.number}: it is an old copy. "
                 f"{REMEDY}"
             )
+        if newest.number == 0:
+            # Neither has answered anything: one that begins anew can repeat nothing.
+            if newest.name != reached.name:
+                self.begin_again(newest)
+            return
         # A mark of an earlier version is a count alone.
         if reached.name and store.answer_name(reached.number) != reached.name:
             raise OtherBranch(

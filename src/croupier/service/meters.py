@@ -25,7 +25,7 @@ COUNTERS = {
     "assignments": ((), "Turns that were given out, in steps of 32"),
     "reports": (("outcome",), "Reports, by what became of them, in steps of 32"),
     "batches": (("outcome",), "Batches that were closed or expired"),
-    "problems": (("outcome",), "Refusals, by name"),
+    "problems": (("outcome",), "Refusals, by name; at the front in steps of 32"),
 }
 GAUGES = {
     "records": ("experiment", "Records of the log"),
@@ -37,7 +37,7 @@ GAUGES = {
     "trouble": ("experiment", "1 while the experiment does not go on"),
     "stalled": ("experiment", "1 while too few people report for the next batch"),
     "ready": ("server", "1 while the server can do its work, as /readyz says"),
-    "waiting_seconds": ("what", "For how long the oldest of what is waited for has been"),
+    "waiting_seconds": ("what", "For how long the oldest of what is waited for has been, once it is late"),
 }
 FRONT = ("assignments", "reports", "batches", "problems", "ready", "waiting_seconds")
 ANALYZER = ("problems", *GAUGES)
@@ -45,8 +45,8 @@ ANALYZER = ("problems", *GAUGES)
 
 STEP = 32
 """Counts that rise with each report are public in steps of so many."""
-COARSE = ("croupier_assignments", "croupier_reports")
-"""Counters that are told in steps."""
+COARSE = ("assignments", "reports", "problems")
+"""Counters of the front that are told in steps: each of them may rise with a single turn or report."""
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -54,7 +54,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 class Meters:
     """Counters by outcome, and gauges by one label each."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], coarse: Sequence[str] = ()) -> None:
+        self._coarse = {f"croupier_{name}" for name in coarse}
         self._directory = os.environ.get(SHARED)
         self._registry = CollectorRegistry()
         # Workers' values are in files: a registry of their own would show them twice.
@@ -64,6 +65,7 @@ class Meters:
             for name, (labels, text) in COUNTERS.items()
             if name in names
         }
+        self._known: dict[tuple[str, str], Counter] = {}
         self._gauges = {
             name: Gauge(f"croupier_{name}", text, [label], registry=registry, multiprocess_mode=_worst(name))
             for name, (label, text) in GAUGES.items()
@@ -73,8 +75,12 @@ class Meters:
             MultiProcessCollector(self._registry, self._directory)  # type: ignore[no-untyped-call]
 
     def add(self, name: str, outcome: str = "", count: int = 1) -> None:
-        counter = self._counters[name]
-        (counter.labels(outcome) if outcome else counter).inc(count)
+        counter = self._known.get((name, outcome))
+        if counter is None:
+            counter = self._counters[name]
+            # To look a label up takes longer than to count.
+            counter = self._known[name, outcome] = counter.labels(outcome) if outcome else counter
+        counter.inc(count)
 
     def show(self, name: str, values: Mapping[str, float]) -> None:
         """Set a gauge, by the values of its label."""
@@ -85,18 +91,18 @@ class Meters:
         """All of it, of all workers, as Prometheus reads it; of experiments only those in `seen`, unless it is None."""
         if self._directory:
             _forget_the_dead(self._directory)
-        return Response(generate_latest(_Told(self._registry, seen)), media_type=TEXT_TYPE)
+        return Response(generate_latest(_Told(self._registry, self._coarse, seen)), media_type=TEXT_TYPE)
 
 
 class _Told:
     """A registry's metrics; what comes with each report is told in steps, or anybody could see when one came."""
 
-    def __init__(self, registry: CollectorRegistry, seen: Set[str] | None) -> None:
-        self._registry, self._seen = registry, None if seen is None else {None, *seen}
+    def __init__(self, registry: CollectorRegistry, coarse: Set[str], seen: Set[str] | None) -> None:
+        self._registry, self._coarse, self._seen = registry, coarse, None if seen is None else {None, *seen}
 
     def collect(self) -> Iterator[Metric]:
         for family in self._registry.collect():
-            if family.name in COARSE:
+            if family.name in self._coarse:
                 family.samples = [sample._replace(value=sample.value // STEP * STEP) for sample in family.samples]
             if self._seen is not None:
                 family.samples = [one for one in family.samples if one.labels.get("experiment") in self._seen]

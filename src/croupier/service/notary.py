@@ -53,7 +53,7 @@ class Notary:
 
     def __init__(self, store: FrontStore, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
         self.store, self.keys, self.rules, self.clock = store, keys, rules, clock
-        self._texts: dict[tuple[str, bytes], str] = {}
+        self._configurations: dict[tuple[str, bytes], Configuration] = {}
 
     def register(
         self, name: str, statement: Statement, proof_key: bytes | None = None, void: Sequence[str] = ()
@@ -236,9 +236,11 @@ class Notary:
         return Configuration.from_text(self.configuration(name)["body"])
 
     def _configuration(self, name: str, digest: bytes) -> Configuration:
-        if (name, digest) not in self._texts:
-            self._texts[name, digest] = self.configuration(name, digest)["body"]
-        return Configuration.from_text(self._texts[name, digest])
+        known = self._configurations.get((name, digest))
+        if known is None:
+            known = Configuration.from_text(self.configuration(name, digest)["body"])
+            self._configurations[name, digest] = known
+        return known
 
     def _overhead(self, name: str, batch: Batch) -> int:
         return SUITES[self._configuration(name, batch.pin).suite].overhead

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from croupier.checks import CroupierError
+from croupier.messages.signing import to_text
 from croupier.service import keys as key_files
 from croupier.service import logs
 from croupier.service.experiment import Plan, read_plan
+from croupier.service.pool import spare_collector
 from croupier.service.settings import AnalyzerSettings, FrontSettings, address
 from croupier.service.supervisor import supervise
 
@@ -136,6 +138,7 @@ def _run(app: Any, settings: FrontSettings | AnalyzerSettings, listener: socket.
     server = uvicorn.Server(config)
     # Requests that are held open end when the server is told to.
     app.state.stopping = lambda: server.should_exit
+    spare_collector()
     with listener or _listener(settings) as bound, asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(server.serve([bound]))
 
@@ -169,6 +172,12 @@ class Home:
     @property
     def admin(self) -> Path:
         return self.directory / "analyzer" / "admin"
+
+    @property
+    def verify_keys(self) -> dict[str, str]:
+        """Both servers' public signing keys, as an app pins them."""
+        servers = ("analyzer", "front")
+        return {server: to_text(key_files.load(self.directory / server / "keys").verify) for server in servers}
 
     def prepare(self) -> None:
         """Make what keys are missing; the one secret that both know is made by the analyzer."""
@@ -241,6 +250,15 @@ class Child:
         return self.process.poll() is not None
 
     @property
+    def how_it_ended(self) -> str:
+        """By a signal, or with a status and what it called an error."""
+        status = self.process.poll()
+        if status is not None and status < 0:
+            return f"was killed (signal {-status})"
+        said = next(filter(None, map(_error_of, reversed(self._lines()))), "")
+        return f"has ended with status {status}" + (f": {said}" if said else "")
+
+    @property
     def last_words(self) -> str:
         """The last line of its log, which is why it ended if it has."""
         return (self._lines() or ["it said nothing"])[-1].removeprefix("croupier serve: ")
@@ -295,6 +313,17 @@ class Child:
         """End it at once, as a crash would."""
         self.process.kill()
         self.process.wait()
+
+
+def _error_of(line: str) -> str:
+    """What a line of a log calls an error; a line that is none of the log's own is the command's refusal."""
+    try:
+        body = json.loads(line)
+    except ValueError:
+        return line.strip().removeprefix("croupier serve: ")
+    if not isinstance(body, dict) or body.get("level") not in ("error", "critical"):
+        return ""
+    return ", ".join(str(value) for key, value in body.items() if key not in ("at", "level"))
 
 
 @contextmanager

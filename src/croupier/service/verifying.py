@@ -22,6 +22,7 @@ from croupier.messages.signing import Statement, from_text, to_text
 from croupier.programs import Change, State, records
 from croupier.programs.records import LONGEST_LINE, Head, Record
 from croupier.service.receipts import IN_BLOCK, check_decoded, check_receipt, check_share
+from croupier.texts import one_line
 
 LARGEST = 2**63 - 1
 MOST_RECORDS = 10**7
@@ -58,6 +59,8 @@ class Verdict:
     arms: list[str] = field(default_factory=list)
     decision: dict[str, Any] | None = None
     """What the log tells as decided, which its blocks lead to."""
+    metric: str = ""
+    """What decides, where it has a name."""
     finished: bool = False
     countersigned: int = 0
     """How many records, from the first on, the front has countersigned."""
@@ -256,12 +259,14 @@ def verify(transcript: str | Iterable[bytes], trust: Mapping[str, bytes] | None 
                 raise CroupierError(f"more than {MOST_RECORDS:,} records")
             check.read(line.decode())
         except CroupierError as error:
-            raise BadTranscript(_cut(f"line {number} does not follow: {error}")) from None
+            raise BadTranscript(one_line(f"line {number} does not follow: {error}")) from None
         except NO_RECORD as error:
             raise BadTranscript(f"line {number} is no record of a transcript ({type(error).__name__})") from None
     if check.state.configured is None:
         raise BadTranscript("the transcript is empty")
-    check.verdict.finished, check.verdict.decision = check.state.program.finished, check.state.decided
+    program = check.state.program
+    check.verdict.finished, check.verdict.decision = program.finished, check.state.decided
+    check.verdict.metric = program.show().get("metric", "")
     check.verdict.arms = list(check.state.arms)
     check.verdict.result = check.state.program.show()
     return check.verdict
@@ -273,11 +278,6 @@ def lines_of(file: IO[bytes]) -> Iterable[bytes]:
         if len(line) > LONGEST_LINE + 1:
             raise BadTranscript(f"a line is longer than {LONGEST_LINE:,} bytes")
         yield line.removesuffix(b"\n")
-
-
-def _cut(text: str) -> str:
-    """One line of moderate length, whatever a transcript holds."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text[:400])
 
 
 def _decoded(decoded: Any) -> Any:

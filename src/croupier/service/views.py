@@ -23,6 +23,7 @@ from croupier.messages.wire import TOKEN
 from croupier.noise import secure, seeded
 from croupier.programs import WHOLE
 from croupier.protocols import Mechanism
+from croupier.service.arm_standing import with_standing
 from croupier.service.experiment_log import Live
 
 
@@ -69,13 +70,13 @@ def state(live: Live) -> dict[str, Any]:
     """Everything that the dashboard shows."""
     history = live.run.history
     counts = {standing["batch"]: standing for standing in live.standings.get("batches", [])}
-    program = live.program.show()
+    program = with_standing(live.program)
     for row in program.get("arms", ()):
         row["out"] = history.outs.get(row["arm"])
     if "decision" in program:
         found = Decision(**program["decision"])
         program["decision"] |= {
-            "sentence": found.sentence(live.arms),
+            "sentence": found.sentence(live.arms, metric=program.get("metric", "")),
             "tipping_sentence": found.tipping_sentence(live.arms),
         }
     return {

@@ -41,14 +41,18 @@ class Waits:
 
     @property
     def ages(self) -> dict[str, float]:
-        """For how many seconds the oldest of each kind has been waited for; 0 where nothing is."""
+        """For how many seconds the oldest of each kind has been waited for; 0 where nothing is late.
+
+        These are public, and a wait that is not late is that of somebody's report: it would tell when that one came.
+        """
         now = time.monotonic()
-        return {kind: now - min(begun.values()) if begun else 0.0 for kind, begun in self._since.items()}
+        oldest = {kind: now - min(begun.values()) if begun else 0.0 for kind, begun in self._since.items()}
+        return {kind: age if age > self._late[kind] else 0.0 for kind, age in oldest.items()}
 
     @property
     def trouble(self) -> str:
         """What takes too long, in words."""
-        late = {kind: age for kind, age in self.ages.items() if age > self._late[kind]}
+        late = {kind: age for kind, age in self.ages.items() if age}
         return "; ".join(f"{kind}: no answer for {age:.0f} seconds" for kind, age in late.items())
 
 

@@ -6,14 +6,12 @@ Where every batch must be full, an arm whose batch fills faster waits for the ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.concurrent import Concurrent
 from croupier.bandits.policy import Bools, Integers
 from croupier.noise import SeededSource
 from croupier.protocols import SumMechanism
@@ -26,13 +24,10 @@ Numbers = NDArray[Any]
 class InLaw(Player):
     """All runs at once, each block by its law."""
 
-    def __init__(
-        self, policy: Concurrent, world: World, limit: int, source: SeededSource, beside: Sequence[World] = ()
-    ) -> None:
-        super().__init__(policy, world, limit, source, beside)
-        self.done: Floats = np.zeros(policy.runs)
+    def _prepare(self) -> None:
+        self.done: Floats = np.zeros(self.policy.runs)
         """Turns of the epoch that are over."""
-        self.out: Integers = np.zeros(policy.runs, dtype=np.int64)
+        self.out: Integers = np.zeros(self.policy.runs, dtype=np.int64)
         """Turns of the epoch before that are out."""
 
     def block(self) -> Played:
@@ -78,7 +73,8 @@ class InLaw(Player):
             self.now = self.now + self._after(lasts)
             return reports, released, self.odds, turns, np.zeros_like(reports)
         end = self.begun + self._after(self.done + lasts)
-        late = self.until <= end
+        # Who has ended waits for nobody.
+        late = (self.until <= end) & released.any(axis=1)
         self.done = np.where(late, self.done, self.done + lasts)
         self.now = np.maximum(np.where(late, self.until, end), self.now)
         self.until = np.where(late, np.inf, self.until)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, between, integer
 from croupier.continual import Counter, CounterPlan, prefixes
-from croupier.noise import Source
+from croupier.noise import SeededSource, Source
 from croupier.protocols.sums.values import encode
 
 Floats = NDArray[np.float64]
@@ -112,8 +112,7 @@ class TreeSum(RunningSum):
             # Bits are whole levels on every grid.
             self._sums += [int(values.sum()) * mechanism.precision for mechanism in self.plan.mechanisms]
         else:
-            for level, mechanism in enumerate(self.plan.mechanisms):
-                self._sums[level] += encode(values, mechanism.precision, self.source).sum(axis=0)
+            self._sums += encoded_sums(values, [mechanism.precision for mechanism in self.plan.mechanisms], self.source)
         self.server.arrive(self._smallest)
         for batch in self.server.shufflers.full:
             decoded = batch.mechanism.noisy(self._sums[batch.shuffler], self.source)
@@ -157,6 +156,28 @@ class TreeSum(RunningSum):
             scale = self.plan.mechanisms[level].precision if values.binary else 1
             levels.append(scale * own[: count * width].reshape(count, width, *shape).sum(axis=1))
         return levels
+
+
+def encoded_sums(values: Floats, precisions: Sequence[int], source: Source) -> NDArray[np.int64]:
+    """Σ `encode(values, precision, source)` over users for each precision: the same numbers from the same draws.
+
+    A word of 64 bits is below p·2⁶⁴ where its first 53 bits, as the generator makes a number of them, are below p, if p
+    is a multiple of 2⁻⁵³. The fraction of a number above one is. That is several times as fast.
+    """
+    if not isinstance(source, SeededSource) or not values.size or values.min() * min(precisions) < 1.0:
+        return np.stack([encode(values, precision, source).sum(axis=0) for precision in precisions])
+    fraction, whole, drawn = (np.empty(values.shape) for _ in range(3))
+    everybody, sums = np.ones(len(values)), []
+    for precision in precisions:
+        np.multiply(values, precision, out=fraction)
+        np.floor(fraction, out=whole)
+        np.subtract(fraction, whole, out=fraction)
+        if fraction.flat[0] or fraction.any():
+            source.generator.random(out=drawn)
+            whole += drawn < fraction
+        # Whole numbers below 2⁵³ add up exactly, in any order.
+        sums.append(everybody @ whole)
+    return np.asarray(sums).astype(np.int64)
 
 
 class DoublingSum(RunningSum):

@@ -21,7 +21,6 @@ from croupier.messages.block import due, reporting_share, room
 from croupier.noise import SeededSource
 from croupier.simulation.blocks import shares
 from croupier.simulation.player import Floats, Played, Player
-from croupier.simulation.worlds import World
 
 DEAL = 16
 """Turns are dealt in permuted rows of so many."""
@@ -78,25 +77,28 @@ class Line:
 
     def open_now(self, users: Sequence[int]) -> list[bool]:
         """Which arms have turns to give, where each batch must have so many users."""
+        values, out = self.values[self.of], self.out
         arms = [arm for arm, count in enumerate(users) if count]
-        came, wanted = [len(self.values[self.of][arm]) for arm in arms], [users[arm] for arm in arms]
+        came, wanted = [len(values[arm]) for arm in arms], [users[arm] for arm in arms]
         share = reporting_share(self.reported, self.dealt - len(self.events), TURNS_AHEAD)
-        waits = due(came, wanted, [share * self.out[arm] for arm in arms])
         found = [False] * self.arms
-        for arm, here, count, now in zip(arms, came, wanted, waits, strict=True):
-            found[arm] = now and room(count, here, self.out[arm], TURNS_AHEAD, SPARE) > 0
+        for arm, here, count, now in zip(
+            arms, came, wanted, due(came, wanted, [share * out[arm] for arm in arms]), strict=True
+        ):
+            found[arm] = now and room(count, here, out[arm], TURNS_AHEAD, SPARE) > 0
         return found
 
     def draw(
         self, odds: Floats, open_now: Sequence[bool], uniform: float, generator: np.random.Generator
     ) -> int | None:
         """An arm for the next turn, from what is left of the deal, or from a fresh one; None where none has any."""
-        left = [count if is_open else 0 for count, is_open in zip(self.left, open_now, strict=True)]
-        if not any(left):
+        ends = list(accumulate(count if here else 0 for count, here in zip(self.left, open_now, strict=True)))
+        if not ends[-1]:
             if not any(open_now):
                 return None
-            self.left = left = _row(shares((odds * open_now)[None])[0], generator)
-        arm = bisect(list(accumulate(left)), uniform * sum(left))
+            self.left = _row(shares((odds * open_now)[None])[0], generator)
+            ends = list(accumulate(self.left))
+        arm = bisect(ends, uniform * ends[-1])
         self.left[arm] -= 1
         return arm
 
@@ -108,11 +110,8 @@ class Line:
 class EachUser(Player):
     """Every run by itself."""
 
-    def __init__(
-        self, policy: Concurrent, world: World, limit: int, source: SeededSource, beside: Sequence[World] = ()
-    ) -> None:
-        super().__init__(policy, world, limit, source, beside)
-        self.lines = [Line(policy.arms, int(now)) for now in self.now]
+    def _prepare(self) -> None:
+        self.lines = [Line(self.policy.arms, int(now)) for now in self.now]
         self._drawn: dict[int, tuple[int, list[tuple[list[list[float]], list[bool], int, float]]]] = {}
 
     def block(self) -> Played:

@@ -78,6 +78,11 @@ class Player(ABC):
         self.until: Floats = np.full(policy.runs, np.inf)
         """When the late block of the epoch before ends; never where there is none."""
         self._unheard: list[tuple[Floats, Integers, Integers]] = []
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Nobody has come yet."""
 
     @abstractmethod
     def block(self) -> Played:

@@ -53,6 +53,7 @@ def price(mechanism: SumMechanism, epsilon: float | None = None, common_delta: f
         "honest_users": mechanism.honest,
         "precision": mechanism.precision,
         "span": mechanism.values.span,
+        "binary": mechanism.values.binary,
         "claimed_epsilon": mechanism.guarantee.epsilon,
         "exact_epsilon": certificate.epsilon,
         "exact_delta": certificate.delta,

@@ -92,6 +92,23 @@ export async function instead(given) {
   return { ...found, errors };
 }
 
+// What is said on the console where an app has misspelt a name, and has a default.
+export async function misspelt(given) {
+  const said = [], { warn } = console;
+  console.warn = (message) => said.push(message);
+  try {
+    const client = staged(given).client();
+    for (const fallback of ["red", "rde", "rde"]) await client.play("colours", { default: fallback });
+    const missing = async () => answer(404, { type: "urn:croupier:error:unknown-experiment" });
+    const lost = staged(given).client({ fetch: missing });
+    for (const fallback of ["red", "red"]) await lost.play("colors", { default: fallback });
+    await lost.play("colors").catch(() => {});
+  } finally {
+    console.warn = warn;
+  }
+  return said;
+}
+
 // A turn that comes too late for the app: what it shows instead, after how long, and that nothing of it is kept.
 export async function late(given) {
   const stage = staged({ ...given, broken: { assignments: "slow" } });

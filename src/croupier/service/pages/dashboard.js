@@ -13,10 +13,13 @@ let shown = null, wholeLog = false, formats = [], done = [];
 function reports(state) {
   const { planned } = state.program;
   const missing = Math.max(0, state.assigned - state.accepted);
-  const ended = state.finished && planned && state.accepted < planned ? "; it ended there" : "";
+  // What has come is told in steps; once no more comes, what counts is known exactly.
+  const count = state.finished ? state.reports : state.accepted;
+  const said = state.finished ? `in released batches${planned && count < planned ? "; it ended there" : ""}`
+    : `in released batches: ${whole(state.reports)}. Others are told in steps, so that no single one shows`;
   return figures([
-    ["Reports accepted", planned ? `${whole(state.accepted)} of ${whole(planned)}` : whole(state.accepted),
-      planned ? element("progress", { max: planned, value: Math.min(planned, state.accepted), "aria-label": "reports accepted" }) : "", `in released batches: ${whole(state.reports)}${ended}. Others are told in steps, so that no single one shows`],
+    [state.finished ? "Reports that count" : "Reports accepted", planned ? `${whole(count)}${count > planned ? ", planned" : " of"} ${whole(planned)}` : whole(count),
+      planned ? element("progress", { max: planned, value: Math.min(planned, count), "aria-label": "reports" }) : "", said],
     ["Turns without a report", whole(missing), "still out, never reported or too late; they do not count"],
     ["Privacy of one turn", `ε = ${number(state.privacy.epsilon)}`, `δ = ${number(state.privacy.delta)}`],
   ]);

@@ -13,16 +13,11 @@ export function inUnits(state, value) {
   return minus(value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
 }
 
-function standing(state, arm) {
-  if (arm.out) {
-    return element("span", {}, `${arm.out.retired ? "retired" : "out"} after ${counted(arm.out.reports, "report")} in all, `, clock(arm.out.at));
-  }
-  if (!arm.active) return "out";
-  if (arm.paused) return "paused";
-  if (state.odds && !state.finished && !state.odds[arm.arm]) return "set aside";
-  if (state.decision) return state.decision.kind === "better" && state.decision.leader === arm.arm ? element("span", { class: "best" }, "★ winner") : "in play";
-  return arm.batches && arm.arm === state.program.best_arm
-    ? element("span", { class: "best" }, state.finished ? "★ best" : "★ best so far") : "in play";
+const STARRED = ["winner", "best", "best so far"];
+
+function standing(arm) {
+  if (arm.out) return element("span", {}, `${arm.standing} after ${counted(arm.out.reports, "report")} in all, `, clock(arm.out.at));
+  return STARRED.includes(arm.standing) ? element("span", { class: "best" }, `★ ${arm.standing}`) : arm.standing;
 }
 
 const SIGNS = { better: "✓", "no difference": "=", leading: "…", "no decision": "–", harmful: "✗" };
@@ -58,7 +53,7 @@ function comparison(state) {
       kind: arm.active ? "" : "gone",
       cells: [
         element("span", {}, element("b", {}, state.arms[arm.arm]), arm.arm === control ? element("span", { class: "tag" }, "control") : ""),
-        standing(state, arm), whole(arm.users), percent(state.odds[arm.arm] ?? 0), arm.batches ? scaled(state, arm.mean) : "–",
+        standing(arm), whole(arm.users), percent(state.odds[arm.arm] ?? 0), arm.batches ? scaled(state, arm.mean) : "–",
         arm.arm === control ? element("small", { class: "soft" }, "the others are compared with it")
           : known(arm.arm) ? element("div", {}, difference(now.difference[arm.arm], now.lower[arm.arm], now.upper[arm.arm], reach, `${state.arms[arm.arm]}: ${said(now.difference[arm.arm], true)}${unit}, interval ${range}`),
             element("small", { class: "soft" }, element("b", {}, said(now.difference[arm.arm], true)), `${unit} (${range})`))
@@ -112,7 +107,7 @@ function arms(state) {
     return {
       kind: arm.active ? "" : "gone",
       cells: [
-        element("b", {}, state.arms[arm.arm]), standing(state, arm), whole(arm.users), arm.batches ? value(arm.mean) : "–",
+        element("b", {}, state.arms[arm.arm]), standing(arm), whole(arm.users), arm.batches ? value(arm.mean) : "–",
         arm.batches ? element("div", {}, interval(arm, said), element("small", { class: "soft" }, range)) : element("small", { class: "soft" }, "no batch released yet"),
       ],
     };

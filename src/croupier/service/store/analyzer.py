@@ -234,7 +234,7 @@ class AnalyzerStore(operators.Operators):
             fresh = [one for one, why in zip(opened, reasons, strict=True) if one and why not in old]
             good = [one for one, why in zip(opened, reasons, strict=True) if one and why is None]
             if fresh:
-                connection.execute(insert(_names), [{"key": one.key, "name": one.name} for one in fresh])
+                self.database.put(connection, _names, [{"key": one.key, "name": one.name} for one in fresh])
             if good:
                 for place, batch in enumerate(batches):
                     self._add(connection, experiment, batch, place, good)

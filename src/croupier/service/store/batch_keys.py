@@ -11,7 +11,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,13 +47,23 @@ class BatchKeys:
 
     def hide(self, name: str, payload: bytes) -> bytes:
         """The payload, encrypted under the key of this name, which is made where there is none."""
-        nonce = secrets.token_bytes(NONCE)
-        return nonce + self._cipher(name, make=True).encrypt(nonce, payload, name.encode())
+        return self.hide_all(name, [payload])[0]
+
+    def hide_all(self, name: str, payloads: Sequence[bytes]) -> list[bytes]:
+        """The same for many payloads at once, each by itself."""
+        cipher, nonces, about = self._cipher(name, make=True), secrets.token_bytes(NONCE * len(payloads)), name.encode()
+        each = zip((nonces[at : at + NONCE] for at in range(0, len(nonces), NONCE)), payloads, strict=True)
+        return [nonce + cipher.encrypt(nonce, payload, about) for nonce, payload in each]
 
     def show(self, name: str, hidden: bytes) -> bytes:
         """What was hidden under this name."""
+        return self.show_all(name, [hidden])[0]
+
+    def show_all(self, name: str, hidden: Sequence[bytes]) -> list[bytes]:
+        """The same for many at once."""
         try:
-            return self._cipher(name, make=False).decrypt(hidden[:NONCE], hidden[NONCE:], name.encode())
+            cipher, about = self._cipher(name, make=False), name.encode()
+            return [cipher.decrypt(one[:NONCE], one[NONCE:], about) for one in hidden]
         except (InvalidTag, ValueError, KeyError, FileNotFoundError):
             problem = f"{name} does not decrypt: its key is another one, or destroyed"
             raise StoreProblem(problem) from None
@@ -81,8 +91,7 @@ class BatchKeys:
 
     def _cipher(self, name: str, *, make: bool) -> AESGCM:
         with self._lock:
-            # A path as text: thousands of reports a second ask for it.
-            if self.directory is not None and not os.path.exists(f"{self.directory}/{name}"):
+            if self.directory is not None and not os.path.exists(self.directory / name):
                 # Another process has destroyed it.
                 self._known.pop(name, None)
             if name not in self._known:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     MetaData,
     Select,
     Table,
+    bindparam,
     create_engine,
     event,
     insert,
@@ -57,6 +58,7 @@ class Database:
         if not self.sqlite and parsed.get_backend_name() != "postgresql":
             raise InvalidParameter("store", parsed.drivername, "sqlite or postgresql")
         self.name = parsed.render_as_string(hide_password=True)
+        self._puts: dict[Table, tuple[str, tuple[str, ...]]] = {}
         try:
             if self.sqlite:
                 if parsed.database:
@@ -92,6 +94,18 @@ class Database:
         else:
             from sqlalchemy.dialects.postgresql import insert as dialect_insert  # type: ignore[assignment]
         return dialect_insert(table)
+
+    def put(self, connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+        """Insert whole rows, as many as come: the statement is made once, and the driver gets them as they are."""
+        if not rows:
+            return
+        if table not in self._puts:
+            wish = insert(table).values({name: bindparam(name) for name in rows[0]})
+            compiled: Any = wish.compile(dialect=self.engine.dialect)
+            self._puts[table] = str(compiled), tuple(compiled.positiontup or ())
+        statement, order = self._puts[table]
+        given: Any = [tuple(row[name] for name in order) for row in rows] if order else rows
+        connection.exec_driver_sql(statement, given)
 
     def locked(self, query: Select[Any], *, read: bool = False, skip_locked: bool = False) -> Select[Any]:
         """A query whose rows nobody else changes before the transaction ends; SQLite has one writer at a time anyway.

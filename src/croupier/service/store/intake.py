@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from croupier.messages.signing import from_text
@@ -79,7 +79,6 @@ _COUNT_TURN = (
 _ENDED = select(OFFERS.c.number).where(
     OFFERS.c.experiment == bindparam("e"), OFFERS.c.number.in_(bindparam("numbers", expanding=True)), ~OFFERS.c.open
 )
-_SPEND = insert(SPENT)
 _FINISHED = select(EXPERIMENTS.c.name, EXPERIMENTS.c.finished, EXPERIMENTS.c.void).where(
     EXPERIMENTS.c.name.in_(bindparam("names", expanding=True))
 )
@@ -138,7 +137,7 @@ class Intake:
                 if taken:
                     pools = self._pour(connection, [report for report in taken if not report.in_shares], batches)
                     self._put_waiting(connection, [report for report in taken if report.in_shares])
-                    _count(connection, taken, batches)
+                    _count(self.database, connection, taken, batches)
             if taken:
                 for key, pool in pools.items():
                     self._pools.pop(key, None)
@@ -181,7 +180,7 @@ class Intake:
         marks = sorted(late.items())
         if marks:
             rows = [{"token": mark, "report": report.report, "expires": report.expires} for mark, report in marks]
-            connection.execute(_SPEND, rows)
+            self.database.put(connection, SPENT, rows)
             _count_turns(connection, [report for _, report in marks])
 
     @contextmanager
@@ -231,12 +230,14 @@ class Intake:
         return pools
 
 
-def _count(connection: Connection, taken: Sequence[Arrival], batches: dict[Key, dict[str, Any]]) -> None:
+def _count(
+    database: Database, connection: Connection, taken: Sequence[Arrival], batches: dict[Key, dict[str, Any]]
+) -> None:
     """Tokens are spent, turns are over, batches are fuller, and those that are full close."""
     # In one order everywhere, so that no two transactions wait for each other.
     spent = sorted(taken, key=lambda report: report.token)
     marks = [{"token": report.token, "report": report.report, "expires": report.expires} for report in spent]
-    connection.execute(_SPEND, marks)
+    database.put(connection, SPENT, marks)
     # Offers before turns, as `assign` has it: two transactions then never wait for each other.
     offers = Counter((report.experiment, report.offer) for report in taken)
     connection.execute(_COUNT_OFFER, [{"e": e, "o": o, "k": k} for (e, o), k in sorted(offers.items())])

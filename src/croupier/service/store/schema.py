@@ -359,7 +359,7 @@ def in_block_of(batch: RowMapping) -> InBlock | None:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Arrival:
     """A report that was opened and checked: what it spends, and sealed messages for each of its batches."""
 

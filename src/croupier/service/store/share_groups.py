@@ -145,9 +145,8 @@ class ShareGroups(ShareSums):
         most: int,
     ) -> Any:
         waits = (PENDING.c.experiment == experiment, PENDING.c.stream == choice.stream, PENDING.c.lot <= choice.lot)
-        query = select(PENDING.c.key).where(*waits, PENDING.c.settling == NOT_SETTLING).limit(min(choice.count, most))
-        keys = list(connection.execute(query).scalars())
-        connection.execute(update(PENDING).where(*waits, PENDING.c.key.in_(keys)).values(settling=number))
+        some = select(PENDING.c.key).where(*waits, PENDING.c.settling == NOT_SETTLING).limit(min(choice.count, most))
+        connection.execute(update(PENDING).where(*waits, PENDING.c.key.in_(some)).values(settling=number))
         row = {"experiment": experiment, "number": number, "open": True}
         row |= {"stream": choice.stream, "batches": json.dumps(choice.batches)}
         wish = self.database.insert(GROUPS).values(row)

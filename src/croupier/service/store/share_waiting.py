@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import secrets
 import struct
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, select, update
 
 from croupier.messages.wire import REPORT_ID
 from croupier.service.store.batch_keys import BatchKeys
@@ -21,6 +22,7 @@ from croupier.service.store.database import Database
 from croupier.service.store.schema import PENDING, STREAMS, Arrival
 
 NOT_SETTLING = -1
+KEY = 16
 _LENGTH = struct.Struct(">I")
 
 
@@ -47,25 +49,28 @@ class ShareWaiting:
 
     def put_waiting(self, connection: Connection, arrivals: Sequence[Arrival]) -> None:
         """Write accepted reports, each under the key of its stream's lot, in no order."""
+        streams = defaultdict(list)
+        for arrival in arrivals:
+            streams[arrival.experiment, arrival.stream].append(arrival)
         rows = []
-        for experiment, stream in sorted({(arrival.experiment, arrival.stream) for arrival in arrivals}):
+        for (experiment, stream), some in sorted(streams.items(), key=lambda one: one[0]):
             lot = self._lot(connection, experiment, stream)
-            for arrival in arrivals:
-                if (arrival.experiment, arrival.stream) == (experiment, stream):
-                    payload = _LENGTH.pack(len(arrival.own)) + arrival.name + arrival.own + arrival.sealed
-                    rows.append(
-                        {
-                            "experiment": experiment,
-                            "stream": stream,
-                            "key": secrets.token_bytes(16),
-                            "lot": lot,
-                            "configuration": arrival.configuration,
-                            "settling": NOT_SETTLING,
-                            "payload": self.batch_keys.hide(lot_key(experiment, stream, lot), payload),
-                        }
-                    )
-        if rows:
-            connection.execute(insert(PENDING), rows)
+            payloads = [_LENGTH.pack(len(one.own)) + one.name + one.own + one.sealed for one in some]
+            hidden = self.batch_keys.hide_all(lot_key(experiment, stream, lot), payloads)
+            keys = secrets.token_bytes(KEY * len(some))
+            rows += [
+                {
+                    "experiment": experiment,
+                    "stream": stream,
+                    "key": keys[KEY * place : KEY * (place + 1)],
+                    "lot": lot,
+                    "configuration": arrival.configuration,
+                    "settling": NOT_SETTLING,
+                    "payload": hidden[place],
+                }
+                for place, arrival in enumerate(some)
+            ]
+        self.database.put(connection, PENDING, rows)
 
     def _lot(self, connection: Connection, experiment: str, stream: str) -> int:
         this = (STREAMS.c.experiment == experiment, STREAMS.c.stream == stream)
@@ -99,13 +104,16 @@ class ShareWaiting:
             PENDING.c.experiment == experiment, PENDING.c.stream == stream, PENDING.c.settling == number
         )
         rows = connection.execute(query.order_by(PENDING.c.key)).all()
-        return [self._waiting(row) for row in rows]
-
-    def _waiting(self, row: Any) -> Waiting:
-        shown = self.batch_keys.show(lot_key(row.experiment, row.stream, row.lot), row.payload)
-        (length,), begin = _LENGTH.unpack_from(shown), _LENGTH.size + REPORT_ID
-        own, sealed = shown[begin : begin + length], shown[begin + length :]
-        return Waiting(shown[_LENGTH.size : begin], row.configuration, own, sealed)
+        lots = defaultdict(list)
+        for place, row in enumerate(rows):
+            lots[row.lot].append(place)
+        shown: list[Any] = [None] * len(rows)
+        for lot, places in lots.items():
+            hidden = [rows[place].payload for place in places]
+            opened = self.batch_keys.show_all(lot_key(experiment, stream, lot), hidden)
+            for place, one in zip(places, opened, strict=True):
+                shown[place] = one
+        return [_waiting(row.configuration, one) for row, one in zip(rows, shown, strict=True)]
 
     def waiting(self, connection: Connection, experiment: str) -> dict[str, int]:
         """How many reports wait in each stream, those that are being settled too."""
@@ -117,3 +125,8 @@ class ShareWaiting:
         query = select(PENDING.c.configuration).where(PENDING.c.experiment == experiment).distinct()
         with self.database.read() as connection:
             return list(connection.execute(query).scalars())
+
+
+def _waiting(configuration: bytes, shown: bytes) -> Waiting:
+    (length,), begin = _LENGTH.unpack_from(shown), _LENGTH.size + REPORT_ID
+    return Waiting(shown[_LENGTH.size : begin], configuration, shown[begin : begin + length], shown[begin + length :])

@@ -64,7 +64,7 @@ def silent_before(turns: Iterable[tuple[int, int]], reports: int, source: Source
     second the order is drawn.
 
     >>> from croupier.noise import seeded
-    >>> silent_before([(4, 1), (4, 2), (9, 9)], 5, seeded(1))
+    >>> silent_before([(4, 1), (2, 2), (2, 0)], 5, seeded(1))
     3
     """
     found, missing = 0, reports

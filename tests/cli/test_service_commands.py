@@ -16,6 +16,7 @@ from croupier.checks import CroupierError
 from croupier.cli import main
 from croupier.cli.experiment_table import standing
 from croupier.cli.serve import SETTINGS
+from croupier.cli.up import waits
 from croupier.messages.admittance import Door, NotAdmitted
 from croupier.messages.blind_tokens import challenge, request
 from croupier.service import verifying
@@ -218,3 +219,10 @@ def test_a_comparison_is_shown_beside_its_control_with_what_may_be_said() -> Non
     assert "[+1.2, ?]" in printed(state)
     state["decision"]["tipping_sentence"] = "tipping point: it turns if those who were silent did worse"
     assert "tipping point" in printed(state).splitlines()[-1]
+
+
+def test_a_trial_that_will_stand_still_says_so_and_what_helps() -> None:
+    """By default devices report five to ten minutes after a turn: nobody watches a crowd for so long."""
+    assert "report_at = [0, 0.2]" in waits(600.0, 0.2)
+    assert max(map(len, waits(600.0, 0.2).splitlines())) <= 100
+    assert waits(600.0, 0.0) == waits(0.2, 0.2) == ""

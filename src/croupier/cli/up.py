@@ -41,6 +41,8 @@ SILENT = 0.2
 """The share of simulated users who never report, unless one says otherwise."""
 HOME = "croupier-data"
 """Where results are kept unless one says otherwise."""
+PATIENCE = 10.0
+"""Seconds that somebody watches a crowd in which nothing moves."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -166,7 +168,8 @@ def _show_crowd(options: argparse.Namespace, home: Home, experiments: list[str])
         return
     means = means_of(options.means, len(look()["arms"]) or 1)  # type: ignore[arg-type]
     population = crowd.Crowd(url, name, options.crowd, means, silent=options.silent, data=options.data)
-    print(f"\nUp to {options.crowd:,} simulated users come to {name}; {options.silent:.0%} never report.\n", flush=True)
+    print(f"\nUp to {options.crowd:,} simulated users come to {name}; {options.silent:.0%} never report.", flush=True)
+    print(waits(read_plan(experiments[0]).reports.at[1] if experiments else 0.0, options.silent), flush=True)
     outcomes = watched(lambda: crowd.run(population), look)
     print_outcomes(name, outcomes)
     state = crowd.wait_finished(url, name, 5.0, token)
@@ -177,6 +180,16 @@ def _show_crowd(options: argparse.Namespace, home: Home, experiments: list[str])
         raise CroupierError(f"the transcript of {name} cannot be read: status {answer.status_code}")
     print("\nThe transcript, checked as `croupier verify` does:")
     print_verdict(verify(answer.text))
+
+
+def waits(last: float, silent: float) -> str:
+    """What is said before a trial that stands still, because turns that nobody reports are waited for."""
+    if silent == 0.0 or last <= PATIENCE:
+        return ""
+    return (
+        f"Their turns are given to others after {last:g} seconds, the end of report_at: until then little happens.\n"
+        "For a trial, write report_at = [0, 0.2] under [reports] of the experiment.\n"
+    )
 
 
 def _wait(children: dict[str, Child], kept: bool) -> int:

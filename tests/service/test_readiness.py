@@ -57,17 +57,17 @@ async def waiting(both, what):
 def test_a_front_that_takes_requests_and_gives_no_answer_shows_and_a_pause_does_not_wait_for_it(
     both, monkeypatch, caplog
 ):
-    real = both.http.request
+    real = both.http.send
 
-    async def stopped(method, url, **more):
-        if "front.test" in str(url):
+    async def stopped(request, **more):
+        if "front.test" in str(request.url):
             await asyncio.Event().wait()
-        return await real(method, url, **more)
+        return await real(request, **more)
 
     async def work():
         async with both.running():
             await both.users(1)
-            monkeypatch.setattr(both.http, "request", stopped)
+            monkeypatch.setattr(both.http, "send", stopped)
             impatient(both, "front")
             detail = await until_not_ready(both, "front: no answer for")
             assert "store" not in detail

@@ -285,7 +285,10 @@ TABLES = [
     (("price", "--users", "100", "--epsilon", "0.5"), ROWS),
     (("price", "skellam", "--users", "100", "--epsilon", "0.5"), ["Skellam(sigma2="]),
     (("price", "--users", "500", "--epsilon", "0.5", "--items", "9"), ["central-pure", "never"]),
-    (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"), ["too few trials to tell"]),
+    (
+        ("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"),
+        ["too few trials to tell"],
+    ),
     (("reproduce",), ["tkms23-shufflers-tradeoff"]),
     (("count", "--users", "300", "--epsilon", "1", "--runs", "1", "--references"), ["shufflers"]),
     (("plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20", "--policy", "dp-klucb"), ["dp-klucb"]),

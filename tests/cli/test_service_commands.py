@@ -225,7 +225,10 @@ def test_what_is_learnt_is_shown_with_what_is_not_known_and_not_proven() -> None
     program: dict[str, Any] = {"features": [], "gain": None, "caveat": "It explores less.", "coefficients": []}
     program |= {"choices": [{"action": "video", "share": 1.0, "lower": 1.0, "upper": 1.0}]}
     state = {"title": "Tips", "arms": ["video"], "finished": False, "accepted": 64, "assigned": 64, "reports": 64}
-    for known, words in (((False, False), "Nothing is known of the coefficients yet"), ((True, False), "[-0.016, +0.016]")):
+    for known, words in (
+        ((False, False), "Nothing is known of the coefficients yet"),
+        ((True, False), "[-0.016, +0.016]"),
+    ):
         program["coefficients"] = [coefficient | {"known": one} for one in known]
         found = printed(state | {"program": program})
         assert words in found

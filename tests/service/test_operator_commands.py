@@ -198,7 +198,10 @@ def test_a_file_is_not_called_what_it_is_not(name, monkeypatch, tmp_path, capsys
     url = "http://127.0.0.1:8400"
     assert main(["export", url, "colours", "--out", name]) == 2
     err = capsys.readouterr().err
-    assert err == f"croupier export: out = '{name}' is not allowed: it must be called .csv, .json, .parquet; or say --format\n"
+    assert (
+        err
+        == f"croupier export: out = '{name}' is not allowed: it must be called .csv, .json, .parquet; or say --format\n"
+    )
     assert (asked, list(tmp_path.iterdir())) == ([], [])
     assert main(["export", url, "colours", "--out", name, "--format", "csv"]) == 0
     assert main(["export", url, "colours", "--out", "rows.JSON"]) == 0

@@ -165,7 +165,9 @@ def result(live: Live) -> list[Row]:
     """How an experiment stands: a row an arm, a point of a counter, or an item."""
     shown = with_standing(live.program)
     if "arms" in shown:
-        return [{"arm_name": live.arms[row["arm"]]} | row | _to_control(row["arm"], shown, live) for row in shown["arms"]]
+        return [
+            {"arm_name": live.arms[row["arm"]]} | row | _to_control(row["arm"], shown, live) for row in shown["arms"]
+        ]
     if "points" in shown:
         return [dict(zip(("users", "estimate", "bound"), point, strict=True)) for point in shown["points"]]
     if "coefficients" in shown:

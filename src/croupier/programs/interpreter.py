@@ -257,9 +257,10 @@ class State:
         one_of("operation", name, tuple(running.operations))
         change.operation = running.operations[name]
         if change.operation.takes == "name":
-            arm = check_words("name", record.get("name"))
-            if not arm or arm in self.arms:
+            arm = record.get("name")
+            if not isinstance(arm, str) or not arm or arm in self.arms:
                 raise InvalidParameter("name", arm, "a new arm's name")
+            check_words("name", arm)
             running.operate(name)
             self.arms = (*self.arms, arm)
         else:

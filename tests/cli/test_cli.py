@@ -188,6 +188,17 @@ def test_files_may_come_before_or_after_options(capsys):
     assert "unrecognized arguments: extra" in capsys.readouterr().err
 
 
+def test_what_is_no_number_is_said_in_words_and_a_round_one_may_be_short(capsys: pytest.CaptureFixture[str]) -> None:
+    rest = ("simulate", "--policy", "kl-ucb", "--means", ".3,.7", "--runs", "2", "--json")
+    assert run(capsys, *rest, "--horizon", "1e3") == run(capsys, *rest, "--horizon", "1000")
+    for wrong in ("1e3.5", "0.5", "1e40", "inf", "many"):
+        status, out, err = run(capsys, *rest, "--horizon", wrong)
+        assert (status, out) == (2, "")
+        assert err == f"croupier simulate: argument --horizon: {wrong!r} is no whole number such as 100000 or 1e5\n"
+    plan = ("plan", "--control", ".5", "--arms", "2", "--epsilon", "1")
+    assert run(capsys, *plan, "--lift", "8%")[2] == "croupier plan: argument --lift: '8%' is no number such as 0.08\n"
+
+
 WORDS = [
     (("polcies",), "policies"),
     (("price", "laplce", "--users", "10", "--epsilon", "1"), "laplace"),
@@ -274,7 +285,10 @@ TABLES = [
     (("price", "--users", "100", "--epsilon", "0.5"), ROWS),
     (("price", "skellam", "--users", "100", "--epsilon", "0.5"), ["Skellam(sigma2="]),
     (("price", "--users", "500", "--epsilon", "0.5", "--items", "9"), ["central-pure", "never"]),
-    (("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"), ["too few trials"]),
+    (
+        ("audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "500", "--seed", "1"),
+        ["too few trials to tell"],
+    ),
     (("reproduce",), ["tkms23-shufflers-tradeoff"]),
     (("count", "--users", "300", "--epsilon", "1", "--runs", "1", "--references"), ["shufflers"]),
     (("plan", "--means", ".3,.7", "--epsilon", "1", "--runs", "20", "--policy", "dp-klucb"), ["dp-klucb"]),

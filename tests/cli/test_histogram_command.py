@@ -43,13 +43,15 @@ def test_it_releases_the_counts_of_a_file(
     options = ("--universe", folder / "universe.txt", "--epsilon", 2, "--model", model, "--top", 2)
     status, out, _ = run(capsys, "histogram", *where, *options, "--json")
     assert status == 0
-    [body] = json.loads(out)
-    assert (body["users"], body["items"], body["model"], body["seed"]) == (900, 4, model, None)
-    assert body["exact_delta"] <= body["delta"]
-    assert [row["item"] for row in body["top"]] == ["red", "green"]
+    found = json.loads(out)
+    for row in found:
+        assert (row["users"], row["items"], row["model"], row["seed"]) == (900, 4, model, None)
+        assert row["exact_delta"] <= row["delta"]
+        assert row["lower"] <= row["upper"]
+    assert [row["item"] for row in found] == ["red", "green"]
     truth = {"red": 600, "green": 250}
     # Bounds fail with probability 0.05 here; this allows for ten times their reach.
-    assert all(abs(row["count"] - truth[row["item"]]) <= 10 * body["radius"] for row in body["top"])
+    assert all(abs(row["count"] - truth[row["item"]]) <= 10 * row["radius"] for row in found)
     status, out, _ = run(capsys, "histogram", *where, *options)
     assert status == 0
     for word in ("privacy", "trusts", "error", "bounds", "messages", "noise", "cryptographic", "900 users, 4 items"):

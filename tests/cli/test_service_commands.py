@@ -226,3 +226,20 @@ def test_a_trial_that_will_stand_still_says_so_and_what_helps() -> None:
     assert "report_at = [0, 0.2]" in waits(600.0, 0.2)
     assert max(map(len, waits(600.0, 0.2).splitlines())) <= 100
     assert waits(600.0, 0.0) == waits(0.2, 0.2) == ""
+
+
+def test_what_is_learnt_is_shown_with_what_is_not_known_and_not_proven() -> None:
+    coefficient = {"action": "video", "coefficient": "age", "value": 0.01, "lower": -0.016, "upper": 0.016}
+    program: dict[str, Any] = {"features": [], "gain": None, "caveat": "It explores less.", "coefficients": []}
+    program |= {"choices": [{"action": "video", "share": 1.0, "lower": 1.0, "upper": 1.0}]}
+    state = {"title": "Tips", "arms": ["video"], "finished": False, "accepted": 64, "assigned": 64, "reports": 64}
+    for known, words in (
+        ((False, False), "Nothing is known of the coefficients yet"),
+        ((True, False), "[-0.016, +0.016]"),
+    ):
+        program["coefficients"] = [coefficient | {"known": one} for one in known]
+        found = printed(state | {"program": program})
+        assert words in found
+        assert ("nothing is known yet" in found) == known[0]
+        assert found.rstrip().endswith("It explores less.")
+    assert "It explores less." not in printed(state | {"program": program | {"caveat": ""}})

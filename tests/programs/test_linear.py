@@ -215,3 +215,29 @@ def test_users_of_the_cases_report_vectors_of_users():
     running.plan.moments.unit(values)
     with pytest.raises(InvalidParameter):
         running.plan.moments.unit(2.0 * values)
+
+
+def shown_after(batches, **changes):
+    """What is shown after so many full batches."""
+    running = program(LINEAR | {"users": 200_000, "first": 2_000} | changes)
+    for step in range(batches):
+        [turn] = running.wanted
+        running.released(turn.number, summed(running, turn.batches[0][1], step))
+    return running.show()
+
+
+def test_no_coefficient_is_beyond_what_a_mean_can_be_and_none_is_known_whose_interval_is_all_of_that():
+    reward = {"low": -2.0, "high": 3.0, "binary": False, "clip": False}
+    early, late = shown_after(1, epsilon=0.5, first=100, reward=reward), shown_after(7, epsilon=8.0, reward=reward)
+    assert not any(row["known"] for row in early["coefficients"])
+    assert any(row["known"] for row in late["coefficients"])
+    allowed = {"age": (-5.0 / 62.0, 5.0 / 62.0), "(level)": (-2.0, 3.0)}
+    for row in early["coefficients"] + late["coefficients"]:
+        least, most = allowed[row["coefficient"]]
+        assert least <= row["lower"] <= row["value"] <= row["upper"] <= most
+        assert row["known"] == ((row["lower"], row["upper"]) != (least, most))
+
+
+def test_a_rule_that_explores_less_than_is_proven_says_so():
+    assert shown_after(1)["caveat"] == ""
+    assert "less than is proven" in shown_after(1, exploration=0.15)["caveat"]

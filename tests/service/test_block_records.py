@@ -145,6 +145,11 @@ def forgeries(records, keys):
     at = released_at[1]
     yield at, records[at] | {"turns": records[at]["turns"] + 1}, "and the front signed for"
     yield at, records[at] | {"over": True}, "and the front signed for"
+    yield at, records[at] | {"silent": [[0, 1]]}, "and the front signed for"
+    for wrong in (1, [1], [[0]], [[0, -1]], [[0, True]]):
+        told = json.loads(records[at]["receipt"]["body"]) | {"silent": wrong}
+        by_front = Statement.of("release", told).signed("front", keys["front"].sign).to_dict()
+        yield at, records[at] | {"receipt": by_front, "silent": wrong}, "the receipt says silent"
     yield at, {key: value for key, value in records[at].items() if key != "turns"}, "and the front signed for"
     receipt = json.loads(records[at]["receipt"]["body"]) | {"turns": 10**6}
     forged = Statement.of("release", receipt).signed("front", keys["analyzer"].sign).to_dict()

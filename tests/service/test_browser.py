@@ -257,9 +257,16 @@ def test_intervals_sums_and_counts_are_drawn_where_the_numbers_say(world, watche
 
 
 def test_a_personalised_experiment_shows_what_it_gains_who_chooses_what_and_what_makes_a_difference(world, watched):
-    page = watched.show("/#tips")
-    program = world.state("tips")["program"]
+    state = world.state("tips")
+    program = state["program"]
     assert len(program["choices"]) == 3
+    assert sum(row["share"] for row in program["choices"]) == pytest.approx(1.0)
+    # So few users tell little of what makes a difference: the page is given a state where it is known.
+    for row in program["coefficients"]:
+        row |= {"lower": 0.6 * row["value"] - 1e-4, "upper": 0.6 * row["value"] + 1e-4, "known": True}
+        row["value"] *= 0.6
+    told(watched, state)
+    page = watched.show("/#tips")
     page.wait_for_selector("table[aria-label='What makes a difference']")
     sentence = watched.text("#part-program .sentence").replace("−", "-")
     assert program["gain"]["sentence"][1:] in sentence
@@ -315,17 +322,36 @@ def test_a_personalised_experiment_says_what_is_not_known_yet_and_has_units_of_i
     watched.show("/#tips")
     assert "devices choose at random until the first batch is full" in watched.text("#part-program")
     row = {"share": 1.0, "lower": 0.9, "upper": 1.0, "mean_x1": 0.1}
-    products = [{"coefficient": "x1", "value": -7.5, "lower": -30.25, "upper": 15.0}]
-    changed = {"choices": [row], "coefficients": products, "gain": None, "features": [], "proven": False, "norm": 2.5}
+    products = [{"coefficient": "x1", "value": -7.5, "lower": -30.25, "upper": 15.0, "known": True}]
+    changed = {"choices": [row], "coefficients": products, "gain": None, "features": [], "caveat": "It explores less."}
+    changed["norm"] = 2.5
     told(watched, state | {"program": state["program"] | changed | {"rewards": {"low": 0.0, "high": 5.0}}})
     watched.show("/#tips")
     text = watched.text("#part-program")
     assert "all actions" in text
-    assert "explores less than is proven" in text
+    assert "each feature. It explores less." in text
     assert "no parameter is longer than 2.5, as it says in the signed experiment" in text
     # Rewards from 0 to 5 are said in their own unit, and no range bounds a product.
     assert "−7.50" in text
     assert "−30.25 to +15.00" in text
+
+
+def test_an_interval_that_is_all_there_can_be_is_not_shown_as_if_it_were_found(world, watched):
+    state = world.state("tips")
+    rows = state["program"]["coefficients"]
+    for row in rows:
+        row["known"] = False
+    told(watched, state)
+    watched.show("/#tips")
+    text = watched.text("#part-program")
+    assert "Nothing is known of the coefficients yet" in text
+    assert watched.page.locator(f"table[aria-label='{SHOWN[1]}']").count() == 0
+    rows[0] |= {"value": 0.001, "lower": -0.002, "upper": 0.004, "known": True}
+    told(watched, state)
+    page = watched.show("/#tips")
+    effects = page.locator(f"table[aria-label='{SHOWN[1]}'] tbody tr").all_inner_texts()
+    assert sum("nothing is known yet" in row for row in effects) == 8
+    assert page.locator(f"table[aria-label='{SHOWN[1]}'] .interval").count() == 1
 
 
 def test_a_participant_whose_device_chooses_learns_that_nobody_knows_what(world, watched):
@@ -376,10 +402,17 @@ def test_a_participant_sees_the_epsilon_and_the_exact_bytes(name, world, watched
     (report,) = body["reports"]
     (batch,) = report["batches"]
     assert f"ε = {body['privacy']['epsilon']:g}" in watched.text(".figures")
-    assert "ε = ∞" in watched.text(".figures")
+    assert "∞" not in watched.text("main")
+    assert "not hidden" in watched.text(".figures")
     assert batch["hides_nothing_alone"]
     assert f"exactly {report['upload_bytes']:,} bytes" in watched.text("main")
-    assert f"{50 * (1 + batch['residual_advantage']):.3g}\u00a0% of cases" in watched.text("main")
+    if batch["residual_advantage"] >= 1:
+        assert "They would read your answer" in watched.text("main")
+    else:
+        assert f"{50 * (1 + batch['residual_advantage']):.3g}\u00a0% of cases" in watched.text("main")
+    likelier = "whatever others see, it is at most so many times as likely with your answer as with another"
+    assert likelier + (", but for a chance of δ" if body["privacy"]["delta"] else "\n") in watched.text(".figures")
+    assert ("and δ = " in watched.text(".figures")) == (body["privacy"]["delta"] > 0)
     upload = page.locator(".upload pre").text_content()
     assert upload == report["sample_upload"]
     assert len(bytes.fromhex(upload)) == report["upload_bytes"]

@@ -16,11 +16,11 @@ from cases.service.shares import DUE_WITHIN, KINDS, NAME, PLAN, USERS, one_bit_a
 from croupier.messages.configuration import Configuration
 from croupier.messages.sealing import key_id
 from croupier.service import keys as key_files
-from croupier.service.analyzer import DESTROYED
 from croupier.service.experiment_log import Asked
 from croupier.service.groups import Reason
 from croupier.service.high_water import HighWater, OldStore, OtherBranch
 from croupier.service.keys import KeyProblem
+from croupier.service.releasing import DESTROYED
 from croupier.service.restoring import restored_analyzer, restored_front
 from croupier.service.store import AnalyzerStore, FrontStore, share_sums
 from croupier.service.store import analyzer as analyzer_store

@@ -37,6 +37,7 @@ from croupier.cli import (
     up,
     verify,
 )
+from croupier.cli.options import real, whole
 from croupier.noise.window import TooWide
 from croupier.references import cited
 
@@ -71,6 +72,12 @@ class _Help(argparse.HelpFormatter):
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line on stderr, exit status 2, with the word that was probably meant."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # What is no number is said in words, wherever one is asked for.
+        self.register("type", int, whole)
+        self.register("type", float, real)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         choices = None if action.choices is None else [str(choice) for choice in action.choices]

@@ -19,6 +19,10 @@ ABOUT = (
 )
 EXAMPLES = ("croupier crowd --users 3000 --silent 0.3",)
 
+MEANS = (0.2, 0.7)
+"""Of the first arm and the last, unless one says otherwise: so far apart that the default experiment decides, as good
+as always, before its users are through (`tests/service/test_demo.py`)."""
+
 
 def add(command: argparse.ArgumentParser) -> None:
     """How many, where to, and what they are like."""
@@ -32,9 +36,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--experiment", metavar="NAME", help="which experiment (default: the first one that is not finished)"
     )
-    command.add_argument(
-        "--means", type=numbers, metavar="M,M,...", help="the mean reward of each arm (default: evenly from 0.3 to 0.6)"
-    )
+    add_means(command)
     command.add_argument(
         "--metric",
         action="append",
@@ -109,6 +111,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def add_means(command: argparse.ArgumentParser) -> None:
+    """What arms are worth to those who come."""
+    low, high = MEANS
+    how = f"the mean reward of each arm (default: evenly from {low:g} to {high:g})"
+    command.add_argument("--means", type=numbers, metavar="M,M,...", help=how)
+
+
 def add_data(command: argparse.ArgumentParser) -> None:
     """Who comes to a personalised experiment."""
     command.add_argument(
@@ -145,5 +154,6 @@ def metric_means(given: str) -> tuple[str, tuple[float, ...]]:
 def means_of(given: list[float] | None, arms: int) -> tuple[float, ...]:
     """What arms are worth to simulated users."""
     if given is None:
-        return tuple(0.3 + 0.3 * arm / max(1, arms - 1) for arm in range(arms))
+        low, high = MEANS
+        return tuple(low + (high - low) * arm / max(1, arms - 1) for arm in range(arms))
     return tuple(given)

@@ -65,21 +65,23 @@ def _learnt(state: dict[str, Any]) -> Group | str:
         for row in program["choices"]
     ]
     headings = ["action", "users", "95 %", *(f"mean {name}" for name in program["features"])]
-    known = [
-        [row.get("action", "all"), row["coefficient"], f"{row['value']:+.4g}", _range(row)]
-        for row in program["coefficients"]
-    ]
-    tables = (
-        build(headings, chosen, right={*range(1, len(headings))}, title=_title(state)),
-        build(["action", "coefficient", "one more changes", "95 % at all times"], known, right={2, 3}),
-    )
+    known = [[row.get("action", "all"), row["coefficient"], *_effect(row)] for row in program["coefficients"]]
+    parts: list[Any] = [build(headings, chosen, right={*range(1, len(headings))}, title=_title(state))]
+    if any(row["known"] for row in program["coefficients"]):
+        parts += [build(["action", "coefficient", "one more changes", "95 % at all times"], known, right={2, 3})]
+    else:
+        parts += [Text("Nothing is known of the coefficients yet: every interval is as wide as rewards allow.")]
     gain = program["gain"]
     said = gain["sentence"] if gain else "what is gained is known after two batches"
-    return Group(*tables, Text(said[0].upper() + said[1:] + "."))
+    parts += [Text(said[0].upper() + said[1:] + ".")]
+    return Group(*parts, *([Text(program["caveat"])] if program["caveat"] else []))
 
 
-def _range(row: dict[str, Any]) -> str:
-    return f"[{row['lower']:+.4g}, {row['upper']:+.4g}]"
+def _effect(row: dict[str, Any]) -> list[str]:
+    """What one more of a feature changes, and its interval."""
+    if not row["known"]:
+        return ["–", "nothing is known yet"]
+    return [f"{row['value']:+.4g}", f"[{row['lower']:+.4g}, {row['upper']:+.4g}]"]
 
 
 def _title(state: dict[str, Any]) -> str:

@@ -111,11 +111,11 @@ def run(options: argparse.Namespace) -> int:
         except ItemOutside as refused:
             place = f"{_named(options.file)}, line {lines[refused.place][0]}"
             raise CroupierError(f"{place}: {refused.value!r} is not in the universe ({options.universe})") from None
-    body = _summary(release, options)
+    body, top = _summary(release, options), _top(release, options)
     if options.json:
-        print_json([body])
+        print_json([row | body for row in top])
     else:
-        _show(body, release, options)
+        _show(body, top, release, options)
     return 0
 
 
@@ -182,7 +182,7 @@ def _named(path: str) -> str:
 
 
 def _summary(release: HistogramRelease, options: argparse.Namespace) -> dict[str, Any]:
-    """The release as plain data."""
+    """What holds of the whole release, as plain data."""
     mechanism = release.mechanism
     certificate = mechanism.certificate()
     return {
@@ -202,20 +202,26 @@ def _summary(release: HistogramRelease, options: argparse.Namespace) -> dict[str
         "simulation_only": mechanism.simulation_only,
         "trusts": mechanism.trust,
         "seed": options.seed,
-        "top": [
-            {"item": e.name, "index": e.index, "count": e.count, "lower": e.lower, "upper": e.upper}
-            for e in release.top(options.top, options.failure)
-        ],
     }
 
 
-def _show(body: dict[str, Any], release: HistogramRelease, options: argparse.Namespace) -> None:
+def _top(release: HistogramRelease, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The largest counts, a row an item."""
+    return [
+        {"item": e.name, "index": e.index, "count": e.count, "lower": e.lower, "upper": e.upper}
+        for e in release.top(options.top, options.failure)
+    ]
+
+
+def _show(
+    body: dict[str, Any], top: list[dict[str, Any]], release: HistogramRelease, options: argparse.Namespace
+) -> None:
     mechanism = release.mechanism
     universe = mechanism.universe
-    say(f"{mechanism.users:,} users, {mechanism.size:,} {universe.counted}; the {len(body['top']):,} largest counts:")
+    say(f"{mechanism.users:,} users, {mechanism.size:,} {universe.counted}; the {len(top):,} largest counts:")
     table(
         [universe.heading, "count", "at least", "at most"],
-        [[e["item"], f"{e['count']:,.0f}", f"{e['lower']:,.0f}", f"{e['upper']:,.0f}"] for e in body["top"]],
+        [[e["item"], f"{e['count']:,.0f}", f"{e['lower']:,.0f}", f"{e['upper']:,.0f}"] for e in top],
         right={1, 2, 3},
     )
     for word, text in _facts(body, release, options):

@@ -131,6 +131,33 @@ def protocol_from(options: argparse.Namespace, name: str, constants: str) -> Pro
     )
 
 
+def whole(text: str) -> int:
+    """Read 100000, or 1e5.
+
+    >>> whole("1e5")
+    100000
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        found = float(text)
+        if found.is_integer() and abs(found) <= 2.0**53:
+            return int(found)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is no whole number such as 100000 or 1e5")
+
+
+def real(text: str) -> float:
+    """Read 0.08."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number such as 0.08") from None
+
+
 def numbers(text: str) -> list[float]:
     """Read 0.3,0.5,0.7."""
     try:

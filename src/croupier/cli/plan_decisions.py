@@ -134,7 +134,7 @@ def _show(
             f"their own rule, at 95 % confidence and every look (seed {options.seed}); ± is the simulation's own error "
             "of the median.",
             f"A fixed sample size without privacy, looked at once: {classical:,} users for {power}.",
-            f"Alike: until no difference larger than {100 * _lift(means):.3g} points is left, when there is none.",
+            f"Alike: until no difference larger than {_points(_lift(means))} is left, when there is none.",
             "Batch: reports of an arm's first batch, in which noise is small beside users; later ones grow.",
             *(["Days are those for " + power + f", and {WEEK:.0f} at least."] if per_day else []),
             *_warnings(options, rows, len(means)),
@@ -153,6 +153,11 @@ def _warnings(options: argparse.Namespace, rows: list[dict[str, Any]], arms: int
         f"{row['trust']} takes {arms * row['batch'] / options.users_per_day:.1f} days; batches may not fill in time."
         for row in slow
     ]
+
+
+def _points(lift: float) -> str:
+    said = f"{100 * lift:.3g}"
+    return f"{said} point" if said == "1" else f"{said} points"
 
 
 def _users(value: float) -> str:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from croupier.checks import CroupierError, between, integer
-from croupier.cli.crowd import add_data, first_experiment, means_of
+from croupier.cli.crowd import add_data, add_means, first_experiment, means_of
 from croupier.cli.experiment_table import print_outcomes, print_standing, watched
-from croupier.cli.options import numbers
 from croupier.cli.serve import require_service
 from croupier.cli.verify import print_verdict
 
@@ -67,9 +66,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--silent", type=float, metavar="SHARE", help=f"the share of them who never report (default: {SILENT})"
     )
-    command.add_argument(
-        "--means", type=numbers, metavar="M,M,...", help="the mean reward of each arm (default: evenly from 0.3 to 0.6)"
-    )
+    add_means(command)
     add_data(command)
 
 

@@ -209,8 +209,7 @@ class State:
         users = integer("users", record.get("users", wanted.users), 1, most)
         dealt = None
         if change.offer.block is not None and "turns" in record:
-            silent = tuple((integer("batch", at, 0), integer("silent", n, 0)) for at, n in record.get("silent", ()))
-            dealt = Dealt(integer("turns", record["turns"], 0), bool(record["over"]), silent)
+            dealt = Dealt(integer("turns", record["turns"], 0), bool(record["over"]), pairs("silent", record))
         self.program.released(record["batch"], record["decoded"], users, dealt)
 
     def _expired(self, change: Change) -> None:
@@ -325,3 +324,15 @@ def replay(records: Iterable[Record]) -> Iterator[State]:
     for record in records:
         state.apply(record)
         yield state
+
+
+def pairs(key: str, record: Record) -> tuple[tuple[int, int], ...]:
+    """What a record tells of some batches, a number each; of none where it has no such key.
+
+    >>> pairs("silent", {"silent": [[0, 5], [1, 7]]}), pairs("silent", {})
+    (((0, 5), (1, 7)), ())
+    """
+    told = record.get(key, [])
+    if not isinstance(told, list) or not all(isinstance(one, list) and len(one) == 2 for one in told):
+        raise InvalidParameter(key, told, "pairs of a batch and a number")
+    return tuple((integer("batch", batch, 0), integer(key, number, 0)) for batch, number in told)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from croupier.checks import CroupierError
 from croupier.linear import Findings, Gain
 from croupier.personal import LEVEL, Personal
+
+UNPROVEN = "The rule explores less than is proven, so nothing is promised of what users lose."
 
 FAILURE = 0.05
 """The chance that a bound which is shown fails."""
@@ -23,7 +26,7 @@ def learnt(findings: Findings, personal: Personal, ended: bool) -> dict[str, Any
         "ranges": {one.name: [float(one.low), float(one.high)] for one in personal.context.features},
         "rewards": {"low": float(personal.reward.low), "high": float(personal.reward.high)},
         "batches": len(findings.batches),
-        "proven": findings.plan.exploration >= 1.0,
+        "caveat": "" if findings.plan.exploration >= 1.0 else UNPROVEN,
         "norm": findings.plan.sets.norm,
         "coefficients": [],
         "choices": [],
@@ -43,10 +46,27 @@ def _named(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
 
 
 def _coefficient(row: dict[str, Any], personal: Personal) -> dict[str, Any]:
-    """In rewards: for one more of a feature, and last the mean in the middle of all ranges."""
+    """In rewards: for one more of a feature, and last the mean in the middle of all ranges.
+
+    No mean is beyond the rewards' own range, so no number is beyond what that allows. Where the interval is all of it,
+    nothing is `known`.
+    """
     low = float(personal.reward.low) if row["coefficient"] == LEVEL else 0.0
+    least, most = _allowed(row["coefficient"], personal)
     numbers = {key: low + personal.reward.span * row[key] for key in ("value", "lower", "upper")}
-    return _named(row, personal) | numbers
+    cut = {key: min(max(number, least), most) for key, number in numbers.items()}
+    return _named(row, personal) | cut | {"known": cut["lower"] > least or cut["upper"] < most}
+
+
+def _allowed(coefficient: str, personal: Personal) -> tuple[float, float]:
+    """What a mean of rewards, or its change with one more of a feature, can be; of a product nothing is known."""
+    if personal.described:
+        return -math.inf, math.inf
+    if coefficient == LEVEL:
+        return float(personal.reward.low), float(personal.reward.high)
+    feature = next(one for one in personal.context.features if one.name == coefficient)
+    most = personal.reward.span / (float(feature.high) - float(feature.low))
+    return -most, most
 
 
 def _gain(findings: Findings, personal: Personal, ended: bool) -> dict[str, Any] | None:

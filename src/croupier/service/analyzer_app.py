@@ -98,7 +98,6 @@ class AnalyzerApp:
         self.opener = Opener(settings.openers, self.waits)
         urls = {"analyzer": settings.public_url, "front": settings.front.rstrip("/")}
         self.analyzer = Analyzer(
-            [],
             self.store,
             keys,
             self.link,

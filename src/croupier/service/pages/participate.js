@@ -12,13 +12,12 @@ const ADMITTED = {
 const card = (heading, ...points) =>
   element("div", { class: "card" }, element("h3", {}, heading), element("ul", {}, points.filter(Boolean).map((point) => element("li", {}, point))));
 
-// The best guess between two values is right in one half of the cases, and the advantage comes on top.
-const guess = (batch) => percent((1 + batch.residual_advantage) / 2);
-
+// What both servers together could tell by a report. The best guess between two values is right in one half of the
+// cases, and the advantage comes on top.
 function left(batch) {
-  return batch.hides_nothing_alone
-    ? `ε = ∞: some reports would show their value outright. The best guess between the two most different answers would be right in ${guess(batch)} of cases.`
-    : `ε = ${number(batch.residual_epsilon)}: the best guess between the two most different answers would be right in ${guess(batch)} of cases.`;
+  if (batch.residual_advantage >= 1) return "They would read your answer: your report alone has no noise.";
+  const guess = `The best guess between the two most different answers would be right in ${percent((1 + batch.residual_advantage) / 2)} of cases.`;
+  return batch.hides_nothing_alone ? `Some reports would show their value outright. ${guess}` : `ε = ${number(batch.residual_epsilon)}. ${guess}`;
 }
 
 // What each trust means to a participant: what leaves the device, what hides it, what each server learns, and what is not promised.
@@ -71,18 +70,21 @@ const isPersonal = (body) => body.features !== null;
 const versions = (body, words) => (body.arms.length && !isPersonal(body) ? words : "");
 const said = (points, body) => points.map((point) => (typeof point === "function" ? point(body.privacy, body) : point));
 
+// What the noise of a report alone would leave.
+const joined = (epsilon) => (epsilon === Infinity ? ["not hidden", "your report alone has no noise, or too little to hide every answer"] : [`ε = ${number(epsilon)}`, "what the noise of your report alone would leave"]);
+
 function force(body) {
   const p = body.privacy;
   const alone = body.reports.map((one) => (one.residual_epsilon === null ? Infinity : one.residual_epsilon));
   return figures([
-    ["In force, one report", `ε = ${number(p.epsilon)}`, `and δ = ${number(p.delta)}`],
-    ["What that means", `${number(Math.exp(p.epsilon))} times`, "at most: so much likelier can your answer make anything that others see, give or take δ"],
+    ["In force, one report", `ε = ${number(p.epsilon)}`, p.delta ? `and δ = ${number(p.delta)}` : "without exception: δ = 0"],
+    ["What that means", `${number(Math.exp(p.epsilon))} times`, `whatever others see, it is at most so many times as likely with your answer as with another${p.delta ? ", but for a chance of δ" : ""}`],
     body.trust === "two-servers"
       ? ["You are hidden by", "either server's noise", "whoever else takes part"]
       : body.trust === "nobody"
         ? ["You are hidden by", "your own noise", "whoever else takes part"]
         : ["You are hidden among", counted(body.smallest, "person", "people"), "or more; a smaller batch is never opened"],
-    ...(alone.length ? [["If both servers joined", `ε = ${number(Math.max(...alone))}`, "what the noise of your report alone would leave"]] : []),
+    ...(alone.length ? [["If both servers joined", ...joined(Math.max(...alone))]] : []),
   ]);
 }
 

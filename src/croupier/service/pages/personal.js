@@ -36,19 +36,18 @@ function choices({ choices: rows, features }) {
 
 const isLevel = (row) => row.coefficient === "(level)";
 
-// A coefficient over its feature's whole range, so that all can be compared; the level as it is. No mean is beyond the
-// rewards' own range, so no bound is either.
-function over(row, { low, high }, range) {
+// A coefficient over its feature's whole range, so that all can be compared; the level as it is.
+function over(row, range) {
   const factor = range ? range[1] - range[0] : 1;
-  const [least, most] = isLevel(row) ? [low, high] : range ? [low - high, high - low] : [-Infinity, Infinity];
-  return { ...row, value: factor * row.value, lower: Math.max(least, factor * row.lower), upper: Math.min(most, factor * row.upper) };
+  return { ...row, value: factor * row.value, lower: factor * row.lower, upper: factor * row.upper };
 }
 
 function effects({ coefficients, ranges, rewards }) {
   const { low, high } = rewards, { said, unit } = inRewards(rewards);
   const names = [...new Set(coefficients.map((row) => row.coefficient))];
-  const rows = names.flatMap((name) => coefficients.filter((row) => row.coefficient === name).map((row) => over(row, rewards, ranges[name])));
-  const reach = Math.max(1e-9, ...rows.filter((row) => !isLevel(row)).flatMap((row) => [Math.abs(row.lower), Math.abs(row.upper)]));
+  const rows = names.flatMap((name) => coefficients.filter((row) => row.coefficient === name).map((row) => over(row, ranges[name])));
+  if (!rows.some((row) => row.known)) return element("p", { class: "soft" }, "Nothing is known of the coefficients yet: every interval is as wide as rewards allow.");
+  const reach = Math.max(1e-9, ...rows.filter((row) => row.known && !isLevel(row)).flatMap((row) => [Math.abs(row.lower), Math.abs(row.upper)]));
   const unitary = (value) => (value - low) / (high - low);
   const picture = (row, label) => (isLevel(row) ? interval({ mean: unitary(row.value), lower: unitary(row.lower), upper: unitary(row.upper) }, label)
     : difference(row.value, row.lower, row.upper, reach, label));
@@ -56,10 +55,10 @@ function effects({ coefficients, ranges, rewards }) {
   return table("What makes a difference", [{ text: "Feature" }, { text: "Action", kind: "standing" }, { text: `Change${unit && `, in${unit}`}`, kind: "number" }, { text: "95 % interval", kind: "wide" }],
     rows.map((row, i) => {
       const [name, action, sign] = [isLevel(row) ? "Level" : row.coefficient, row.action ?? "all actions", !isLevel(row)];
-      const [value, range] = [said(row.value, sign), `${said(row.lower, sign)} to ${said(row.upper, sign)}${unit}`];
+      const [value, range] = row.known ? [said(row.value, sign), `${said(row.lower, sign)} to ${said(row.upper, sign)}${unit}`] : ["–", "nothing is known yet"];
       return { cells: [
         element("span", i && rows[i - 1].coefficient === row.coefficient ? { class: "again" } : {}, element("b", {}, name), " ", element("small", { class: "soft" }, about(row))), action, value,
-        element("div", {}, picture(row, `${name}, ${action}: ${value}, interval ${range}`), element("small", { class: "soft" }, range))] };
+        element("div", {}, row.known ? picture(row, `${name}, ${action}: ${value}, interval ${range}`) : "", element("small", { class: "soft" }, range))] };
     }));
 }
 
@@ -74,7 +73,6 @@ export function personalised(state) {
     element("h3", {}, "Who chooses what"), choices(program),
     element("p", { class: "soft" }, `Among ${counted(program.users, "user")}, in expectation: it follows from the sums, in which nobody can be found.`),
     element("h3", {}, "What makes a difference"), effects(program),
-    element("p", { class: "soft" }, `How much the mean changes from the lowest to the highest value of a feature, all others the same. All intervals hold together and at all times with a chance of 95 %, if the mean is linear and ${assumed(program)}; the downloads have the change for one more of each feature.`
-      + (program.proven ? "" : " The rule explores less than is proven, so nothing is promised of what users lose.")),
+    element("p", { class: "soft" }, `How much the mean changes from the lowest to the highest value of a feature, all others the same. All intervals hold together and at all times with a chance of 95 %, if the mean is linear and ${assumed(program)}; the downloads have the change for one more of each feature. ${program.caveat}`.trimEnd()),
   ];
 }

@@ -16,8 +16,9 @@ import numpy as np
 
 from croupier.bandits import Policy
 from croupier.simulation.baselines import DPSE
+from croupier.simulation.levelled import ClippedGaussian, Ratings
 from croupier.simulation.runner import simulate
-from croupier.simulation.worlds import ClippedGaussian, Ratings, World
+from croupier.simulation.worlds import World
 from croupier_papers.experiment import Body, Figure, Task, over_instances, plain, published
 from croupier_papers.style import curve, explain, sheet
 

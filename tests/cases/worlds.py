@@ -1,7 +1,7 @@
 """Every registered world on the same means, and some with parameters of their own."""
 
 from croupier.simulation import WORLDS, Beta, ClippedGaussian, Ratings, World, world
-from croupier.simulation.worlds import Levelled
+from croupier.simulation.levelled import Levelled
 
 MEANS = [0.3, 0.5, 0.72]
 REGISTERED: dict[str, World] = {name: world(name, MEANS) for name in WORLDS.own}

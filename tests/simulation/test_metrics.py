@@ -12,7 +12,7 @@ from scipy.stats import binom
 from croupier.bandits import policy
 from croupier.checks import InvalidParameter
 from croupier.simulation import Bernoulli, Beta, Swinging, simulate
-from croupier.simulation.worlds import Ratings
+from croupier.simulation.levelled import Ratings
 
 NAMES = ("split", "concurrent-elimination", "dp-top-two", "concurrent-klucb", "concurrent-imed")
 METRICS = {

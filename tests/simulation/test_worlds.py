@@ -20,7 +20,7 @@ from croupier.checks import InvalidParameter
 from croupier.noise import seeded
 from croupier.protocols.sums.values import encode
 from croupier.simulation import Bernoulli, Beta, ClippedGaussian, Ratings, World, simulate, uniform_means
-from croupier.simulation.worlds import Levelled
+from croupier.simulation.levelled import Levelled
 
 PRECISIONS = [1, 2, 7, 30]
 EVERY = pytest.mark.parametrize("name", STEADY)

@@ -3,20 +3,12 @@
 from croupier.simulation.baselines import ALL_POLICIES, simulated_policy
 from croupier.simulation.data import ratings, ratings_from_letor, ratings_from_open_bandit
 from croupier.simulation.drift import Novelty, Swinging, Trending
+from croupier.simulation.levelled import Beta, ClippedGaussian, Ratings
 from croupier.simulation.prices import price, prices
 from croupier.simulation.reporting import Delayed, Silent
 from croupier.simulation.runner import Run, simulate
 from croupier.simulation.world_names import WORLDS, world
-from croupier.simulation.worlds import (
-    Bernoulli,
-    Beta,
-    Changing,
-    ClippedGaussian,
-    Drifting,
-    Ratings,
-    World,
-    uniform_means,
-)
+from croupier.simulation.worlds import Bernoulli, Changing, Drifting, World, uniform_means
 
 __all__ = [
     "ALL_POLICIES",

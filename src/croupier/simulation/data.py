@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.checks import CroupierError, InvalidParameter, integer
-from croupier.simulation.worlds import Ratings
+from croupier.simulation.levelled import Ratings
 
 Features = NDArray[np.float32]
 Floats = NDArray[np.float64]

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from croupier.checks import CroupierError
 from croupier.registry import Registry
 from croupier.simulation.drift import Novelty, Swinging, Trending
-from croupier.simulation.worlds import Bernoulli, Beta, ClippedGaussian, Drifting, World
+from croupier.simulation.levelled import Beta, ClippedGaussian
+from croupier.simulation.worlds import Bernoulli, Drifting, World
 
 _OWN: dict[str, Callable[[Any], World]] = {
     "bernoulli": Bernoulli,

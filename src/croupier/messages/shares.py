@@ -53,8 +53,8 @@ def encoding_of(asked: Asked) -> bytes:
     """How the numbers of a report stand for a value: their kind, how many they are, the largest, and their scales.
 
     >>> from croupier.protocols import laplace
-    >>> encoding_of(laplace(epsilon=1.0, low=-1.0, high=3.0, trust="two-servers").plan(users=100)).hex()
-    '0100000001000000000000007fbff00000000000004008000000000000'
+    >>> encoding_of(laplace(epsilon=1.0, low=-1.0, high=3.0, trust="two-servers").plan(users=100)).hex(" ", 8)
+    '0100000001 000000000000007f bff0000000000000 4008000000000000'
     """
     recipe = asked.recipe
     if "sums" in recipe:

@@ -267,34 +267,46 @@ class ShortWay(Starlette):
         if found is None or request is None or "origin" in request.headers:
             await super().__call__(scope, receive, send)
             return
+        problem = None
         try:
             status, body = await self._answer(request, found[1])
+        except Problem as refused:
+            problem = refused
+        except CroupierError as error:
+            problem = Problem("bad-request", str(error))
         except Exception as error:
-            await refusal(error, self._meters)(scope, receive, send)
+            problem = unforeseen(error)
+        if problem is not None:
+            await refusal(problem, self._meters)(scope, receive, send)
             return
         head = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": status, "headers": head})
         await send({"type": "http.response.body", "body": body})
 
 
-def refusal(error: Exception, meters: Meters) -> Response:
-    """A problem document; of anything unforeseen one that says nothing."""
-    if isinstance(error, Problem):
-        problem = error
-    elif isinstance(error, CroupierError):
-        problem = Problem("bad-request", str(error))
-    else:
-        problem = Problem("internal")
-        logs.failed(error)
+def refusal(problem: Problem, meters: Meters) -> Response:
+    """A problem document, and counted."""
     meters.add("problems", problem.token)
     return answer_problem(problem)
+
+
+def unforeseen(error: Exception) -> Problem:
+    """A refusal that says nothing; the log does."""
+    logs.failed(error)
+    return Problem("internal")
 
 
 def add_handlers(app: Starlette, meters: Meters) -> None:
     """Turn every refusal into a problem document, and anything unforeseen into one that says nothing."""
 
-    async def refused(_: Request, error: Exception) -> Response:
-        return refusal(error, meters)
+    async def refused(_: Request, problem: Any) -> Response:
+        return refusal(problem, meters)
+
+    async def unfit(_: Request, error: Exception) -> Response:
+        return refusal(Problem("bad-request", str(error)), meters)
+
+    async def failed(_: Request, error: Exception) -> Response:
+        return refusal(unforeseen(error), meters)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -306,9 +318,10 @@ def add_handlers(app: Starlette, meters: Meters) -> None:
         return answer
 
     app.router.redirect_slashes = False
-    app.add_exception_handler(CroupierError, refused)
+    app.add_exception_handler(Problem, refused)
+    app.add_exception_handler(CroupierError, unfit)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, refused)
+    app.add_exception_handler(Exception, failed)
 
 
 def _methods(request: Request) -> list[str]:

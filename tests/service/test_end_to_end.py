@@ -238,7 +238,7 @@ def test_an_experiment_with_several_metrics_ends_as_its_totals_and_guardrails_sa
     if crashes < 0.5:
         assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 1)
         assert guard["state"] == "safe"
-        assert state["decision"]["sentence"].startswith("B scores more than A by ")
+        assert state["decision"]["sentence"].startswith("finished: B scores more than A by ")
     else:
         assert (verdict.decision["kind"], verdict.decision["leader"]) == ("harmful", 0)
         assert guard["state"] == "harmed"

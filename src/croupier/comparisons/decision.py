@@ -73,7 +73,7 @@ class Decision:
         if self.silent:
             return "no decision: the arms do not report alike, so those who reported cannot be compared"
         said = self._said(names, verb, unit, scale)
-        if metric and said != NOTHING:
+        if metric and said != NOTHING and self.kind != "harmful":
             said = f"{metric}: {said}"
         if self.kind == "harmful" or not self.harms:
             return said

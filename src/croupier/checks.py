@@ -74,7 +74,7 @@ def positive(name: str, value: object) -> Number:
 
 def integer(name: str, value: object, least: int, most: int | None = None) -> int:
     """Return `value` as an int when it is a whole number in [least, most]."""
-    if type(value) is int and least <= value and (most is None or value <= most):
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value and (most is None or value <= most):
         return value  # nearly always; to ask for all kinds of whole numbers takes ten times as long
     allowed = f"a whole number >= {least}" if most is None else f"a whole number in [{least}, {most}]"
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -14,7 +14,6 @@ from croupier.checks import CroupierError, InvalidParameter, between, positive
 from croupier.client.account import Account
 from croupier.client.device import Device
 from croupier.client.limits import Limits
-from croupier.client.steps import Refused
 from croupier.client.turns import Shown, Turn
 from croupier.messages.no_turn import NoTurn
 from croupier.messages.signing import SERVERS, from_text
@@ -113,7 +112,7 @@ class Base:
     def _warn(self, experiment: str, default: str | None, turn: Turn | Shown) -> None:
         """Log, once each, what an app with a default would never show: a name that somebody has misspelt."""
         why = getattr(turn, "why", None)
-        if isinstance(why, Refused) and why.problem == "unknown-experiment":
+        if why is not None and why.problem == "unknown-experiment":
             self._warn_once(f"the analyzer at {self.device.analyzer} knows no experiment called {experiment!r}")
         known = self.device.joined.get(experiment)
         arms = known.configuration.arms if known else ()

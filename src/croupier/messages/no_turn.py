@@ -7,3 +7,6 @@ from croupier.checks import CroupierError
 
 class NoTurn(CroupierError):
     """There is no turn to take, whatever the reason; its subclasses name it. Show the default."""
+
+    problem = ""
+    """The token of a server's refusal, where it is one."""

@@ -66,7 +66,9 @@ def _check_block(body: dict[str, Any], block: Block | None) -> None:
 
 def _is_pair(told: object) -> bool:
     """Whether it is two whole numbers that are not negative."""
-    return isinstance(told, list) and len(told) == 2 and all(type(each) is int and each >= 0 for each in told)
+    if not isinstance(told, list) or len(told) != 2:
+        return False
+    return all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in told)
 
 
 def check_share(answer: Statement, pinned: Configuration, batch: Batch, block: Block | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from croupier.noise import secure
 from croupier.service.store import AnalyzerStore, FrontStore, StoreProblem, schema
 from croupier.service.store.database import BUSY_SECONDS, Database
 from croupier.service.store.intake import Intake
-from croupier.service.store.schema import steps
+from croupier.service.store.migrations import steps
 from croupier.service.store.vault import Vault
 
 

@@ -28,12 +28,27 @@ Row = dict[str, Any]
 DECIDED = ("decision", "users_decided", "decision_wrong", "alarm")
 """Columns of policies that claim comparisons."""
 
-LATER = ("protocol", "data", "data_hash", *OPTIONS, "smallest_effect", "reporting", "delay")
-"""Fields of a cell that are None unless they are used."""
+
+@dataclass(frozen=True, kw_only=True)
+class Special:
+    """What a sweep and each of its cells may say besides: None where it is not used."""
+
+    protocol: str | None = None
+    data: str | None = None
+    data_hash: str | None = None
+    scaling: float | None = None
+    participations: int | None = None
+    trust: str | None = None
+    smallest_effect: float | None = None
+    reporting: tuple[float, ...] | None = None
+    delay: int | None = None
+
+
+LATER = tuple(field.name for field in fields(Special))
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Special):
     """One policy in one setting, run `runs` times in each of `instances` worlds, all at once.
 
     Fields that mean nothing to a policy are the same in all its cells: without privacy there is no epsilon.
@@ -52,15 +67,6 @@ class Cell:
     instances: int
     runs: int
     seed: int
-    protocol: str | None = None
-    data: str | None = None
-    data_hash: str | None = None
-    scaling: float | None = None
-    participations: int | None = None
-    trust: str | None = None
-    smallest_effect: float | None = None
-    reporting: tuple[float, ...] | None = None
-    delay: int | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Cell:
@@ -158,7 +164,9 @@ def run_cell(cell: Cell) -> list[Row]:
     everyone = np.arange(cell.total)
     best = run.world.gaps(cell.total, cell.horizon - 1)[everyone, run.policy.best_arm] <= 1e-12
     lists = {key: value and list(value) for key, value in (("means", cell.means), ("reporting", cell.reporting))}
-    common = asdict(cell) | {"notion": cell.notion} | lists
+    said = asdict(cell)
+    # What is always said comes first.
+    common = {key: said[key] for key in sorted(said, key=LATER.__contains__)} | {"notion": cell.notion} | lists
     decided = decision_rows(run)
     return [
         common

@@ -26,7 +26,7 @@ from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS, MOST_PARTICIPATIONS
 from croupier.registry import Registry
 from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, check_read, read_options
-from croupier.simulation.cell import DECIDED, LATER, Cell, Row, admitted_cell
+from croupier.simulation.cell import DECIDED, LATER, Cell, Row, Special, admitted_cell
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.engines import ENGINES, Store
 from croupier.simulation.reporting import LONGEST
@@ -107,7 +107,7 @@ def checked(keys: Mapping[str, Any], table: Mapping[str, Callable[[str, Any], An
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Special):
     """Everything that decides a sweep's rows; make one with `of`, which checks.
 
     >>> sweep = Sweep.of({"policy": ["dp-klucb", "kl-ucb"], "epsilon": [0.5, 1], "arms": 5, "horizon": 10_000})
@@ -128,15 +128,6 @@ class Sweep:
     instances: int = 20
     runs: int = 10
     seed: int = 0
-    protocol: str | None = None
-    data: str | None = None
-    data_hash: str | None = None
-    scaling: float | None = None
-    participations: int | None = None
-    trust: str | None = None
-    smallest_effect: float | None = None
-    reporting: tuple[float, ...] | None = None
-    delay: int | None = None
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
@@ -184,7 +175,8 @@ class Sweep:
         read = read_options(policy, over, self.options) | {"reporting": self.reporting, "delay": self.delay}
         if entry.in_blocks:
             read |= {"smallest_effect": self.smallest_effect}
-        return Cell(policy, epsilon, delta, constants, horizon, *place, *often, over, self.data, self.data_hash, **read)
+        read |= {"protocol": over, "data": self.data, "data_hash": self.data_hash}
+        return Cell(policy, epsilon, delta, constants, horizon, *place, *often, **read)
 
     def unfinished(self, store: Store) -> list[Cell]:
         """The cells that the store does not have yet."""

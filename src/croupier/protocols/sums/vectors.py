@@ -65,26 +65,20 @@ def _claim(protocol: Protocol) -> Guarantee:
 
 OPTIONS = (*VECTORS, "precision", "wrap_failure", "trust")
 
-SHARED_VECTORS = Row(
-    name="shared-vectors",
-    trust=two_servers.TRUST,
-    notion="approximate",
-    carrier="shares",
-    paper="croupier",
-    plan=_from_servers(skellam),
-    instead={"devices": _from_devices(skellam)},
-    options=OPTIONS,
-    constants=("tight",),
-)
-
-LAPLACE_VECTORS = Row(
-    name="laplace-vectors",
-    trust=two_servers.TRUST,
-    notion="pure",
-    carrier="shares",
-    paper="croupier",
-    plan=_from_servers(laplace),
-    instead={"devices": _from_devices(laplace)},
-    options=OPTIONS,
-    constants=("tight",),
+SHARED_VECTORS, LAPLACE_VECTORS = (
+    Row(
+        name=name,
+        trust=two_servers.TRUST,
+        notion=notion,
+        carrier="shares",
+        paper="croupier",
+        plan=_from_servers(noise),
+        instead={"devices": _from_devices(noise)},
+        options=OPTIONS,
+        constants=("tight",),
+    )
+    for name, notion, noise in (
+        ("shared-vectors", "approximate", skellam),
+        ("laplace-vectors", "pure", laplace),
+    )
 )

@@ -12,8 +12,9 @@ from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database, StoreProblem
 from croupier.service.store.experiments import Experiments
 from croupier.service.store.intake import Intake
+from croupier.service.store.migrations import steps
 from croupier.service.store.outbox import Dropped
-from croupier.service.store.schema import BATCHES, EXPERIMENTS, HOLDERS, ISSUED, SEALS, SPENT, Arrival, steps
+from croupier.service.store.schema import BATCHES, EXPERIMENTS, HOLDERS, ISSUED, SEALS, SPENT, Arrival
 from croupier.service.store.silent import WANTED_LATER
 from croupier.service.store.turns import Turns
 from croupier.service.store.vault import Vault

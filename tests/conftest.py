@@ -67,6 +67,14 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.line(f"{reason.removeprefix('Skipped: ')} ({count} tests)", red=True, bold=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What was measured goes to another process, which takes Python's own numbers only."""
+    report = yield
+    report.user_properties = json.loads(json.dumps(report.user_properties, default=lambda value: value.tolist()))
+    return report
+
+
 def write_evidence(stats, path):
     """Every test of the marker `evidence`, with what it measured."""
     reports = [report for outcome in ("passed", "failed") for report in stats.get(outcome, [])]

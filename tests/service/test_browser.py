@@ -329,7 +329,7 @@ def test_a_personalised_experiment_says_what_is_not_known_yet_and_has_units_of_i
     watched.show("/#tips")
     text = watched.text("#part-program")
     assert "all actions" in text
-    assert "each feature. It explores less." in text
+    assert "It explores less." in text
     assert "no parameter is longer than 2.5, as it says in the signed experiment" in text
     # Rewards from 0 to 5 are said in their own unit, and no range bounds a product.
     assert "−7.50" in text
@@ -345,6 +345,7 @@ def test_an_interval_that_is_all_there_can_be_is_not_shown_as_if_it_were_found(w
     watched.show("/#tips")
     text = watched.text("#part-program")
     assert "Nothing is known of the coefficients yet" in text
+    assert "How much the mean changes" not in text
     assert watched.page.locator(f"table[aria-label='{SHOWN[1]}']").count() == 0
     rows[0] |= {"value": 0.001, "lower": -0.002, "upper": 0.004, "known": True}
     told(watched, state)

@@ -198,7 +198,7 @@ def test_neither_server_with_all_other_clients_sees_more_than_epsilon(
     findings = Audited(tmp_path, epsilon).findings(phases, failure)
     record_property("ε promised", epsilon)
     for attacker, finding in findings.items():
-        record_property(f"ε seen by a malicious {attacker}, at least", round(finding.epsilon, 3))
+        record_property(f"ε seen by a malicious {attacker}, at least", round(float(finding.epsilon), 3))
         assert finding.epsilon <= epsilon
         if finding.trials > 1000:
             # At ε = 0.5 such a run sees 0.23 on average, with a standard deviation of 0.037.
@@ -224,7 +224,7 @@ def test_the_audit_notices_a_noise_of_half_the_scale(tmp_path, monkeypatch, reco
     audit = Audited(tmp_path, 1.0)
     draws(audit, monkeypatch, server, lambda source: DiscreteLaplace(0.5).sample(1, source).tolist())
     findings = audit.findings(200, 1e-6)
-    record_property(f"ε seen by a malicious {attacker}, at least", round(findings[attacker].epsilon, 3))
+    record_property(f"ε seen by a malicious {attacker}, at least", round(float(findings[attacker].epsilon), 3))
     assert findings[attacker].epsilon > 1.0
     assert findings[server].epsilon <= 1.0
 
@@ -276,7 +276,7 @@ def test_of_a_vector_neither_server_with_all_other_clients_sees_more_than_epsilo
     record_property("ε promised", 1.0)
     for attacker, seen in found.items():
         says = law(case, seen, noise, failure)
-        record_property(f"ε seen by a malicious {attacker}, at least", round(says.epsilon, 3))
+        record_property(f"ε seen by a malicious {attacker}, at least", round(float(says.epsilon), 3))
         record_property(f"chance of a noise like that in the {attacker}'s view", f"{says.fits:.3g}")
         assert least <= says.epsilon <= 1.0
         assert says.fits > 1e-9

@@ -73,6 +73,7 @@ export function personalised(state) {
     element("h3", {}, "Who chooses what"), choices(program),
     element("p", { class: "soft" }, `Among ${counted(program.users, "user")}, in expectation: it follows from the sums, in which nobody can be found.`),
     element("h3", {}, "What makes a difference"), effects(program),
-    element("p", { class: "soft" }, `How much the mean changes from the lowest to the highest value of a feature, all others the same. All intervals hold together and at all times with a chance of 95 %, if the mean is linear and ${assumed(program)}; the downloads have the change for one more of each feature. ${program.caveat}`.trimEnd()),
+    program.coefficients.some((row) => row.known) ? element("p", { class: "soft" }, `How much the mean changes from the lowest to the highest value of a feature, all others the same. All intervals hold together and at all times with a chance of 95 %, if the mean is linear and ${assumed(program)}; the downloads have the change for one more of each feature.`) : "",
+    program.caveat ? element("p", { class: "soft" }, program.caveat) : "",
   ];
 }

@@ -17,11 +17,11 @@ def test_pulls_add_up_to_the_horizon_and_cut_batches_are_never_released(name: st
     released_users = np.zeros((5, 3), dtype=np.int64)
     observe = chosen.observe
 
-    def watched(sums, assigned, released, **more):  # type: ignore[no-untyped-def]
+    def watched(sums, assigned, released, *odds, **more):  # type: ignore[no-untyped-def]
         wanted = chosen.wanted()
         assert np.all(assigned[released] == wanted[released])
         np.add(released_users, np.where(released, assigned, 0), out=released_users)
-        observe(sums, assigned, released, **more)
+        observe(sums, assigned, released, *odds, **more)
 
     chosen.observe = watched
     run = simulate(chosen, Bernoulli([0.3, 0.5, 0.7]), seed=1)

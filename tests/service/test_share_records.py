@@ -74,7 +74,7 @@ def test_verify_cannot_see_another_total_within_reach_and_says_so(log, capsys):
 
 
 def test_what_the_analyzer_keeps_of_a_batch_does_not_grow_but_for_names(tmp_path):
-    """One sum of one length, one answer; of a report its name under its key, and nothing else."""
+    """One sum of one length, one answer; of a report its name under its key, of an answer its own, and nothing else."""
     large = PLAN | {"batches": {"smallest": 40, "deadline": 60}}
     service = opened(tmp_path, experiment=large)
     store, kept = service.servers.analyzer.store, []
@@ -91,8 +91,9 @@ def test_what_the_analyzer_keeps_of_a_batch_does_not_grow_but_for_names(tmp_path
             }
             answers = connection.execute(select(func.length(store_module._settled.c.answer))).scalars().all()
         assert [row.batch for row in sums] == [next(iter(service.live.open))]
-        kept.append((counts.pop("names"), counts, [len(row.payload) for row in sums], answers))
-    assert [names for names, *_ in kept] == [12, 24, 36]
+        names = counts.pop("names"), counts.pop("answer_names")
+        kept.append((names, counts, [len(row.payload) for row in sums], answers))
+    assert [names for names, *_ in kept] == [(12, 2), (24, 3), (36, 4)]
     assert kept[0][1:] == kept[1][1:] == kept[2][1:]
     assert service.name == NAME
     service.close()

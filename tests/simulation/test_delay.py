@@ -14,8 +14,9 @@ from croupier.checks import InvalidParameter
 from croupier.cli import main
 from croupier.noise import seeded
 from croupier.simulation import Bernoulli, Delayed, Silent, Swinging, Trending, simulate
+from croupier.simulation.cell import run_cell
 from croupier.simulation.each_user import EachUser
-from croupier.simulation.sweep import Sweep, run_cell
+from croupier.simulation.sweep import Sweep
 
 NAMES = ("split", "concurrent-elimination", "dp-top-two", "concurrent-klucb", "concurrent-imed")
 TRUSTS = {

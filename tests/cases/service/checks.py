@@ -24,8 +24,9 @@ MOVES = {
 
 
 def coarse(received, users):
-    """What the public is told of how full a batch is: whole eighths."""
-    return users if received == users else received // -(-users // 8) * -(-users // 8)
+    """What the public is told of how full a batch is: whole eighths, and no fewer than eight at once."""
+    step = max(8, -(-users // 8))
+    return users if received == users else received // step * step
 
 
 class Checked(Model):

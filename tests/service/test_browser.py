@@ -144,12 +144,13 @@ def test_reports_batches_and_the_end_appear_while_one_watches(world, watched):
     assert watched.text("#status") == "running"
     assert "0 of 200" in watched.text("#part-reports")
     assert "nothing yet: nobody has reported" in watched.text("#part-privacy")
-    # Totals are told in steps of 32, and how full a batch is in eighths.
+    # Totals are told in steps of 32, and how full a batch is in eighths, and no finer than by eight.
     world.crowd("waiting", 32, (0.5, 0.5, 0.5)).join()
     page.wait_for_selector("#part-reports dd:has-text('32 of 200')")
     filled = page.locator("#part-filling progress").evaluate_all("(all) => all.map((one) => [one.value, one.max])")
-    assert 32 - sum(-(-most // 8) for _, most in filled) < sum(value for value, _ in filled) <= 32
-    assert all(value % -(-most // 8) == 0 for value, most in filled)
+    steps = [max(8, -(-most // 8)) for _, most in filled]
+    assert 32 - sum(steps) < sum(value for value, _ in filled) <= 32
+    assert all(value % step == 0 or value == most for (value, most), step in zip(filled, steps, strict=True))
     assert "is closed" not in watched.text("#part-log")
     assert "nobody has reported" not in watched.text("#part-privacy")
     world.crowd("waiting", 400, (0.5, 0.5, 0.5)).join()

@@ -88,7 +88,9 @@ class Decision:
         if self.kind == "no difference":
             among = f" between {_listed([names[arm] for arm in self.alike])}" if self.alike else ""
             assert self.margin is not None
-            return f"no difference larger than {_short(scale * self.margin)} {unit}{among}, among those who reported"
+            margin = _short(scale * self.margin)
+            one = unit.removesuffix("s") if margin == "1" else unit
+            return f"no difference larger than {margin} {one}{among}, among those who reported"
         leader, reference = names[self.leader], names[self.reference]
         assert self.difference is not None
         assert self.lower is not None

@@ -105,7 +105,9 @@ class Decision:
             return f"leading, not certain: {leader} before {reference} by {by}; {self._missing()}"
         if self.lower <= 0:
             return f"{leader} was chosen over {reference}, and until now the difference is {by}"
-        return f"{leader} {verb} more than {reference} by {by}"
+        # Who wins has shown that against every arm, and not only against what it is compared with.
+        best = "; no other arm is better" if self.kind == "better" and len(names) > 2 and not self.harms else ""
+        return f"{leader} {verb} more than {reference} by {by}{best}"
 
     def _missing(self) -> str:
         """What a leader lacks."""
@@ -113,7 +115,8 @@ class Decision:
         if self.more == 0:
             return "all is shown that it takes, and it has not run for as long as it must"
         if self.more is not None:
-            return f"about {_about(self.more)} more reports would decide it, if this stays so"
+            other = "another arm may as well be better; " if self.lower > 0 else ""
+            return f"{other}about {_about(self.more)} more reports would decide it, if this stays so"
         open_ = "it may as well be worse" if self.lower < 0 else "another arm may as well be better"
         return f"{open_}, and too little is known to say how many more reports would decide it"
 

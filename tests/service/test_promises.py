@@ -283,13 +283,14 @@ def test_a_device_does_not_report_to_a_batch_it_knows_under_another_pin(world):
         play(moved, Response(200, {}, json.dumps(newer.to_dict()).encode()))
 
 
-def test_counts_of_an_open_batch_are_told_in_eighths_and_totals_in_steps(world):
-    for _ in range(3):
+def test_counts_of_an_open_batch_are_told_no_finer_than_by_eight_and_totals_in_steps(world):
+    for _ in range(20):
         assert world.upload(world.report(world.turn(), 1.0)) == ["accepted"]
     standings = world.front.standings(world.plan.name)
     exact = {one.number: one.received for one in world.front.store.standings(world.plan.name)}
-    assert sum(exact.values()) == 3
-    assert {one["batch"]: one["received"] for one in standings["batches"]} == {n: r // 3 * 3 for n, r in exact.items()}
+    assert sum(exact.values()) == 20
+    assert {one["batch"]: one["received"] for one in standings["batches"]} == {n: r // 8 * 8 for n, r in exact.items()}
+    assert any(one["received"] for one in standings["batches"])
     assert (standings["assigned"], standings["accepted"]) == (0, 0)
 
 

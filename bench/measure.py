@@ -11,13 +11,13 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def seconds(call: Callable[[], object], repeat: int = 5) -> float:
+def seconds(call: Callable[[], object], repeat: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
     """The least time of several calls: what the machine can do when nothing disturbs it."""
     best = float("inf")
     for _ in range(repeat):
-        start = time.perf_counter()
+        start = clock()
         call()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return best
 
 
@@ -32,12 +32,7 @@ def megabytes(call: Callable[[], object]) -> float:
 
 def processor(call: Callable[[], object], repeat: int = 3) -> float:
     """The least processor time of several calls: neighbours on the machine do not count."""
-    best = float("inf")
-    for _ in range(repeat):
-        start = time.process_time()
-        call()
-        best = min(best, time.process_time() - start)
-    return best
+    return seconds(call, repeat, time.process_time)
 
 
 def cpu(process: int) -> float:

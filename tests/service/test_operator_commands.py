@@ -207,5 +207,8 @@ def test_a_file_is_not_called_what_it_is_not(name, monkeypatch, tmp_path, capsys
     assert main(["export", url, "colours", "--out", "rows.JSON"]) == 0
     assert main(["export", url, "colours", "--out", "rows"]) == 0
     assert main(["export", url, "colours", "--out", "log.jsonl", "--table", "transcript"]) == 0
+    capsys.readouterr()
+    assert main(["export", url, "colours", "--table", "transcript", "--format", "json"]) == 2
+    assert "format = 'json' is not allowed: it must be left out" in capsys.readouterr().err
     tables = "/experiments/colours/tables/batches"
     assert asked == [f"{tables}.csv", f"{tables}.json", f"{tables}.csv", "/experiments/colours/transcript"]

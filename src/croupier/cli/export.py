@@ -45,10 +45,12 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Fetch it, and write it."""
     require_service()
+    if options.format and _signed(options):
+        raise InvalidParameter("format", options.format, "left out: a transcript is one signed JSON record a line")
     form = options.format or _form(options)
     if options.experiment is None:
         path = f"/audit.{form}"
-    elif options.table == "transcript":
+    elif _signed(options):
         path = f"/experiments/{options.experiment}/transcript"
     else:
         path = f"/experiments/{options.experiment}/tables/{options.table}.{form}"
@@ -74,7 +76,11 @@ def run(options: argparse.Namespace) -> int:
 def _form(options: argparse.Namespace) -> str:
     """The format that the file is called by, which nobody else writes under that name."""
     ending = Path(options.out).suffix.removeprefix(".").lower() if options.out else ""
-    signed = options.experiment is not None and options.table == "transcript"
-    if ending and ending not in FORMATS and not signed:
+    if ending and ending not in FORMATS and not _signed(options):
         raise InvalidParameter("out", options.out, f"called .{', .'.join(FORMATS)}; or say --format")
     return ending if ending in FORMATS else "csv"
+
+
+def _signed(options: argparse.Namespace) -> bool:
+    """Whether it is the log as the servers signed it, which has one form."""
+    return options.experiment is not None and options.table == "transcript"

@@ -1,7 +1,7 @@
 """How the tests are run: what is begun first, what stays together, what is left out, and what could not be tested.
 
-With --evidence FILE it writes there what every test of the marker `evidence` found: how it ended, how long it took, and
-what the test said of itself with `record_property`. A conftest further down is not asked when there is -n.
+With --evidence FILE it writes there what every test of the marker `evidence` found, test after test: how it ended, how
+long it took, and what it said of itself with `record_property`. A conftest further down is not asked when there is -n.
 """
 
 import json
@@ -57,9 +57,12 @@ def a_few(items):
     return {item for tests in files.values() for item in list(tests.values())[:: -(-len(tests) // QUICK)]}
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    if config.getoption("--evidence"):
-        write_evidence(terminalreporter.stats, Path(config.getoption("--evidence")))
+def pytest_configure(config):
+    if config.getoption("--evidence") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Evidence(Path(config.getoption("--evidence"))))
+
+
+def pytest_terminal_summary(terminalreporter):
     reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
     for reason in sorted({reason for reason in reasons if "could not run" in reason}):
         terminalreporter.section("NOT TESTED", sep="!", red=True, bold=True)
@@ -75,17 +78,16 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-def write_evidence(stats, path):
-    """Every test of the marker `evidence`, with what it measured."""
-    reports = [report for outcome in ("passed", "failed") for report in stats.get(outcome, [])]
-    found = [
-        {
-            "claim": report.nodeid,
-            "held": report.passed,
-            "seconds": round(report.duration, 1),
-            **dict(report.user_properties),
-        }
-        for report in reports
-        if "evidence" in report.keywords
-    ]
-    path.write_text(json.dumps(sorted(found, key=lambda one: one["claim"]), indent=1, ensure_ascii=False) + "\n")
+class Evidence:
+    """What every test of the marker `evidence` measured, written after each: an interrupted run has shown something."""
+
+    def __init__(self, path):
+        self.path, self.found = path, []
+
+    def pytest_runtest_logreport(self, report):
+        if "evidence" not in report.keywords or not (report.when == "call" or report.failed):
+            return
+        about = {"claim": report.nodeid, "held": report.passed, "seconds": round(report.duration, 1)}
+        self.found.append(about | dict(report.user_properties))
+        self.found.sort(key=lambda one: one["claim"])
+        self.path.write_text(json.dumps(self.found, indent=1, ensure_ascii=False) + "\n")

@@ -87,7 +87,11 @@ class Server(socketserver.ThreadingTCPServer):
 
 class Handler(socketserver.StreamRequestHandler):
     def handle(self):
-        self.server.asked.append(b"".join(iter(self.rfile.readline, b"\r\n")).decode())
+        lines = [line := self.rfile.readline()]
+        while line not in (b"\r\n", b""):
+            lines.append(line := self.rfile.readline())
+        if line:
+            self.server.asked.append(b"".join(lines).decode())
         try:
             for part in self.server.parts():
                 self.wfile.write(part)
@@ -139,13 +143,17 @@ def crowding(url):
 @pytest.mark.parametrize("attack", ATTACKS | SLOW)
 def test_whatever_a_server_answers_ends_soon_and_is_no_answer(attack, join, served, monkeypatch):
     parts, reason = (ATTACKS | SLOW)[attack]
-    for module in (exchange, crowd_wire) if attack in SLOW else ():
-        monkeypatch.setattr(module, "LONGEST_EXCHANGE", 0.4)
     server = served(parts)
-    with pytest.raises(Unreachable, match=reason):
-        join(server.url)
-    # The device holds nothing of it any longer.
-    assert server.ended.acquire(timeout=20)
+    for patience in (0.4, 5.0):
+        for module in (exchange, crowd_wire) if attack in SLOW else ():
+            monkeypatch.setattr(module, "LONGEST_EXCHANGE", patience)
+        with pytest.raises(Unreachable, match=reason):
+            join(server.url)
+        # The device holds nothing of it any longer.
+        assert server.ended.acquire(timeout=20)
+        # On a busy machine the time may be over before the device has asked.
+        if server.asked:
+            break
     assert "accept-encoding: identity" in server.asked[0].lower()
 
 

@@ -66,11 +66,6 @@ class CounterPlan:
         return self.tree.levels
 
     @property
-    def memory_nodes(self) -> int:
-        """Numbers that the server remembers: one a level."""
-        return self.tree.levels
-
-    @property
     def dimension(self) -> int:
         return self.mechanisms[0].dimension
 
@@ -78,6 +73,11 @@ class CounterPlan:
     def loss(self) -> Loss:
         """The exact loss of a user, who takes part in one node of every level."""
         return composed(self.mechanisms)
+
+    @property
+    def memory_nodes(self) -> int:
+        """Numbers that the server remembers: one a level."""
+        return self.tree.levels
 
     @property
     def privacy(self) -> Guarantee:

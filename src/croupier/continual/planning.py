@@ -110,26 +110,25 @@ def _as_asked(recipe: Protocol) -> Iterator[None]:
         raise refusal from None
 
 
-def best_counter(
-    users: int,
-    most: int | None = None,
-    *,
-    epsilon: float,
-    delta: float = 1e-6,
-    constants: str = "tight",
-    over: str | None = None,
-    smallest: int | None = None,
-    **options: Unpack[Level],
-) -> CounterPlan:
+class Asked(Level, total=False):
+    """What a counter takes beside its ε and who uses it."""
+
+    delta: float
+    constants: str
+    over: str | None
+    smallest: int | None
+
+
+def best_counter(users: int, most: int | None = None, *, epsilon: float, **asked: Unpack[Asked]) -> CounterPlan:
     """The counter with the least error bound among 1, 2, ... shufflers and the binary tree (see [TKMS23]).
 
     Parameters
     ----------
-    users : how many will come.
+    users, epsilon : as in `counter`.
     most : the most shufflers that may be used. None: as many as the binary tree has levels.
-    epsilon, delta, constants, over, smallest : as in `counter`.
-    options : of the protocol, as in `counter`: `low`, `high`, `binary`, `clip`, `dimension`, `diameter`,
-        `honest_fraction`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`, `front_noise`, `trust`.
+    asked : as in `counter`: `delta`, `constants`, `over`, `smallest`; and of the protocol `low`, `high`, `binary`,
+        `clip`, `dimension`, `diameter`, `honest_fraction`, `precision`, `scaling`, `side`, `failure`, `wrap_failure`,
+        `front_noise`, `trust`.
 
     Examples
     --------
@@ -138,24 +137,11 @@ def best_counter(
     """
     if most is not None:
         integer("most", most, 1)
-
-    def plan(shufflers: int | None = None) -> CounterPlan:
-        return counter(
-            users,
-            shufflers,
-            epsilon=epsilon,
-            delta=delta,
-            constants=constants,
-            over=over,
-            smallest=smallest,
-            **options,
-        )
-
-    tree = plan()
+    tree = counter(users, epsilon=epsilon, **asked)
     plans = [tree]
     for shufflers in range(1, min(most or tree.shufflers, tree.shufflers) + 1):
         try:
-            plans.append(plan(shufflers))
+            plans.append(counter(users, shufflers, epsilon=epsilon, **asked))
         except InvalidParameter:
             break
     fitting = [counted for counted in plans if most is None or counted.shufflers <= most]

@@ -312,8 +312,7 @@ def counted_messages(
     return protocol("counted-messages", **locals())
 
 
-@recipe
-def shuffled_vectors(
+def _vectors(
     *,
     epsilon: float,
     dimension: int,
@@ -326,36 +325,10 @@ def shuffled_vectors(
     clip: bool = False,
     precision: int | None = None,
     wrap_failure: float | None = None,
-) -> Protocol:
-    """Sums of vectors of norm at most one through a shuffler ([CJMP22]; tight: split into random shares [BBGN20]).
-
-    >>> shuffled_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
-    shuffled-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 9.19 of a coordinate
-    """
-    return protocol("shuffled-vectors", **locals())
-
-
-@recipe
-def shared_vectors(
-    *,
-    epsilon: float,
-    dimension: int,
-    delta: float | None = None,
-    constants: str = "tight",
-    honest_fraction: float = 1.0,
-    participations: int = 1,
-    diameter: float = 2.0,
-    clip: bool = False,
-    precision: int | None = None,
-    wrap_failure: float | None = None,
     trust: str | None = None,
 ) -> Protocol:
-    """Sums of vectors of norm at most one in shares between two servers, each of which adds a whole Skellam noise.
-
-    >>> shared_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
-    shared-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 13 of a coordinate
-    """
-    return protocol("shared-vectors", **locals())
+    """What sums of vectors may be asked for; a row reads some of it."""
+    raise AssertionError("recipes take their signatures from here, and nobody calls it")
 
 
 discrete_gaussian = like(
@@ -388,8 +361,28 @@ local_laplace = like(
     """,
 )
 
+shuffled_vectors = like(
+    _vectors,
+    "shuffled_vectors",
+    """Sums of vectors of norm at most one through a shuffler ([CJMP22]; tight: split into random shares [BBGN20]).
+
+    >>> shuffled_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
+    shuffled-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 9.19 of a coordinate
+    """,
+)
+
+shared_vectors = like(
+    _vectors,
+    "shared_vectors",
+    """Sums of vectors of norm at most one in shares between two servers, each of which adds a whole Skellam noise.
+
+    >>> shared_vectors(epsilon=1.0, dimension=3, delta=1e-6).plan(users=1000)
+    shared-vectors for 1,000 users: (1, 1e-6)-DP when one report is replaced; standard deviation 13 of a coordinate
+    """,
+)
+
 laplace_vectors = like(
-    shared_vectors,
+    _vectors,
     "laplace_vectors",
     """The same with discrete Laplace noise: purely private, and less noise where a vector has few numbers.
 

@@ -19,7 +19,6 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
     Text,
     delete,
@@ -33,6 +32,7 @@ from croupier.service.groups import Reason, set_hash
 from croupier.service.store import operators
 from croupier.service.store.answers import Answered, Answers
 from croupier.service.store.batch_keys import BatchKeys
+from croupier.service.store.columns import filled, keys, of_experiment
 from croupier.service.store.database import Database, StoreProblem
 from croupier.validity.shares import Ring
 
@@ -41,8 +41,7 @@ META = MetaData()
 _lines = Table(
     "lines",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("number", BigInteger, primary_key=True),
+    *of_experiment(number=BigInteger),
     Column("line", Text, nullable=False),
 )
 _pulse = Table("pulse", META, Column("number", Integer, primary_key=True))
@@ -50,34 +49,27 @@ _settled = Table(
     # The newest group of each experiment and what became of its reports: asked again, the same.
     "settled",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("number", BigInteger, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("answer", LargeBinary, nullable=False),
+    *of_experiment(),
+    *filled(number=BigInteger, digest=LargeBinary, answer=LargeBinary),
 )
 _names = Table(
     # Reports that were opened, whether or not they count, under the key that they were sealed to.
     "names",
     META,
-    Column("key", LargeBinary, primary_key=True),
-    Column("name", LargeBinary, primary_key=True),
+    *keys(key=LargeBinary, name=LargeBinary),
     sqlite_with_rowid=False,
 )
 _sums = Table(
     "sums",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("batch", BigInteger, primary_key=True),
-    Column("reports", BigInteger, nullable=False),
-    Column("settled", LargeBinary, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
+    *of_experiment(batch=BigInteger),
+    *filled(reports=BigInteger, settled=LargeBinary, payload=LargeBinary),
 )
 _totals = Table(
     # With noise, before they are logged.
     "totals",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("batch", BigInteger, primary_key=True),
+    *of_experiment(batch=BigInteger),
     Column("total", LargeBinary, nullable=False),
 )
 _destroyed = Table(

@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 
 from croupier.service.store.answers import Answers
+from croupier.service.store.columns import filled, of_experiment
 
 META = MetaData()
 
@@ -30,8 +31,7 @@ CONFIGURATIONS = Table(
     META,
     Column("hash", LargeBinary, primary_key=True),
     Column("experiment", String(63), nullable=False, index=True),
-    Column("revision", Integer, nullable=False),
-    Column("envelope", Text, nullable=False),
+    *filled(revision=Integer, envelope=Text),
     # Of proofs, where there are any, hidden in the vault.
     Column("proof_key", LargeBinary),
 )
@@ -39,9 +39,7 @@ EXPERIMENTS = Table(
     "experiments",
     META,
     Column("name", String(63), primary_key=True),
-    Column("hash", LargeBinary, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("finished", Boolean, nullable=False),
+    *filled(hash=LargeBinary, revision=Integer, finished=Boolean),
     # Of any offer so far, in bytes.
     Column("longest_upload", Integer, nullable=False, server_default="0"),
     # The configurations whose reports nobody can open any more, by hash, as a JSON list; null for none.
@@ -50,18 +48,12 @@ EXPERIMENTS = Table(
 OFFERS = Table(
     "offers",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("envelope", Text, nullable=False),
-    Column("batches", Text, nullable=False),
-    Column("open", Boolean, nullable=False),
-    Column("odds", Float, nullable=False),
+    *of_experiment(number=BigInteger),
+    *filled(envelope=Text, batches=Text, open=Boolean, odds=Float),
     # Whose turns and reports count together: an arm's, or this offer's own.
     Column("stream", String(32), nullable=False),
     # The offers that must be known before this one is dealt.
-    Column("together", Text, nullable=False),
-    Column("assigned", BigInteger, nullable=False),
-    Column("accepted", BigInteger, nullable=False),
+    *filled(together=Text, assigned=BigInteger, accepted=BigInteger),
     # The block that its batch closes with, where there is one.
     Column("block", BigInteger),
     # What devices choose by, where they do: the hash that the offer names, and the text.
@@ -72,15 +64,16 @@ OFFERS = Table(
 BATCHES = Table(
     "batches",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("hash", LargeBinary, nullable=False),
-    Column("configuration", LargeBinary, nullable=False),
-    Column("mechanism", Text, nullable=False),
-    Column("users", BigInteger, nullable=False),
-    Column("slots", Integer, nullable=False),
-    Column("length", Integer, nullable=False),
-    Column("received", BigInteger, nullable=False),
+    *of_experiment(number=BigInteger),
+    *filled(
+        hash=LargeBinary,
+        configuration=LargeBinary,
+        mechanism=Text,
+        users=BigInteger,
+        slots=Integer,
+        length=Integer,
+        received=BigInteger,
+    ),
     Column("state", String(16), nullable=False, index=True),
     # "two-servers" or "devices" where reports are in shares, else empty.
     Column("shares", String(16), nullable=False),
@@ -106,14 +99,10 @@ BLOCKS = Table(
     # report that is accepted from now on is in it; then "closed", or "over" without having given anything out.
     "blocks",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("epoch", BigInteger, nullable=False),
-    Column("batches", Text, nullable=False),
-    Column("users", BigInteger, nullable=False),
+    *of_experiment(number=BigInteger),
+    *filled(epoch=BigInteger, batches=Text, users=BigInteger),
     Column("left", BigInteger),
-    Column("shares", String(16), nullable=False),
-    Column("state", String(16), nullable=False),
+    *filled(shares=String(16), state=String(16)),
     # In shares between two servers: the reports of this lot, and of those before, are in it.
     Column("lot", BigInteger, nullable=False),
     Column("expires", Float),
@@ -125,8 +114,7 @@ EPOCHS = Table(
     # reported, once a newer epoch is dealt.
     "epochs",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("epoch", BigInteger, primary_key=True),
+    *of_experiment(epoch=BigInteger),
     Column("deal", Text, nullable=False),
     Column("until", Float),
 )
@@ -134,9 +122,7 @@ ISSUED = Table(
     # Turns by when they are due: how many were given out, and how many of them brought no report yet.
     "issued",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("offer", BigInteger, primary_key=True),
-    Column("due", BigInteger, primary_key=True),
+    *of_experiment(offer=BigInteger, due=BigInteger),
     Column("open", BigInteger, nullable=False),
     Column("dealt", BigInteger),
 )
@@ -151,18 +137,14 @@ SPENT = Table(
 POOLS = Table(
     "pools",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("batch", BigInteger, primary_key=True),
-    Column("key", LargeBinary, primary_key=True),
+    *of_experiment(batch=BigInteger, key=LargeBinary),
     Column("payload", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 PARTS = Table(
     "parts",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("batch", BigInteger, primary_key=True),
-    Column("part", Integer, primary_key=True),
+    *of_experiment(batch=BigInteger, part=Integer),
     Column("payload", LargeBinary, nullable=False),
 )
 
@@ -170,69 +152,55 @@ STREAMS = Table(
     # What reports in shares wait for: their lot is named by how many batches of the stream have closed.
     "streams",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("stream", String(32), primary_key=True),
+    *of_experiment(stream=String(32)),
     Column("lot", BigInteger, nullable=False),
 )
 PENDING = Table(
     # Reports in shares that were accepted and are not settled, under the key of their lot, in no order.
     "pending",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("stream", String(32), primary_key=True),
-    Column("key", LargeBinary, primary_key=True),
-    Column("lot", BigInteger, nullable=False),
-    Column("configuration", LargeBinary, nullable=False),
+    *of_experiment(stream=String(32), key=LargeBinary),
+    *filled(lot=BigInteger, configuration=LargeBinary),
     # The group that it is settled with, or -1.
-    Column("settling", BigInteger, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
+    *filled(settling=BigInteger, payload=LargeBinary),
     sqlite_with_rowid=False,
 )
 GROUPS = Table(
     # The newest group of each experiment: the analyzer settles one at a time.
     "groups",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("number", BigInteger, nullable=False),
-    Column("open", Boolean, nullable=False),
-    Column("stream", String(32), nullable=False),
-    Column("batches", Text, nullable=False),
+    *of_experiment(),
+    *filled(number=BigInteger, open=Boolean, stream=String(32), batches=Text),
 )
 SUMS = Table(
     # What this server holds of an open batch: the sum of its shares, under the batch's key.
     "sums",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("batch", BigInteger, primary_key=True),
-    Column("settled", LargeBinary, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
+    *of_experiment(batch=BigInteger),
+    *filled(settled=LargeBinary, payload=LargeBinary),
 )
 
 HOLDERS = Table(
     "holders",
     META,
     Column("mark", LargeBinary, primary_key=True),
-    Column("offer", BigInteger, nullable=False),
-    Column("due", BigInteger, nullable=False),
+    *filled(offer=BigInteger, due=BigInteger),
     sqlite_with_rowid=False,
 )
 TOTALS = Table(
     # Of offers that have ended: there may be many of them, and everybody asks for the sums.
     "totals",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("assigned", BigInteger, nullable=False),
-    Column("accepted", BigInteger, nullable=False),
+    *of_experiment(),
+    *filled(assigned=BigInteger, accepted=BigInteger),
     # Reports in shares that did not count, by reason.
     Column("refused", Text, nullable=False, server_default="{}"),
 )
 HEADS = Table(
     "heads",
     META,
-    Column("experiment", String(63), primary_key=True),
-    Column("number", BigInteger, nullable=False),
-    Column("hash", LargeBinary, nullable=False),
-    Column("envelope", Text, nullable=False),
+    *of_experiment(),
+    *filled(number=BigInteger, hash=LargeBinary, envelope=Text),
     Column("pulled", BigInteger, nullable=False, server_default="-1"),
     Column("pulled_at", BigInteger, nullable=False, server_default="-1"),
 )
@@ -240,7 +208,7 @@ PAUSED = Table(
     # Experiments in which nobody is dealt a turn for now.
     "paused",
     META,
-    Column("experiment", String(63), primary_key=True),
+    *of_experiment(),
 )
 SEALS = Table("seals", META, Column("mark", LargeBinary, primary_key=True))
 ANSWERS = Answers(META)

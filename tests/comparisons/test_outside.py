@@ -90,9 +90,14 @@ def test_what_was_decided_stays_of_the_same_two_arms():
     assert (decision.leader, decision.reference) == (1, 0)
 
 
-def test_reports_of_blocks_that_were_given_up_count_in_who_is_silent():
-    """Given odds of a half, forty blocks of 40 and 20 reports tell of unequal rates, released or not."""
+def test_small_late_blocks_count_in_who_is_silent_and_place_no_bet():
+    """Odds of a half, 300 blocks of six reports and none: rates are unequal. Of so few reports no bet is made."""
     chosen = in_blocks("split")
-    for _ in range(40):
-        chosen.hear_given_up(np.array([[40, 20]]), np.array([[0.5, 0.5]]))
-    assert chosen.alarmed.tolist() == [True]
+    for _ in range(300):
+        chosen.observe(np.array([[3.0, 0.0]]), np.array([[6, 0]]), np.array([[True, False]]), np.array([[0.5, 0.5]]))
+    assert chosen.silence.alarm[0]
+    assert chosen.pulls.tolist() == [[1800, 0]]
+    for _ in range(9):
+        few = np.array([[6, 6]])
+        chosen.observe(few / 2, few, np.ones((1, 2), dtype=bool), np.array([[0.5, 0.5]]))
+    assert chosen.comparison.weight[0, 0, 1] == 0 == chosen.blocks[0]

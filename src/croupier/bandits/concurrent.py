@@ -228,24 +228,20 @@ class Concurrent(Policy):
         """Be told a block: the sums of its batches, how many reports each has, and the odds it was dealt by.
 
         Without `odds` they are those of now. A block of late reports was dealt by earlier ones. Where a decision ended
-        the comparison they change nothing of what was decided. `beside` has the sums of the other metrics, on the last
-        axis.
+        the comparison they change nothing of what was decided. An arm with odds that is not released had no report,
+        which tells who is silent, too. `beside` has the sums of the other metrics, on the last axis.
         """
-        dealt, compared = self.odds() if odds is None else odds, released & ~self.frozen[:, None]
+        dealt = self.odds() if odds is None else odds
+        # Late blocks may have few reports: beside so much noise they say less than a bet on them costs.
+        telling = released & (2 * assigned >= self.least)
+        compared = telling & ~self.frozen[:, None]
         self.watched.tell(beside, assigned, compared)
         self.comparison.tell(sums, assigned, compared)
         if self.ladder.any_size:
-            self.silence.hear_reports(np.where(released, assigned, 0), np.where(released, dealt, 0.0))
-        self.blocks = self.blocks + released.any(axis=1)
+            self.silence.hear_reports(np.where(released, assigned, 0), dealt)
+        self.blocks = self.blocks + telling.any(axis=1)
         self._forget()
         super().observe(sums, assigned, released)
-
-    def hear_given_up(self, reports: Integers, odds: Floats) -> None:
-        """Be told how many reports a block had that was given up for want of more: they tell who is silent, too.
-
-        Only with them are the counts what chance made them: a block with few reports of one arm would else be missing.
-        """
-        self.silence.hear_reports(reports, odds)
 
     def hear_silent(self, silent: Integers, reports: Integers) -> None:
         """Be told how many turns of a block stayed without a report before each arm's last of so many reports.

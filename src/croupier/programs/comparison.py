@@ -185,10 +185,6 @@ class ComparisonProgram(PolicyProgram):
             self._tell(running)
         elif running.received and not self._any_batch:
             self._most = int(FILLED * running.received)
-        elif len(running.gone) == len(running.block.batches):
-            reports = np.zeros((1, self.policy.arms), dtype=np.int64)
-            reports[0, list(running.gone)] = list(running.gone.values())
-            self.policy.hear_given_up(reports, self._padded(running.odds))
         if running.block.epoch == self._epoch and not self._done:
             self._go_on()
         elif self._more_may_come(running):
@@ -218,6 +214,9 @@ class ComparisonProgram(PolicyProgram):
         policy.may_decide = self._begun is not None and self.now - self._begun >= self.minimum_run
         policy.observe_turns(turns)
         odds = self._padded(running.odds)
+        # Nobody reported an arm that was given up with no report; of others that are missing nothing is known.
+        known = running.came.keys() | {arm for arm, received in running.gone.items() if not received}
+        odds[:, [arm for arm in range(policy.arms) if arm not in known]] = 0.0
         policy.observe(sums[..., 0], assigned, assigned > 0, odds, beside=sums[..., 1:])
         if self._most is not None:
             # It filled in time: more may come by now.

@@ -63,8 +63,8 @@ class Releasing(Publishing):
             if state == "released":
                 # This log is older than the front's store, as after a backup: what was in the batch is gone.
                 log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
-            # Nobody was dealt a turn while it was paused: that too few came says nothing.
-            few = state == "expired" and not live.state.paused
+            # Where a batch must be full nobody was dealt a turn while it was paused: that too few came says nothing.
+            few = state == "expired" and (live.open[number].mechanism.fits_any_batch or not live.state.paused)
             about = {"batch": number} | ({"received": received} if few else {})
             await live.record("expired", lambda: number in live.open, **about)
             await self._forget(live, number)

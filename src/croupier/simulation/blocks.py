@@ -48,9 +48,8 @@ class InLaw(Player):
             silent = _silent(reports, rates, generator)
         turns = np.where(settled, reports, reports + silent)
         lasts = (reports + silent).sum(axis=1).astype(float)
-        given_up = np.zeros_like(reports)
         if self.latest:
-            reports, released, odds, turns, given_up = self._late(reports, released, turns, lasts, rates)
+            reports, released, odds, turns = self._late(reports, released, turns, lasts, rates)
         else:
             self.now = start + lasts
         if not policy.ladder.any_size:
@@ -63,15 +62,15 @@ class InLaw(Player):
             for ladder, other in zip(policy.watched.ladders, others, strict=True)
         ]
         beside = np.stack(more, axis=-1) if more else np.zeros((*sums.shape, 0))
-        return Played(turns, reports, released, odds, sums, now, beside, given_up, self._hear())
+        return Played(turns, reports, released, odds, sums, now, beside, self._hear())
 
     def _late(
         self, reports: Integers, released: Bools, turns: Integers, lasts: Floats, rates: Floats
-    ) -> tuple[Integers, Bools, Floats, Integers, Integers]:
+    ) -> tuple[Integers, Bools, Floats, Integers]:
         """The same where reports come later: when it ends, and a late block instead where that ends earlier."""
         if not self.policy.ladder.any_size:
             self.now = self.now + self._after(lasts)
-            return reports, released, self.odds, turns, np.zeros_like(reports)
+            return reports, released, self.odds, turns
         end = self.begun + self._after(self.done + lasts)
         # Who has ended waits for nobody.
         late = (self.until <= end) & released.any(axis=1)
@@ -79,16 +78,13 @@ class InLaw(Player):
         self.now = np.maximum(np.where(late, self.until, end), self.now)
         self.until = np.where(late, np.inf, self.until)
         if not late.any():
-            return reports, released, self.odds, turns, np.zeros_like(reports)
+            return reports, released, self.odds, turns
         # Each turn that was out when odds changed is reported or not, as any.
         generator, old = self.source.generator, late[:, None]
         dealt = generator.multinomial(np.where(late, self.out, 0), shares(self.before))
         came = generator.binomial(dealt, rates)
-        whole = ((came >= self.policy.least) | (self.before == 0)).all(axis=1, keepdims=True)
         odds = np.where(old, self.before, self.odds)
-        reports = np.where(old, np.where(whole, came, 0), reports)
-        released = np.where(old, whole & (self.before > 0), released)
-        return reports, released, odds, np.where(old, dealt, turns), np.where(old & ~whole, came, 0)
+        return np.where(old, came, reports), np.where(old, came > 0, released), odds, np.where(old, dealt, turns)
 
     def _change(self, runs: Bools) -> None:
         """What is out of the epoch that ends is reported late."""

@@ -117,7 +117,7 @@ class EachUser(Player):
     def block(self) -> Played:
         policy = self.policy
         assigned, released = self._wanted()
-        reports, given_up, silent = (np.zeros_like(assigned) for _ in range(3))
+        reports, silent = np.zeros_like(assigned), np.zeros_like(assigned)
         turns, sums = assigned.copy(), np.zeros((*assigned.shape, 1 + len(self.beside)))
         start, odds = self.now.copy(), self.odds.copy()
         for run, line in enumerate(self.lines):
@@ -128,23 +128,21 @@ class EachUser(Player):
                 values, late = self._cut(run, int(assigned[run].sum()))
                 odds[run] = self.before[run] if late else self.odds[run]
                 counts = np.array([len(each) for each in values])
-                released[run] = odds[run] > 0
-                if not np.all((counts >= (policy.least if late else 1)) == (odds[run] > 0)):
-                    # A late block that has too few is given up, and a block without reports of some arm counts nothing.
-                    released[run] = False
-                (given_up if late and not released[run].any() else reports)[run] = counts
+                # A late block is released with what it has; another one without reports of some arm counts nothing.
+                released[run] = (counts > 0) & (late or np.array_equal(counts > 0, odds[run] > 0))
+                reports[run] = counts
             else:
                 values, silent[run] = self._filled(run, assigned[run])
                 reports[run] = assigned[run]
             for arm in np.flatnonzero(released[run]).tolist():
                 sums[run, arm] = _one_batch(policy, np.asarray(values[arm]), self.source)
-            if released[run].any() or given_up[run].any():
+            if released[run].any():
                 turns[run], line.over = line.over, [0] * policy.arms
             self.now[run] = line.now
         if not policy.ladder.any_size:
             self._ask(self.now + self.latest, np.where(released, silent, 0), np.where(released, reports, 0))
         (world,) = self._met(start, np.maximum(self.now, start + 1.0), (self.world,))
-        return Played(turns, reports, released, odds, sums[..., 0], world, sums[..., 1:], given_up, self._hear())
+        return Played(turns, reports, released, odds, sums[..., 0], world, sums[..., 1:], self._hear())
 
     def _change(self, runs: Bools) -> None:
         for run in np.flatnonzero(runs).tolist():

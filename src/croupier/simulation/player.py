@@ -38,8 +38,6 @@ class Played:
     """As the block met it."""
     beside: Floats
     """What the other metrics add up to, on the last axis."""
-    given_up: Integers
-    """Reports of late blocks that had too few of some arm."""
     heard: list[tuple[Integers, Integers]] = field(default_factory=list)
     """Silent turns and reports of blocks whose turns are over by now, where batches must be full."""
 
@@ -48,8 +46,6 @@ class Played:
         policy.observe_turns(policy.turns + self.turns)
         for silent, reports in self.heard:
             policy.hear_silent(silent, reports)
-        if self.given_up.any():
-            policy.hear_given_up(self.given_up, self.odds)
         policy.observe(self.sums, self.reports, self.released, self.odds, beside=self.beside)
 
 

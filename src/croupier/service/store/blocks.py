@@ -176,22 +176,28 @@ class Blocks(ShareGroups, Outbox):
 
     def _due_of_two_servers(self, connection: Connection, block: Any, batches: Sequence[Any], now: float) -> Due | None:
         waiting = self._came(connection, block, [batch.stream for batch in batches])
-        # At the end of all nothing is saved by leaving a few reports out.
-        last = connection.execute(_FINISHED, {"e": block.experiment}).scalar()
         have = [batch.received + waiting[batch.stream] for batch in batches]
-        enough = all(came >= (1 if last else batch.least) for came, batch in zip(have, batches, strict=True))
+        until = connection.execute(_UNTIL, {"e": block.experiment, "epoch": block.epoch}).scalar()
+        over = self._is_over(connection, block, batches, until, now)
+        # When no more can come nothing is gained by leaving a few reports out.
+        enough = any(have) if over else all(came >= batch.least for came, batch in zip(have, batches, strict=True))
         if block.state == "cut":
             if waiting.total():
                 return None
             # Some of those who came could not be counted: then others are needed.
             return Due(CLOSE if enough else AGAIN)
-        until = connection.execute(_UNTIL, {"e": block.experiment, "epoch": block.epoch}).scalar()
-        if until is not None:
-            if now < until and self._somebody_out(connection, block, batches):
-                return None
+        if over:
             return Due(CUT if enough else GIVE_UP, over=True)
         late = block.expires is not None and block.expires <= now
-        return Due(CUT) if enough and (late or sum(have) >= block.users) else None
+        return Due(CUT) if until is None and enough and (late or sum(have) >= block.users) else None
+
+    def _is_over(
+        self, connection: Connection, block: Any, batches: Sequence[Any], until: float | None, now: float
+    ) -> bool:
+        """Whether no report of the block's epoch can come any more."""
+        if connection.execute(_FINISHED, {"e": block.experiment}).scalar():
+            return True
+        return until is not None and (now >= until or not self._somebody_out(connection, block, batches))
 
     def _batches(self, connection: Connection, block: Any) -> Sequence[Any]:
         return connection.execute(_BATCHES, {"e": block.experiment, "b": block.number}).all()
@@ -252,8 +258,11 @@ class Blocks(ShareGroups, Outbox):
             return Dropped(0, lots)
         if due.what == GIVE_UP:
             return self._give_up_block(connection, block, batches, lots)
-        these = (BATCHES.c.experiment == block.experiment, BATCHES.c.number.in_([batch.number for batch in batches]))
-        connection.execute(update(BATCHES).where(*these).values(state="closed"))
+        # Of arms that nobody reported, when no more can come, there is nothing to release.
+        filled, empty = ([b.number for b in batches if bool(b.received) is had] for had in (True, False))
+        ours = BATCHES.c.experiment == block.experiment
+        connection.execute(update(BATCHES).where(ours, BATCHES.c.number.in_(filled)).values(state="closed"))
+        gone = self._drop(connection, "expired", ours & BATCHES.c.number.in_(empty))
         self._set_block(connection, block, state="closed")
         if block.shares != "two-servers":
             self._count_turns(connection, block, due.over, now)
@@ -261,7 +270,7 @@ class Blocks(ShareGroups, Outbox):
             self._set_batch(connection, block, batches[0].number, silent=json.dumps(silent))
         if block.shares != "two-servers" or not self._is_newest(connection, block):
             self._end_turns(connection, block)
-        return Dropped(0, lots)
+        return Dropped(gone.batches, gone.keys + lots)
 
     def _give_up_block(self, connection: Connection, block: Any, batches: Sequence[Any], lots: list[str]) -> Dropped:
         numbers = [batch.number for batch in batches]

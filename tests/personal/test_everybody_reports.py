@@ -21,7 +21,11 @@ POSITIVE = st.floats(5e-324, 1.7e308)
 @st.composite
 def ranges(draw):
     low, high = sorted((draw(ENDS), draw(ENDS)))
-    return low, high if high - low >= 1e-200 else low + max(1.0, abs(low))
+    if high - low >= 1e-200:
+        return low, high
+    # Wider towards zero, so that it stays within what a range may be.
+    wide = max(1.0, abs(low))
+    return (low - wide, low) if low > 0 else (low, low + wide)
 
 
 @given(

@@ -102,7 +102,7 @@ class Verifier:
     >>> grades, key, context = prio3_sum(10), bytes(range(32)), b"experiment 5, arm 2"
     >>> nonces = [bytes([report] * 16) for report in range(3)]
     >>> public, leader, helper = zip(*(grades.shard(grade, nonce, context) for grade, nonce in zip([7, 9, 3], nonces)))
-    >>> leader = [leader[0], leader[1][:-1] + b"!", leader[2]]
+    >>> leader = [leader[0], leader[1][:-1] + bytes([leader[1][-1] ^ 1]), leader[2]]
     >>> ours = Verifier(grades, 0, key).prepare(nonces, public, leader, context)
     >>> theirs = Verifier(grades, 1, key).prepare(nonces, public, helper, context)
     >>> messages = theirs.combine(ours.verifier_shares)

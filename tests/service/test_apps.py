@@ -197,7 +197,7 @@ def test_a_front_that_drops_duplicates_or_changes_messages_is_found_out(both):
                     return payload[:-length]
                 if batch == 1:
                     return payload[:-length] + payload[:length]
-                return payload[:-1] + b"\0" if batch == 2 else payload
+                return payload[:-1] + bytes([payload[-1] ^ 1]) if batch == 2 else payload
 
             link.messages = crooked
             for number in range(4):

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from cases.service.browser_pages import site
-from cases.service.browser_world import chromium
+from cases.service.browser_world import chromium, launched
 from croupier.cli import main
 from croupier.service.experiment import plan
 from croupier.service.processes import COMMAND
@@ -44,15 +43,13 @@ def servers(directory):
 
 def in_a_page(directory, code):
     """What a program prints on the console of a page."""
-    with site(directory / "site") as origin, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+    with site(directory / "site") as origin, launched() as browser:
         page, said = browser.new_page(), []
         page.on("console", lambda message: said.append(message.text))
         here = code.replace('"croupier-client"', '"./croupier.js"').replace("armName)", "armName, turn.isDefault)")
         (directory / "site" / "program.js").write_text(here)
         page.goto(f"{origin}/empty.html")
         page.evaluate("() => import('/program.js')")
-        browser.close()
     return said
 
 

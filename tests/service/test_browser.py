@@ -7,9 +7,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import sync_playwright
 
-from cases.service.browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium
+from cases.service.browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium, launched
 from cases.service.processes import COUNTER, HISTOGRAM, QUICK, TIPS, home_of, written
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
@@ -114,10 +113,8 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(world):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -15,13 +15,12 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from playwright.sync_api import sync_playwright
 from scipy import stats
 
 from cases import vector_reports as making
 from cases.blind_tokens import ISSUERS
 from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, SEEDED, Asked, site, write_demo
-from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium
+from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium, launched
 from cases.service.processes import METRICS, QUICK, home_of, in_process, transcript_of, written
 from croupier.client import Limits, TokenRequest
 from croupier.messages.admission import Admission
@@ -157,10 +156,8 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(world):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

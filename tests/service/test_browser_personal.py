@@ -6,10 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
 
 from cases.service.browser_pages import NO_OTHER_CHANCE, Asked, site
-from cases.service.browser_world import chromium
+from cases.service.browser_world import launched
 from cases.service.processes import QUICK, TIPS, home_of, transcript_of, written
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
@@ -29,14 +28,12 @@ def world(tmp_path_factory):
     """Both servers, and a page of another site."""
     directory = tmp_path_factory.mktemp("browser-personal")
     home, file = home_of(directory), written(directory, TIPS)
-    with site(directory / "site") as origin, sync_playwright() as playwright:
+    with site(directory / "site") as origin, launched() as browser:
         allowed = {server: {**settings, "origins": origin} for server, settings in QUICK.items()}
         with both(home, [file], **allowed):
-            browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
             context = browser.new_context()
             context.add_init_script(NO_OTHER_CHANCE)
             yield home, Asked(context, origin)
-            browser.close()
 
 
 def given(home, **more):

@@ -11,9 +11,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
-from cases.service.browser_world import chromium
+from cases.service.browser_world import launched
 
 CLIENT = Path(__file__).parents[3] / "clients" / "javascript"
 
@@ -121,12 +119,10 @@ CHECKS = json.dumps([f"/{path.name}" for path in sorted(Path(__file__).parent.gl
 @contextmanager
 def browsing(directory: Path):
     """A browser without servers, and the site."""
-    with site(directory) as origin, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+    with site(directory) as origin, launched() as browser:
         context = browser.new_context()
         context.add_init_script(NO_OTHER_CHANCE)
         yield context, origin
-        browser.close()
 
 
 class Asked:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 from importlib import resources
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 NO_BROWSER = "the browser tests could not run: no chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox"]
 VIEWS = {
     "light": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
@@ -26,6 +29,16 @@ def chromium() -> str:
     if os.environ.get("CI"):
         pytest.fail(NO_BROWSER, pytrace=False)
     pytest.skip(NO_BROWSER)
+
+
+@contextmanager
+def launched():
+    """That browser, without a window."""
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
 
 
 class Watched:

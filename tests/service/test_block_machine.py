@@ -20,7 +20,9 @@ from cases.service.blocks import (
     WITHIN,
     check_arms_and_epochs,
     check_cuts,
+    check_noise,
     check_nothing_lost,
+    check_old_epochs_are_over,
     check_together,
     counted,
 )
@@ -140,6 +142,8 @@ class Blocks(RuleBasedStateMachine):
         check_cuts(self.service, [bit for bit in self.order if bit not in self.unsure])
         assert told <= {person.bit for person in self.service.people}
         check_nothing_lost(self.service, self.unsure)
+        check_old_epochs_are_over(self.service)
+        check_noise(self.service)
         *_, state = replay(self.service.live.records)
         assert state.program.wanted == self.service.live.program.wanted
 

@@ -5,13 +5,17 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from cases.service import shares
 from cases.service.blocks import (
     LEAST,
     PLAN,
     SWINGING,
     WITHIN,
     check_arms_and_epochs,
+    check_nothing_lost,
+    check_old_epochs_are_over,
     check_together,
     counted,
     members,
@@ -20,8 +24,10 @@ from cases.service.blocks import (
 from cases.service.shares import DEADLINE, one_bit_a_user, opened
 from croupier.messages.offer import Offer
 from croupier.noise import secure
+from croupier.service.decryption import open_all
 from croupier.service.experiment_log import Asked
 from croupier.service.store import FrontStore
+from croupier.service.tickets import issue
 
 
 @pytest.fixture
@@ -71,7 +77,7 @@ def test_a_block_closes_when_its_total_is_reached_and_has_all_who_came(service_o
         service.step()
         check_together(service)
     (block,) = members(service).values()
-    assert {arm: len(inside) for arm, inside in block.items()} == {0: 5, 1: 4} or {0: 4, 1: 5}
+    assert {arm: len(inside) for arm, inside in block.items()} in ({0: 5, 1: 4}, {0: 4, 1: 5})
     assert counted(service) == service.accepted.keys()
     # Of turns each record holds how many were dealt, and both are in the receipt.
     released = service.records("released")
@@ -234,6 +240,84 @@ def test_late_turns_that_nobody_reports_are_given_up(service_of):
     assert counted(service) == service.accepted.keys()
 
 
+def test_a_holder_who_asks_again_when_odds_have_changed_is_dealt_a_turn_that_still_counts(service_of, monkeypatch):
+    """The one of before would be reported when the last of its epoch are counted already."""
+    issuer = Ed25519PrivateKey.generate()
+    service = service_of(SWINGING | {"reports": {"report_within": WITHIN, "report_at": [0, 500]}}, issuer=issuer)
+    mine = issue(issuer, service.name, int(service.servers.clock()) + 1)
+
+    def asks():
+        with monkeypatch.context() as patch:
+            patch.setattr(shares, "issue", lambda *_: mine)
+            return service.comes()
+
+    first, again = asks(), asks()
+    assert (again.epoch, again.arm) == (first.epoch, first.arm) == (0, first.arm)
+    fill_a_block(service)
+    service.step()
+    service.servers.clock.now += 300
+    now = asks()
+    assert now.epoch == 1
+    service.servers.clock.now += WITHIN - 100
+    assert service.reports(now) == "accepted"
+    assert service.reports(first) in ("token-expired", "token-spent")
+    check_old_epochs_are_over(service)
+    fill_a_block(service)
+    assert now.bit in counted(service)
+
+
+def test_a_turn_that_is_shown_again_is_dealt_once_and_over_when_it_is_reported(service_of, monkeypatch):
+    issuer = Ed25519PrivateKey.generate()
+    service = service_of(PLAN, issuer=issuer)
+    mine = issue(issuer, service.name, int(service.servers.clock()) + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(shares, "issue", lambda *_: mine)
+        service.comes()
+        service.servers.clock.now += 2
+        person = service.comes()
+    assert service.reports(person) == "accepted"
+    fill_a_block(service)
+    released = service.records("released")
+    assert [record["turns"] for record in released] == [record["users"] for record in released]
+
+
+@pytest.mark.parametrize("reported", [0, 1])
+def test_a_report_that_is_written_when_its_epoch_is_over_is_refused_and_leaves_nothing(service_of, reported):
+    """It was looked at a moment before: who is told that a report was accepted is counted."""
+    service = service_of(SWINGING)
+    late = [service.comes() for _ in range(3)]
+    fill_a_block(service)
+    for person in late[1 : 1 + reported]:
+        assert service.reports(person) == "accepted"
+    service.step()
+    front, clock = service.servers.front.front, service.servers.clock
+    clock.now = late[0].turn.expires - 0.01
+    envelope, job = front.job(service.name, late[0].body)
+    arrival = front.arrival(service.name, envelope, open_all([job])[0])
+    clock.now += WITHIN
+    front.advance()
+    assert front.store.accept(front._prepared([arrival])) == ["token-expired"]
+    check_old_epochs_are_over(service)
+    with front.store.database.read() as connection:
+        assert not [stream for stream in front.store.waiting(connection, service.name) if stream.endswith("-0")]
+
+
+def test_a_block_that_is_full_closes_though_nobody_reports_one_arm_and_the_check_of_who_is_silent_sounds(service_of):
+    """A variant that crashes the app reports nothing: waiting for it would be waiting for ever."""
+    service = service_of()
+    for _ in range(70):
+        turn = service.turn()
+        if turn.offer.arm == 0:
+            assert service.reports(service.seals(turn)) == "accepted"
+        service.servers.clock.now += 15
+        service.step()
+        service.step()
+        check_together(service)
+    assert {record["received"] for record in service.records("expired")} == {0}
+    assert service.live.program.policy.alarmed.tolist() == [True]
+    assert service.live.program.show()["turns"][1] > 20, "turns that nobody reported are told, too"
+
+
 def test_an_arm_that_an_operator_pauses_is_dealt_to_nobody_and_nothing_of_it_is_lost(service_of):
     plan = PLAN | {"arms": ["red", "green", "blue"]}
     service = service_of(plan)
@@ -275,7 +359,6 @@ def test_crashes_between_any_two_writes_neither_lose_nor_double_nor_part_a_block
                     check_together(service)
     service.settled(4)
     check_arms_and_epochs(service)
-    left = service.accepted.keys() - counted(service)
-    expired = {record["batch"] for record in service.records("expired")}
-    assert len(left) <= 2 * LEAST * (1 + len(expired))
+    check_nothing_lost(service, {person.bit for person in service.people})
+    check_old_epochs_are_over(service)
     assert len(counted(service)) > 20

@@ -63,6 +63,16 @@ def test_equal_arms_are_seldom_told_apart_when_reports_come_late(name, trust, ca
     check(played(name, trust, case, 200), case, 200)
 
 
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_arms_that_report_alike_are_seldom_said_not_to_when_odds_wait_for_late_reports(name):
+    """Unequal arms, so that odds change: what is heard is what was dealt, not what would be dealt by now."""
+    world = Delayed(Silent(Bernoulli([0.3, 0.5, 0.55]), 0.6), 1_500)
+    chosen = made(name, world, 200, "two-servers", 8_000)
+    chosen.may_decide = False
+    simulate(chosen, world, seed=5, checkpoints=1)
+    assert chosen.silence.alarm.sum() <= binom.isf(1e-4, 200, 0.01)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "trust"), [("dp-top-two", "two-servers"), ("split", "devices")])
 def test_equal_arms_are_seldom_told_apart_user_by_user(name, trust):

@@ -104,7 +104,7 @@ class BanditProgram(PolicyProgram):
             self._short.append(users)
         self._over()
 
-    def expired(self, batch: int, received: int | None = None) -> None:
+    def expired(self, batch: int, received: int | None = None, turns: int | None = None) -> None:
         gone = self._taken(batch)
         if gone.arm in self.leaving:
             self._assigned[0, gone.arm] = 0

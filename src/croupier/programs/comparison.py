@@ -162,9 +162,11 @@ class ComparisonProgram(PolicyProgram):
         self._reports[one.arm] += mechanism.users
         self._over(running)
 
-    def expired(self, batch: int, received: int | None = None) -> None:
+    def expired(self, batch: int, received: int | None = None, turns: int | None = None) -> None:
         running = self._running(batch)
         one = running.open.pop(batch)
+        if turns is not None:
+            self._turns[running.block.epoch, one.arm] = turns
         if received is not None:
             running.gone[one.arm] = received
         self._over(running)

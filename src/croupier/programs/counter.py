@@ -66,7 +66,7 @@ class CounterProgram(Program):
         self.counter.release(batch, tuple(decoded) if isinstance(decoded, list) else int(decoded))
         self._over(batch)
 
-    def expired(self, batch: int, received: int | None = None) -> None:
+    def expired(self, batch: int, received: int | None = None, turns: int | None = None) -> None:
         """A batch was refused, or is gone: it is left out as soon as all its users have come."""
         if not self.stopped and batch in {level.number for level in self.counter.open if level.shuffler} - self._lost:
             # Only the lowest batch of a turn says that the turn is over: others may be given up before.

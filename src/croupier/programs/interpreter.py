@@ -214,10 +214,8 @@ class State:
 
     def _expired(self, change: Change) -> None:
         self._over(change)
-        received = change.record.get("received")
-        if received is not None:
-            integer("received", received, 0)
-        self.program.expired(change.record["batch"], received)
+        told = {key: integer(key, change.record[key], 0) for key in ("received", "turns") if key in change.record}
+        self.program.expired(change.record["batch"], **told)
 
     def _decided(self, change: Change) -> None:
         """A decision is in the log as it was told; it must be the one that the blocks before lead to."""

@@ -12,7 +12,7 @@ class OneByOne(Program):
     stopped = False
     _batch = 0
 
-    def expired(self, batch: int, received: int | None = None) -> None:
+    def expired(self, batch: int, received: int | None = None, turns: int | None = None) -> None:
         self._expect(batch)
         self._batch += 1
 

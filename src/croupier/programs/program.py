@@ -138,10 +138,11 @@ class Program(ABC):
         """
 
     @abstractmethod
-    def expired(self, batch: int, received: int | None = None) -> None:
+    def expired(self, batch: int, received: int | None = None, turns: int | None = None) -> None:
         """A batch did not fill in time, or was refused; the program wants it again, or goes on without it.
 
-        `received` is how many reports had come, where it did not fill: later batches may follow the traffic.
+        `received` is how many reports had come, where it did not fill: later batches may follow the traffic. `turns` is
+        how many were over of an arm that nobody reported, in a block between two servers.
         """
 
     def operate(self, operation: str, about: Any = None) -> None:

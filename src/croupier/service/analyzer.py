@@ -104,8 +104,7 @@ class Analyzer(Releasing):
         published -= {
             number for number, offer in live.offers.items() if any(b.number not in states for b in offer.batches)
         }
-        counts = {standing["batch"]: standing["received"] for standing in standings["batches"]}
-        await self._follow_all(live, states, counts)
+        await self._follow_all(live, {standing["batch"]: standing for standing in standings["batches"]})
         await self._decide(live)
         # A stop may find a batch full and not yet ready: it is looked for until the front has deleted it.
         if any(number in live.done and state in ("open", "closed", "ready") for number, state in states.items()):

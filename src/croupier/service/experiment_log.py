@@ -175,9 +175,13 @@ class Live:
             return ""
         smallest, deadline = self.plan.recipe["smallest"], self.plan.deadline
         remedy = "more users, a longer batches.deadline, or a smaller batches.smallest"
-        late = [standing["batch"] for standing in self.standings.get("batches", []) if standing.get("late")]
+        late = [standing for standing in self.standings.get("batches", []) if standing.get("late")]
         if late:
-            return f"batch {late[0]} has fewer than {smallest} reports after {deadline:g} s: {remedy}"
+            # All batches of a block wait for the one that has the fewest.
+            short = min(late, key=lambda standing: standing["received"])["batch"]
+            turn = self.state.turns.get(short)
+            arm = "" if turn is None or turn.arm is None else f" of {self.arms[turn.arm]!r}"
+            return f"batch {short}{arm} has fewer than {smallest} reports after {deadline:g} s: {remedy}"
         if self.run.history.unfilled >= UNFILLED:
             return f"the last {self.run.history.unfilled} batches did not fill within {deadline:g} s: {remedy}"
         return ""

@@ -362,8 +362,10 @@ def _standing(standing: Standing, now: float) -> dict[str, Any]:
     received = coarse(standing.received, standing.users)
     # Open after its deadline: it has fewer reports than the smallest batch.
     late = standing.state == "open" and standing.expires is not None and standing.expires <= now
-    about = {"batch": standing.number, "users": standing.users, "received": received, "state": standing.state}
-    return about | {"late": late}
+    # Of an arm that nobody reported no receipt tells them.
+    turns = standing.turns if standing.state == "expired" else None
+    about = {"batch": standing.number, "users": standing.users, "received": received, "turns": turns}
+    return about | {"state": standing.state, "late": late}
 
 
 def coarse(received: int, users: int) -> int:

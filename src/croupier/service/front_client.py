@@ -219,7 +219,9 @@ class FrontClient:
 
 def _standing(shown: dict[str, Any]) -> dict[str, Any]:
     """What is read of a batch's standing, and no more of it is kept."""
-    counts = {key: integer(key, shown[key], 0, 2**53) for key in ("batch", "users", "received")}
+    counts: dict[str, Any] = {key: integer(key, shown[key], 0, 2**53) for key in ("batch", "users", "received")}
+    turns = shown.get("turns")
+    counts["turns"] = None if turns is None else integer("turns", turns, 0, 2**53)
     return counts | {"state": str(shown["state"])[:LONGEST_STATE], "late": bool(shown.get("late"))}
 
 

@@ -80,10 +80,12 @@ class History:
     def _over(self, change: Change, batch: Batch) -> Record:
         offer, mechanism = change.offer, batch.mechanism
         assert offer is not None
-        if "received" in change.record:
+        # One of an arm that nobody reported ends with its block, whatever its deadline.
+        empty = {key: change.record[key] for key in ("turns",) if key in change.record}
+        if "received" in change.record and not empty:
             self.unfilled += 1
         if "decoded" not in change.record:
-            return {"arm": offer.arm, "users": mechanism.users}
+            return {"arm": offer.arm, "users": mechanism.users} | empty
         self.unfilled, users = 0, change.record.get("users", mechanism.users)
         refused = json.loads(change.record["receipt"]["body"]).get("refused", {})
         if offer.number not in self._counted:

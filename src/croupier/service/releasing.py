@@ -35,19 +35,19 @@ class Releasing(Publishing):
             await live.record("expired", partial(_is_open, live, number), batch=number, reason=DESTROYED)
             await self._forget(live, number)
 
-    async def _follow_all(self, live: Live, states: dict[int, str], counts: dict[int, int]) -> None:
+    async def _follow_all(self, live: Live, standings: dict[int, dict[str, Any]]) -> None:
         """Do what is due for every batch.
 
         One that was pulled before a crash, and not logged, holds back all others until it is in the log.
         """
-        left = sorted(states)
+        left = sorted(standings)
         while left:
             known, refused, held_back = live.count, None, []
             for number in left:
                 try:
-                    await self._follow(live, number, states[number], counts[number])
+                    await self._follow(live, standings[number])
                 except FrontRefused as refusal:
-                    if refusal.problem != "not-released" or states[number] != "ready":
+                    if refusal.problem != "not-released" or standings[number]["state"] != "ready":
                         raise
                     refused = refusal
                     held_back.append(number)
@@ -55,8 +55,9 @@ class Releasing(Publishing):
                 raise refused
             left = held_back
 
-    async def _follow(self, live: Live, number: int, state: str, received: int) -> None:
-        """Do what is due for a batch that the front has in this state."""
+    async def _follow(self, live: Live, standing: dict[str, Any]) -> None:
+        """Do what is due for a batch by where it stands at the front."""
+        number, state = standing["batch"], standing["state"]
         if number in live.open and state == "ready":
             await self._take(live, number)
         elif number in live.open and state in ("expired", "cancelled", "released"):
@@ -65,7 +66,8 @@ class Releasing(Publishing):
                 log.warning("lost", extra={"fields": {"experiment": live.name, "batch": number}})
             # Where a batch must be full nobody was dealt a turn while it was paused: that too few came says nothing.
             few = state == "expired" and (live.open[number].mechanism.fits_any_batch or not live.state.paused)
-            about = {"batch": number} | ({"received": received} if few else {})
+            told = ("received", "turns") if few else ()
+            about = {"batch": number} | {key: standing[key] for key in told if standing[key] is not None}
             await live.record("expired", lambda: number in live.open, **about)
             await self._forget(live, number)
         elif number in live.done and state == "ready":

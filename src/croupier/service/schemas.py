@@ -56,7 +56,7 @@ COUNTS = fields(
     assigned=COUNT,
     accepted=COUNT,
     refused=REFUSED,
-    batches=array(fields(batch=COUNT, users=COUNT, received=COUNT, state=_STATES, late=FLAG)),
+    batches=array(fields(batch=COUNT, users=COUNT, received=COUNT, turns=optional(COUNT), state=_STATES, late=FLAG)),
 )
 _PRIVACY = fields(
     epsilon={"type": "number"}, delta={"type": "number"}, honest_fraction={"type": "number"}, unit=TEXT, protocol=TEXT

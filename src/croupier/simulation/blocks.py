@@ -35,13 +35,14 @@ class InLaw(Player):
         reports, released = self._wanted()
         odds = self.odds
         rates = np.broadcast_to(self.world.during(start, start[:, None] + 1.0).rates, odds.shape)
-        open_to, settled = odds > 0, policy.settled[:, None]
+        settled = policy.settled[:, None]
         if policy.ladder.any_size:
             chances = shares(odds * rates)
-            whole = np.any(released, axis=1, keepdims=True)[:, 0]
+            # Reports come of the arms that were dealt, whatever the policy would deal by now.
+            whole = np.asarray(released.any(axis=1))
             dealt = generator.multinomial(np.where(whole, reports.sum(axis=1), 0), chances)
             reports = np.where(whole[:, None], dealt, reports)
-            released &= ((reports > 0) | ~open_to).all(axis=1, keepdims=True)
+            released = whole[:, None] & (reports > 0)
             missing = _silent(reports.sum(axis=1), (odds * rates).sum(axis=1), generator)
             silent = generator.multinomial(missing, shares(odds * (1.0 - rates)))
         else:

@@ -128,8 +128,7 @@ class EachUser(Player):
                 values, late = self._cut(run, int(assigned[run].sum()))
                 odds[run] = self.before[run] if late else self.odds[run]
                 counts = np.array([len(each) for each in values])
-                # A late block is released with what it has; another one without reports of some arm counts nothing.
-                released[run] = (counts > 0) & (late or np.array_equal(counts > 0, odds[run] > 0))
+                released[run] = counts > 0
                 reports[run] = counts
             else:
                 values, silent[run] = self._filled(run, assigned[run])

@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 from sqlalchemy import select
 
-from cases.service.shares import DEADLINE, NAME, Shares, bits_of
+from cases.service.shares import DEADLINE, NAME, Shares, bits_of, without_marks
 from croupier.bandits import POLICIES, Entry
 from croupier.bandits.concurrent import Concurrent
 from croupier.messages.offer import Offer
@@ -70,6 +70,12 @@ def counted(service: Shares) -> set[int]:
     return {bit for arms in members(service).values() for inside in arms.values() for bit in inside}
 
 
+def check_noise(service: Shares) -> None:
+    """Each server's noise is in every total once, where noise is marked."""
+    for record in service.records("released"):
+        without_marks(record["decoded"])
+
+
 def check_together(service: Shares) -> None:
     """The batches of a block are open together, and over together: whatever crashed between two transactions.
 
@@ -117,14 +123,23 @@ def check_cuts(service: Shares, order: list[int]) -> None:
                 came = came[len(inside) :]
 
 
-def check_nothing_lost(service: Shares, unsure: set[int]) -> None:
-    """Who was told so and is in no total is in a block that is open, or one of its epoch was given up.
+def check_old_epochs_are_over(service: Shares) -> None:
+    """When their time has passed, all who were accepted are counted, but for those of the epoch that is dealt."""
+    for _ in range(4):
+        service.servers.clock.now += 2 * WITHIN
+        for _ in range(3):
+            service.step()
+            check_together(service)
+    dealt = max((turn.block.epoch for turn in service.live.program.wanted), default=0)
+    told = counted(service)
+    left = [person for person in service.people if person.bit in service.accepted and person.bit not in told]
+    assert {person.epoch for person in left} <= {dealt}
 
-    Of the unsure no answer came: they may be in it, too.
-    """
+
+def check_nothing_lost(service: Shares, unsure: set[int]) -> None:
+    """Who was told so and is in no total is in a block that is open. Of the unsure no answer came: they may be, too."""
     known, store = offers(service), service.servers.front.front.store
     logged = {record["batch"] for record in service.records("released")}
-    given_up = {known[record["batch"]].block.epoch for record in service.records("expired")}
     with store.database.read() as connection:
         received = {
             row.number: row.received for row in connection.execute(select(BATCHES.c.number, BATCHES.c.received))
@@ -138,7 +153,7 @@ def check_nothing_lost(service: Shares, unsure: set[int]) -> None:
         held[int(stream.rpartition("-")[2])] += count
     told = counted(service)
     by_bit = {person.bit: person.epoch for person in service.people}
-    for epoch in {offer.block.epoch for offer in known.values()} - given_up:
+    for epoch in {offer.block.epoch for offer in known.values()}:
         left = {bit for bit in service.accepted if by_bit[bit] == epoch and bit not in told}
         maybe = {bit for bit in unsure if by_bit[bit] == epoch and bit not in told | service.accepted.keys()}
         assert len(left) <= held[epoch] <= len(left) + len(maybe), f"epoch {epoch}: {left}, {held[epoch]} are held"

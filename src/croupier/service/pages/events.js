@@ -11,11 +11,16 @@ function released(event, state) {
   return `${whole(event.users)} people are counted`;
 }
 
+function ended(event, state) {
+  if ("turns" in event) return "is over: nobody reported to it";
+  return state.asks_again ? "did not fill in time: it was deleted and will be asked for again" : "is gone, and left out";
+}
+
 const EVENTS = {
   configured: (event) => (event.revision ? `Both servers signed revision ${whole(event.revision)} of the configuration` : "Both servers signed the configuration"),
   opened: (event, state) => (event.arm === null ? `The next ${whole(event.users)} people can take part` : `A batch of ${whole(event.users)} opened for ${quoted(state, event.arm)}`),
   released: (event, state) => `Batch ${whole(event.batch)} is closed: ${released(event, state)}` + (event.damaged ? `; ${counted(event.damaged, "message")} could not be read` : "") + (event.refused ? `; of the reports refused, ${refusals(event.refused)}` : ""),
-  expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} ${state.asks_again ? "did not fill in time: it was deleted and will be asked for again" : "is gone, and left out"}`,
+  expired: (event, state) => `Batch ${whole(event.batch)}${event.arm === null ? "" : ` for ${quoted(state, event.arm)}`} ${ended(event, state)}`,
   refused: (event, state) => `Batch ${whole(event.batch)} was refused and ${state.asks_again ? "will be asked for again" : "is left out"}: ${event.reason}`,
   operated: (event, state) => `The operator ${event.done} ${event.name ? `“${event.name}”` : event.arm == null ? "the experiment" : quoted(state, event.arm)}`,
   decided: (event, state) => `Decided: ${state.decision ? state.decision.sentence : event.decision?.kind}`,

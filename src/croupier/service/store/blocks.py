@@ -179,8 +179,10 @@ class Blocks(ShareGroups, Outbox):
         have = [batch.received + waiting[batch.stream] for batch in batches]
         until = connection.execute(_UNTIL, {"e": block.experiment, "epoch": block.epoch}).scalar()
         over = self._is_over(connection, block, batches, until, now)
+        full = sum(have) >= block.users
+        least = all(came >= batch.least for came, batch in zip(have, batches, strict=True))
         # When no more can come nothing is gained by leaving a few reports out.
-        enough = any(have) if over else all(came >= batch.least for came, batch in zip(have, batches, strict=True))
+        enough = any(have) if over else full or least
         if block.state == "cut":
             if waiting.total():
                 return None
@@ -189,7 +191,7 @@ class Blocks(ShareGroups, Outbox):
         if over:
             return Due(CUT if enough else GIVE_UP, over=True)
         late = block.expires is not None and block.expires <= now
-        return Due(CUT) if until is None and enough and (late or sum(have) >= block.users) else None
+        return Due(CUT) if until is None and (full or (late and least)) else None
 
     def _is_over(
         self, connection: Connection, block: Any, batches: Sequence[Any], until: float | None, now: float
@@ -215,6 +217,7 @@ class Blocks(ShareGroups, Outbox):
     def _lock_streams(self, connection: Connection, block: Any) -> None:
         """Nobody's report is accepted for the block's arms until this transaction ends."""
         streams = [batch.stream for batch in self._batches(connection, block)]
+        self._begin_streams(connection, block.experiment, streams, block.lot)
         these = (STREAMS.c.experiment == block.experiment, STREAMS.c.stream.in_(streams))
         connection.execute(self.database.locked(select(STREAMS.c.lot).where(*these).order_by(STREAMS.c.stream))).all()
 
@@ -222,7 +225,8 @@ class Blocks(ShareGroups, Outbox):
         """From now on no report is in the block that is not in it already."""
         streams = [batch.stream for batch in self._batches(connection, block)]
         these = (STREAMS.c.experiment == block.experiment, STREAMS.c.stream.in_(streams))
-        connection.execute(update(STREAMS).where(*these).values(lot=block.lot + 1))
+        ends = {"over": True} if over else {}
+        connection.execute(update(STREAMS).where(*these).values(lot=block.lot + 1, **ends))
         self._count_turns(connection, block, over, now)
         self._set_block(connection, block, state="cut")
 
@@ -257,6 +261,8 @@ class Blocks(ShareGroups, Outbox):
             self._set_block(connection, block, state="open", lot=block.lot + 1)
             return Dropped(0, lots)
         if due.what == GIVE_UP:
+            if block.shares == "two-servers":
+                self._count_turns(connection, block, due.over, now)
             return self._give_up_block(connection, block, batches, lots)
         # Of arms that nobody reported, when no more can come, there is nothing to release.
         filled, empty = ([b.number for b in batches if bool(b.received) is had] for had in (True, False))
@@ -280,9 +286,10 @@ class Blocks(ShareGroups, Outbox):
         if block.shares == "two-servers":
             # Nothing of this epoch will be counted any more.
             streams = [batch.stream for batch in batches]
-            for table in (PENDING, STREAMS):
-                these = (table.c.experiment == block.experiment, table.c.stream.in_(streams))
-                connection.execute(delete(table).where(*these))
+            ours = (STREAMS.c.experiment == block.experiment, STREAMS.c.stream.in_(streams))
+            connection.execute(update(STREAMS).where(*ours).values(over=True))
+            these = (PENDING.c.experiment == block.experiment, PENDING.c.stream.in_(streams))
+            connection.execute(delete(PENDING).where(*these))
         return Dropped(dropped.batches, dropped.keys + lots)
 
     def _is_newest(self, connection: Connection, block: Any) -> bool:

@@ -35,7 +35,7 @@ class FrontStore(Turns, Experiments):
         if known != self.vault.own_mark:
             self.close()
             raise StoreProblem(f"the store {self.database.name} was begun with another `store` key than this one")
-        self._intake = Intake(self.database, source, self.vault, self.put_waiting)
+        self._intake = Intake(self.database, source, self.vault, self)
         self._prepare_turns()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import json
 import secrets
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -35,6 +35,7 @@ from croupier.service.store.schema import (
     Arrival,
     pool_place,
 )
+from croupier.service.store.share_waiting import ShareWaiting
 from croupier.service.store.vault import Vault
 
 POOL_BYTES = 2**15
@@ -95,10 +96,9 @@ class Intake:
         database: Database,
         source: Source,
         vault: Vault,
-        put_waiting: Callable[[Connection, Sequence[Arrival]], None],
+        shares: ShareWaiting,
     ) -> None:
-        self.database, self.source, self.vault = database, source, vault
-        self._put_waiting = put_waiting
+        self.database, self.source, self.vault, self._shares = database, source, vault, shares
         self.lock = threading.Lock()
         self._pools: dict[Key, tuple[bytes, tuple[bytes, ...]]] = {}
         self._find = _FIND_BATCHES if database.sqlite else _LOCK_BATCHES
@@ -132,11 +132,13 @@ class Intake:
                 rows = connection.execute(query, names).all() if names["names"] else []
                 ended = {row.name for row in rows if row.finished}
                 void = {from_text("void", one) for row in rows for one in json.loads(row.void or "[]")}
-                outcomes, taken = _decide(arrivals, batches, spent, ended, void)
+                lots = self._shares.lots(connection, arrivals)
+                over = {stream for stream, lot in lots.items() if lot is None}
+                outcomes, taken = _decide(arrivals, batches, spent, ended, void, over)
                 self._note_late(connection, arrivals, outcomes, batches)
                 if taken:
                     pools = self._pour(connection, [report for report in taken if not report.in_shares], batches)
-                    self._put_waiting(connection, [report for report in taken if report.in_shares])
+                    self._shares.put_waiting(connection, [report for report in taken if report.in_shares], lots)
                     _count(self.database, connection, taken, batches)
             if taken:
                 for key, pool in pools.items():
@@ -307,6 +309,7 @@ def _decide(
     spent: dict[bytes, bytes],
     ended: set[str],
     void: set[bytes],
+    over: set[tuple[str, str]],
 ) -> tuple[list[str], list[Arrival]]:
     """Which reports of a group are accepted, in the order they came; counts are updated in `batches`."""
     outcomes, taken = [], []
@@ -321,6 +324,9 @@ def _decide(
             outcomes.append("experiment-finished")
         elif arrival.configuration in void:
             outcomes.append("unopenable-report")
+        elif (arrival.experiment, arrival.stream) in over:
+            # Its time ran out while it was looked at.
+            outcomes.append("token-expired")
         elif any(key not in batches or not _has_room(batches[key]) for key in keys):
             outcomes.append("batch-closed")
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, Table, insert, inspect, update
 
-from croupier.service.store.schema import ANSWERS, BATCHES, EXPERIMENTS, ISSUED, META, OFFERS, PAUSED, SEALS
+from croupier.service.store.schema import ANSWERS, BATCHES, EXPERIMENTS, ISSUED, META, OFFERS, PAUSED, SEALS, STREAMS
 from croupier.service.store.vault import Vault
 
 
@@ -19,7 +19,7 @@ def steps(vault: Vault) -> tuple[Callable[[Connection], None], ...]:
         ANSWERS.begin(connection)
 
     steps = META.create_all, keep_the_keys_mark, add_blocks, add_pauses, add_voids, add_rules
-    return (*steps, ANSWERS.begin_names, add_silent)
+    return (*steps, ANSWERS.begin_names, add_silent, add_ends)
 
 
 def add_pauses(connection: Connection) -> None:
@@ -43,6 +43,10 @@ def add_rules(connection: Connection) -> None:
 def add_silent(connection: Connection) -> None:
     _add_columns(connection, BATCHES, ISSUED)
     connection.execute(update(ISSUED).where(ISSUED.c.dealt.is_(None)).values(dealt=ISSUED.c.open))
+
+
+def add_ends(connection: Connection) -> None:
+    _add_columns(connection, STREAMS)
 
 
 def _add_columns(connection: Connection, *tables: Table) -> None:

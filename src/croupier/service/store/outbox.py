@@ -36,7 +36,7 @@ PART_BYTES = 2**22
 
 # Built once: putting a statement together takes longer than running it.
 _STANDINGS = (
-    select(BATCHES.c.number, BATCHES.c.users, BATCHES.c.received, BATCHES.c.state, BATCHES.c.expires)
+    select(*(BATCHES.c[name] for name in ("number", "users", "received", "state", "expires", "turns")))
     .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number >= bindparam("since"))
     .order_by(BATCHES.c.number)
     .limit(bindparam("most"))

@@ -154,6 +154,8 @@ STREAMS = Table(
     META,
     *of_experiment(stream=String(32)),
     Column("lot", BigInteger, nullable=False),
+    # No batch will take its reports any more: those that still come are refused.
+    Column("over", Boolean),
 )
 PENDING = Table(
     # Reports in shares that were accepted and are not settled, under the key of their lot, in no order.
@@ -314,6 +316,7 @@ class Standing:
     received: int
     state: str
     expires: float | None
+    turns: int | None
 
 
 @dataclass(frozen=True)

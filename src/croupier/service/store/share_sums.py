@@ -151,7 +151,7 @@ class ShareSums(ShareWaiting):
             needed = {sum_key(*row) for row in connection.execute(select(SUMS.c.experiment, SUMS.c.batch))}
             lots = select(PENDING.c.experiment, PENDING.c.stream, PENDING.c.lot).distinct()
             needed |= {lot_key(*row) for row in connection.execute(lots)}
-            current = select(STREAMS.c.experiment, STREAMS.c.stream, STREAMS.c.lot)
+            current = select(STREAMS.c.experiment, STREAMS.c.stream, STREAMS.c.lot).where(STREAMS.c.over.is_not(True))
             needed |= {lot_key(*row) for row in connection.execute(current)}
         orphans = [name for name in old if name not in needed]
         self.batch_keys.destroy(orphans)

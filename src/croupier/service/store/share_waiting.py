@@ -21,6 +21,9 @@ from croupier.service.store.batch_keys import BatchKeys
 from croupier.service.store.database import Database
 from croupier.service.store.schema import PENDING, STREAMS, Arrival
 
+Lots = dict[tuple[str, str], int | None]
+"""By experiment and stream."""
+
 NOT_SETTLING = -1
 KEY = 16
 _LENGTH = struct.Struct(">I")
@@ -47,14 +50,23 @@ class ShareWaiting:
     database: Database
     batch_keys: BatchKeys
 
-    def put_waiting(self, connection: Connection, arrivals: Sequence[Arrival]) -> None:
+    def lots(self, connection: Connection, arrivals: Sequence[Arrival]) -> Lots:
+        """The lot that each stream of these reports is at, which nobody changes until the transaction ends.
+
+        None where the stream is over: no batch will take its reports.
+        """
+        streams = sorted({(arrival.experiment, arrival.stream) for arrival in arrivals if arrival.in_shares})
+        return {stream: self._lot(connection, *stream) for stream in streams}
+
+    def put_waiting(self, connection: Connection, arrivals: Sequence[Arrival], lots: Lots) -> None:
         """Write accepted reports, each under the key of its stream's lot, in no order."""
         streams = defaultdict(list)
         for arrival in arrivals:
             streams[arrival.experiment, arrival.stream].append(arrival)
         rows = []
         for (experiment, stream), some in sorted(streams.items(), key=lambda one: one[0]):
-            lot = self._lot(connection, experiment, stream)
+            lot = lots[experiment, stream]
+            assert lot is not None, "what is over takes no report"
             payloads = [_LENGTH.pack(len(one.own)) + one.name + one.own + one.sealed for one in some]
             hidden = self.batch_keys.hide_all(lot_key(experiment, stream, lot), payloads)
             keys = secrets.token_bytes(KEY * len(some))
@@ -72,15 +84,20 @@ class ShareWaiting:
             ]
         self.database.put(connection, PENDING, rows)
 
-    def _lot(self, connection: Connection, experiment: str, stream: str) -> int:
+    def _lot(self, connection: Connection, experiment: str, stream: str) -> int | None:
         this = (STREAMS.c.experiment == experiment, STREAMS.c.stream == stream)
-        query = select(STREAMS.c.lot).where(*this)
-        lot = connection.execute(self.database.locked(query, read=True)).scalar()
-        if lot is None:
-            row = {"experiment": experiment, "stream": stream, "lot": 0}
-            connection.execute(self.database.insert(STREAMS).values(row).on_conflict_do_nothing())
-            return 0
-        return int(lot)
+        query = self.database.locked(select(STREAMS.c.lot, STREAMS.c.over).where(*this), read=True)
+        row = connection.execute(query).first()
+        if row is None:
+            # Another may begin it at this moment: what counts is what stands there then.
+            self._begin_streams(connection, experiment, [stream], 0)
+            row = connection.execute(query).one()
+        return None if row.over else int(row.lot)
+
+    def _begin_streams(self, connection: Connection, experiment: str, streams: Sequence[str], lot: int) -> None:
+        """Streams that nobody has reported to yet are at this lot."""
+        rows = [{"experiment": experiment, "stream": stream, "lot": lot} for stream in sorted(streams)]
+        connection.execute(self.database.insert(STREAMS).on_conflict_do_nothing(), rows)
 
     def _next_lot(self, connection: Connection, experiment: str, stream: str) -> list[str]:
         this = (STREAMS.c.experiment == experiment, STREAMS.c.stream == stream)

@@ -38,7 +38,7 @@ _TURNS_OUT = (
     .where(ISSUED.c.experiment == bindparam("e"), ISSUED.c.due > bindparam("now"), ISSUED.c.due <= bindparam("latest"))
     .group_by(OFFERS.c.stream)
 )
-_HELD = select(HOLDERS.c.mark, HOLDERS.c.offer).where(
+_HELD = select(HOLDERS.c.mark, HOLDERS.c.offer, HOLDERS.c.due).where(
     HOLDERS.c.mark.in_(bindparam("marks", expanding=True)), HOLDERS.c.due > bindparam("now")
 )
 _REPORTED = select(SPENT.c.token).where(SPENT.c.token.in_(bindparam("marks", expanding=True)))
@@ -50,6 +50,21 @@ _DEALT_BLOCK = (
     .limit(1)
 )
 _EPOCH = select(EPOCHS).where(EPOCHS.c.experiment == bindparam("e"), EPOCHS.c.epoch == bindparam("epoch"))
+_OF_EPOCH = (
+    select(OFFERS)
+    .join(BLOCKS, (BLOCKS.c.experiment == OFFERS.c.experiment) & (BLOCKS.c.number == OFFERS.c.block))
+    .where(
+        OFFERS.c.experiment == bindparam("e"),
+        OFFERS.c.number.in_(bindparam("numbers", expanding=True)),
+        OFFERS.c.stream.startswith("arm-"),
+        BLOCKS.c.epoch == bindparam("epoch"),
+    )
+)
+_TAKE_BACK = (
+    update(ISSUED)
+    .where(ISSUED.c.experiment == bindparam("e"), ISSUED.c.offer == bindparam("o"), ISSUED.c.due == bindparam("d"))
+    .values(open=ISSUED.c.open - 1, dealt=ISSUED.c.dealt - 1)
+)
 _COUNT_GIVEN = (
     update(OFFERS)
     .where(OFFERS.c.experiment == bindparam("e"), OFFERS.c.number == bindparam("o"))
@@ -121,9 +136,10 @@ class Turns(Blocks):
             hand = self._hand(connection, asked)
             marks = [None if holder is None else self.vault.mark(b"token", holder) for holder in holders]
             known = [mark for mark in marks if mark is not None]
-            held = {row.mark: row.offer for row in connection.execute(_HELD, {"marks": known, "now": now})}
+            rows = connection.execute(_HELD, {"marks": known, "now": now})
+            held: dict[bytes | None, tuple[int, int]] = {row.mark: (row.offer, row.due) for row in rows}
             if hand.epoch is not None:
-                self._show_held(connection, experiment, hand, held.values())
+                self._show_held(connection, experiment, hand, [offer for offer, _ in held.values()])
             spent = set(connection.execute(_REPORTED, {"marks": known}).scalars())
             given: Counter[int] = Counter()
             answers: list[tuple[int, str] | str] = []
@@ -131,14 +147,19 @@ class Turns(Blocks):
                 if mark in spent:
                     answers.append("not-admitted")
                     continue
-                number = None if mark is None else held.get(mark)
+                number, was_due = held.get(mark, (None, due))
                 if number not in hand.offers:
                     number = hand.next(self.source)
                     if number is not None:
                         given[number] += 1
-                    if mark is not None and number is not None:
-                        held[mark] = number
-                        connection.execute(self._hold, {"mark": mark, "offer": number, "due": due})
+                elif was_due != due:
+                    # The same turn, which is due later now.
+                    connection.execute(_TAKE_BACK, {"e": experiment, "o": number, "d": was_due})
+                    row = {"experiment": experiment, "offer": number, "due": due, "open": 1, "dealt": 1}
+                    connection.execute(self._issue, row)
+                if mark is not None and number is not None and held.get(mark) != (number, due):
+                    held[mark] = number, due
+                    connection.execute(self._hold, {"mark": mark, "offer": number, "due": due})
                 answers.append("nothing-open" if number is None else (number, hand.offers[number].envelope))
             for number, turns in given.items():
                 row = {"experiment": experiment, "offer": number, "due": due, "open": turns, "dealt": turns}
@@ -243,11 +264,12 @@ class Turns(Blocks):
         return expected_turns(max(wanted, short), reporting) - sum(out[stream] for stream in odds)
 
     def _show_held(self, connection: Connection, experiment: str, hand: ByOdds | ByDeals, held: Iterable[int]) -> None:
-        """In blocks of two servers a turn is as good in the next one: its holder is shown the same again."""
-        query = select(OFFERS).where(
-            OFFERS.c.experiment == experiment, OFFERS.c.number.in_([*held]), OFFERS.c.stream.startswith("arm-")
-        )
-        for offer in connection.execute(query):
+        """In blocks of two servers a turn is as good in the next one of its epoch: its holder is shown the same again.
+
+        One of an epoch that has ended is not: the report might come after the last of that epoch was counted.
+        """
+        names = {"e": experiment, "numbers": [*held], "epoch": hand.epoch}
+        for offer in connection.execute(_OF_EPOCH, names):
             hand.offers.setdefault(offer.number, OpenOffer(offer.envelope, offer.odds, 0))
 
     def _turns_out(self, connection: Connection, asked: _Asked) -> Counter[str]:

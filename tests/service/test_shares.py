@@ -3,6 +3,7 @@
 import pytest
 
 from cases.service.shares import BITS, DEADLINE, PLAN, USERS, one_bit_a_user, opened
+from croupier.service.experiment_log import Asked
 from croupier.validity import prio3_sum
 
 
@@ -121,4 +122,35 @@ def test_one_report_a_minute_still_ends_an_experiment_and_nearly_all_are_used(
     assert set(sizes) - {8, 16, 32, 64, 128, 256}, "some were cut short"
     record_property("reports accepted", len(service.accepted))
     record_property("reports used", used)
+    service.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("operation", ["pause", "retire"])
+def test_what_has_come_of_an_arm_that_leaves_counts(tmp_path, monkeypatch, operation, kind):
+    """Some are settled when it is asked for, and others still wait."""
+    with one_bit_a_user(monkeypatch):
+        service = opened(tmp_path, kind)
+        people = [service.comes() for _ in range(USERS - 1)]
+        for person in people[:-1]:
+            assert service.reports(person) == "accepted"
+        service.step()
+        service.step()
+        assert service.reports(people[-1]) == "accepted"
+        service.servers.run(service.live.operate(Asked(operation, people[0].arm)))
+        for _ in range(4):
+            service.step()
+        assert {person.bit for person in people} == service.counted()
+        later = [service.comes() for _ in range(3)]
+        assert people[0].arm not in {person.arm for person in later if person is not None}
+        service.close()
+
+
+def test_of_an_arm_that_leaves_before_anybody_has_reported_nothing_is_released(tmp_path):
+    service = opened(tmp_path)
+    service.servers.run(service.live.operate(Asked("pause", service.comes().arm)))
+    for _ in range(4):
+        service.step()
+    assert service.records("released") == []
+    assert len(service.records("expired")) == 1
     service.close()

@@ -232,7 +232,7 @@ class Concurrent(Policy):
         which tells who is silent, too. `beside` has the sums of the other metrics, on the last axis.
         """
         dealt = self.odds() if odds is None else odds
-        # Late blocks may have few reports: beside so much noise they say less than a bet on them costs.
+        # Few reports, as in late blocks, say less beside their noise than a bet on them costs.
         telling = released & (2 * assigned >= self.least)
         compared = telling & ~self.frozen[:, None]
         self.watched.tell(beside, assigned, compared)

@@ -100,7 +100,7 @@ class BanditProgram(PolicyProgram):
         self._phase[full.arm] = (full.mechanism.for_users(users), number)
         self._assigned[0, full.arm] = users
         self._reports[full.arm] += users
-        if users < full.mechanism.users:
+        if users < full.mechanism.users and full.arm not in self.leaving:
             self._short.append(users)
         self._over()
 

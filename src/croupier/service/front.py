@@ -300,6 +300,12 @@ class Front(FrontShares):
         self._state(name, number)
         self.store.cancel(name, number)
 
+    def close_soon(self, name: str, number: int) -> None:
+        """A batch in shares is not wanted any larger: it closes with what it has. With nothing in it, it is deleted."""
+        self._state(name, number)
+        if not self.store.close_soon(name, number, self.clock()):
+            self.store.cancel(name, number)
+
     def close_blocks(self, name: str) -> None:
         """Nothing more is wanted: no turn is dealt, no report accepted, and blocks close with what they have."""
         if self.store.finished(name) is None:

@@ -148,6 +148,10 @@ class FrontClient:
     async def cancel(self, name: str, batch: int) -> None:
         await self._send("DELETE", _batch(name, batch))
 
+    async def close_soon(self, name: str, batch: int) -> None:
+        """A batch is not wanted any larger: it closes with what it has."""
+        await self._send("POST", f"{_batch(name, batch)}/close")
+
     async def close_blocks(self, name: str) -> None:
         """Nothing more is wanted: what is open closes with what it has."""
         await self._send("POST", f"/experiments/{quote(name)}/close")

@@ -38,6 +38,7 @@ class ForAnalyzer(FrontWork):
             Route(BASE + "/pause", partial(self.pause, paused=True), methods=["POST"]),
             Route(BASE + "/resume", partial(self.pause, paused=False), methods=["POST"]),
             Route(BATCH, self.cancel, methods=["DELETE"]),
+            Route(BATCH + "/close", self.close_soon, methods=["POST"]),
             Route(BATCH + "/receipt", self.receipt),
             Route(BATCH + "/messages/{part}", self.messages),
             Route(BATCH + "/messages", self.acknowledge, methods=["DELETE"]),
@@ -112,6 +113,11 @@ class ForAnalyzer(FrontWork):
     async def cancel(self, request: Request) -> Response:
         check_bearer(request, self.known_bearer)
         await asyncio.to_thread(self.front.cancel, request.path_params["name"], whole(request, "batch"))
+        return Response(status_code=204)
+
+    async def close_soon(self, request: Request) -> Response:
+        check_bearer(request, self.known_bearer)
+        await asyncio.to_thread(self.front.close_soon, request.path_params["name"], whole(request, "batch"))
         return Response(status_code=204)
 
     async def receipt(self, request: Request) -> Response:

@@ -134,6 +134,10 @@ def _get(path: str, summary: str, answer: Schema, *refusals: str, **more: Any) -
     return Operation("get", path, summary, answer, refusals=refusals, **more)
 
 
+def _tell(path: str, summary: str, *refusals: str) -> Operation:
+    return Operation("post", path, summary, bearer=True, refusals=refusals, status=(204,))
+
+
 _BASE = "/experiments/{name}"
 _BATCH = _BASE + "/batches/{batch}"
 _UNKNOWN = "unknown-experiment"
@@ -284,10 +288,11 @@ FRONT = (
         takes="application/octet-stream",
     ),
     Operation("delete", _BATCH, "Delete an open batch", bearer=True, refusals=("unknown-batch",), status=(204,)),
-    Operation("post", _BASE + "/close", "Open blocks close now", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
-    Operation("post", _BASE + "/pause", "Deal nobody a turn for now", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
-    Operation("post", _BASE + "/resume", "Deal turns again", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
-    Operation("post", _BASE + "/finish", "The experiment has ended", bearer=True, refusals=(_UNKNOWN,), status=(204,)),
+    _tell(_BATCH + "/close", "A batch in shares closes with what it has", "unknown-batch"),
+    _tell(_BASE + "/close", "Open blocks close now", _UNKNOWN),
+    _tell(_BASE + "/pause", "Deal nobody a turn for now", _UNKNOWN),
+    _tell(_BASE + "/resume", "Deal turns again", _UNKNOWN),
+    _tell(_BASE + "/finish", "The experiment has ended", _UNKNOWN),
 )
 
 ANALYZER = (

@@ -72,10 +72,13 @@ class Releasing(Publishing):
             await self._forget(live, number)
         elif number in live.done and state == "ready":
             await self._delete(live, number)
-        elif state == "open" and (number in live.done or number in live.program.unwanted):
+        elif state == "open" and number in live.done:
             await self.link.cancel(live.name, number)
-            if number in live.done:
-                await self._forget(live, number)
+            await self._forget(live, number)
+        elif state == "open" and number in live.program.unwanted:
+            # Where a batch may have any size, nothing is gained by throwing away what has come.
+            end = self.link.close_soon if live.open[number].mechanism.fits_any_batch else self.link.cancel
+            await end(live.name, number)
 
     async def _delete(self, live: Live, number: int) -> None:
         """Have the front delete what is over: an answer that was taken, or one that nobody will ask for."""

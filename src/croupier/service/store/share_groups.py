@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from croupier.service.groups import Reason, counted
+from croupier.service.store.intake import close_offers
 from croupier.service.store.schema import (
     ANSWERS,
     BATCHES,
@@ -225,6 +226,20 @@ class ShareGroups(ShareSums):
                 busy = set(json.loads(group.batches)) if group is not None and group.open else set()
                 closed += self._mark_full(connection, experiment, due & BATCHES.c.number.not_in(busy))
         return closed
+
+    def close_soon(self, experiment: str, number: int, now: float) -> bool:
+        """Let an open batch close with what it has, and give nobody a turn for it; False where it has nothing."""
+        this = (BATCHES.c.experiment == experiment, BATCHES.c.number == number)
+        with self.database.write() as connection:
+            query = select(BATCHES.c.received, BATCHES.c.stream).where(*this, BATCHES.c.state == "open")
+            batch = connection.execute(self.database.locked(query)).first()
+            if batch is None:
+                return True
+            if not batch.received and not self.waiting(connection, experiment).get(batch.stream):
+                return False
+            connection.execute(update(BATCHES).where(*this).values(least=1, expires=now))
+            close_offers(connection, experiment, {number})
+        return True
 
     def drop_sums(self, connection: Connection, experiment: str, batches: Sequence[int], everything: bool) -> list[str]:
         """Delete what is held of batches that give nothing out; the names of their keys.

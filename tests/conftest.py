@@ -13,7 +13,14 @@ from xdist.scheduler import LoadScopeScheduling
 collect_ignore = ["cases/service/bare/sitecustomize.py"]
 """It leaves all noise out of the process that imports it: it is for servers, never for tests."""
 
-TOGETHER = ("test_browser", "test_figures", "test_concurrent_figures", "test_learner_figure")
+TOGETHER = (
+    "test_block_records",
+    "test_browser",
+    "test_concurrent_figures",
+    "test_figures",
+    "test_large_logs",
+    "test_learner_figure",
+)
 """Files whose tests share what takes long to make, a pair of servers or the numbers of figures: one worker has it."""
 
 QUICK = 15

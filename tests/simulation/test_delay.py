@@ -116,8 +116,7 @@ def concluded(name, world, trust, mode, seed, runs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delay", [0, 150])
-@pytest.mark.parametrize("trust", ["two-servers", "devices"])
+@pytest.mark.parametrize(("trust", "delay"), [("two-servers", 0), ("two-servers", 150), ("devices", 150)])
 def test_a_block_in_law_is_that_of_every_users_way(trust, delay):
     silent = Silent(Swinging([0.45, 0.6], swing=0.2, period=400), [0.9, 0.7], zeros=0.8)
     users = [

@@ -43,8 +43,9 @@ class CounterPlan:
             raise InvalidParameter("mechanisms", [m.users for m in self.mechanisms], f"for {self.tree.sizes} users")
         if any(mechanism.values != self.mechanisms[0].values for mechanism in self.mechanisms):
             raise InvalidParameter("mechanisms", "different values", "about the same values at every level")
-        if any(mechanism.side != "unbiased" for mechanism in self.mechanisms):
-            raise InvalidParameter("mechanisms", "counts that err to one side", "unbiased: errors would add up")
+        if one_sided := [mechanism.protocol for mechanism in self.mechanisms if mechanism.side != "unbiased"]:
+            allowed = "one whose sums err to both sides: errors to one would add up"
+            raise InvalidParameter("over", one_sided[0], allowed)
         if any(m.fits_any_batch and m.recipe != self.mechanisms[0].recipe for m in self.mechanisms):
             raise InvalidParameter("mechanisms", "different encodings", "the same at every level: one report is in all")
         own = self.weights.own

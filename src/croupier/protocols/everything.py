@@ -8,6 +8,7 @@ from croupier.protocols.histograms.selection import Selection, SelectionMechanis
 from croupier.protocols.histograms.universe import Buckets, ItemOutside, Items, Numbers
 from croupier.protocols.mechanism import Certificate, Decoded, Mechanism, Residual
 from croupier.protocols.padding import Shape, TamperedMessage
+from croupier.protocols.sums.defaults import default_protocol
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.moments import Moments
 from croupier.protocols.sums.protocol import Protocol, Row
@@ -60,6 +61,7 @@ __all__ = [
     "audit",
     "central_laplace",
     "counted_messages",
+    "default_protocol",
     "discrete_gaussian",
     "histogram",
     "laplace",

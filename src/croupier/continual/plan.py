@@ -23,12 +23,18 @@ Floats = NDArray[np.float64]
 VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CounterPlan:
     """A counter of `tree.users` users, ready to run; `Counter` runs it.
 
     `centred`: the users of the unfinished lowest node, of whom nothing is known yet, count as the middle of the range
     (without it, as nothing, as in the paper).
+
+    Examples
+    --------
+    >>> from croupier.continual import counter
+    >>> counter(users=1000, epsilon=1.0, over="laplace")  # doctest: +ELLIPSIS
+    counter of 1,000 users over laplace, in batches of 32 to 512: (1, 1e-6)-DP when one user is replaced; standard ...
     """
 
     tree: Tree
@@ -57,6 +63,12 @@ class CounterPlan:
         between("delta", self.delta, 0, 1, "[)")
         if not isinstance(self.centred, bool):
             raise InvalidParameter("centred", self.centred, "true or false")
+
+    def __repr__(self) -> str:
+        """What is counted in which batches, what is promised, and how far off a running sum is."""
+        batches = " to ".join(f"{size:,}" for size in dict.fromkeys((self.tree.sizes[0], self.tree.sizes[-1])))
+        counted = f"counter of {self.users:,} users over {self.mechanisms[0].protocol}, in batches of {batches}"
+        return f"{counted}: {self.privacy}; standard deviation at most {self.noise_std:.3g} of a running sum"
 
     @property
     def users(self) -> int:

@@ -103,9 +103,8 @@ class HistogramMechanism(Planned):
 
     Examples
     --------
-    >>> histogram(epsilon=1.0, universe=("red", "green", "blue"), model="two-servers").plan(users=1000)
-    histogram of 3 items in the two-servers model for 1,000 users: 1-DP when one report is replaced; standard deviation \
-3.96 of a count
+    >>> histogram(epsilon=1.0, universe=("red", "green"), model="local").plan(users=99)  # doctest: +ELLIPSIS
+    histogram of 2 items in the local model for 99 users: 1-DP when one report is replaced; standard ...
     """
 
     kind: ClassVar[str] = "HistogramMechanism"
@@ -227,7 +226,21 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class HistogramRelease(Tabular):
-    """What is published of one batch: a whole number for each item, and how it came about."""
+    """What is published of one batch: a whole number for each item, and how it came about.
+
+    Parameters
+    ----------
+    mechanism : the histogram that was asked.
+    decoded : what the batch's messages count to, item by item; `counts` are unbiased.
+
+    Examples
+    --------
+    >>> from croupier.noise import seeded
+    >>> mechanism = histogram(epsilon=4.0, universe=("red", "green"), model="two-servers").plan(users=100)
+    >>> release = mechanism.simulate([70, 30], seeded(1))
+    >>> release.winner, release.rows[0]["item"], bool(release.lower()[0] <= 70 <= release.upper()[0])
+    ('red', 'red', True)
+    """
 
     mechanism: HistogramMechanism
     decoded: Integers

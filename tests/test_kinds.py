@@ -1,4 +1,4 @@
-"""Kinds answer for themselves: hardly anybody asks of which kind a thing is."""
+"""Kinds answer for themselves: hardly anybody asks of which kind a thing is, or what it is called."""
 
 import ast
 from collections.abc import Iterator
@@ -7,9 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from croupier.noise import FAMILIES
+from croupier.protocols import ROWS
+
 SOURCE = Path(__file__).parents[1] / "src"
 MOST = 14
 """Questions that are honest: equality and arithmetic with strangers, and what a user hands in at a door."""
+
+REGISTERED = {*ROWS.own, *FAMILIES.own}
+"""What a protocol or a family of noise is called."""
+ASKED_BY_NAME = {
+    "croupier/cli/price.py": 2,  # a sentence about one protocol's two noises, found among the rows of a table
+    "croupier/messages/asked.py": 1,  # the one noise that a device without NumPy can read and draw by itself
+}
+"""Where names are asked for, or chosen by, outside their own rooms and the figures; how often at most, and why."""
 
 
 @cache
@@ -75,3 +86,65 @@ def test_fewer_than_fifteen_questions_are_asked_outside_noise():
 def test_every_form_of_the_question_is_seen(code):
     assert len(list(questions(ast.parse(code)))) == 1
     assert not list(questions(ast.parse("isinstance(x, int)")))
+
+
+def by_name(tree: ast.Module) -> Iterator[str]:
+    """Where code compares with a registered name, or looks one up in a table of its own, line by line."""
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = (constants.get(getattr(side, "id", None), side) for side in (node.left, *node.comparators))
+            if any(map(says_name, sides)):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+        elif isinstance(node, ast.Dict):
+            chosen = (value for key, value in pairs(node) if says_name(key) or says_name(value))
+            yield from (f"{value.lineno}: {ast.unparse(value)}" for value in chosen)
+
+
+def pairs(table: ast.Dict) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Keys and values; options that are passed on, as in {"over": "laplace"}, are no choice."""
+    for key, value in zip(table.keys, table.values, strict=True):
+        if key is not None and ast.unparse(key) not in ("'over'", "'protocol_name'"):
+            yield key, value
+
+
+def says_name(node: ast.AST) -> bool:
+    """Whether it is a registered name, or a few of them."""
+    said = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return any(isinstance(one, ast.Constant) and one.value in REGISTERED for one in said)
+
+
+def outside_their_rooms() -> Iterator[tuple[str, ast.AST]]:
+    for path, tree in trees().items():
+        within = path.relative_to(SOURCE)
+        if within.parts[0] == "croupier" and within.parts[1] not in ("protocols", "noise"):
+            yield str(within), tree
+
+
+def test_hardly_anybody_chooses_by_the_name_of_a_protocol_or_of_a_noise():
+    found = {where: lines for where, tree in outside_their_rooms() if (lines := list(by_name(tree)))}
+    more = {where: lines for where, lines in found.items() if len(lines) > ASKED_BY_NAME.get(where, 0)}
+    assert not more, more
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "name == 'laplace'",
+        "'DiscreteLaplace' != family",
+        "name in ('skellam', other)",
+        "LOCAL = 'local-laplace'\nname == LOCAL",
+        "TRUSTS = {'nobody': 'local-laplace'}",
+        "NOISES = {'shuffler': ('shuffled-vectors',)}",
+        "BUILD = {'laplace': build}",
+    ],
+)
+def test_every_form_of_choosing_by_name_is_seen(code):
+    assert len(list(by_name(ast.parse(code)))) == 1
+    assert not list(by_name(ast.parse("name == 'two-servers'\ncounter(over='laplace')\n{'over': 'laplace'}")))

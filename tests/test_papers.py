@@ -1,6 +1,7 @@
 """Every paper that is cited has an entry, in `docs/papers.md` and in its bibliography."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ PAPERS = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
 FOLDERS = ("docs", "src", "tests", "bench", "examples", "clients")
 READ = {".md", ".py", ".toml", ".js", ".html"}
 BIB = (ROOT / "docs/papers.bib").read_text(encoding="utf-8")
+CITATION = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -78,10 +80,25 @@ def test_papers_have_names_not_numbers() -> None:
     assert [path for path, text in texts() if numbered.search(text)] == []
 
 
+def references() -> list[dict[str, str]]:
+    """What CITATION.cff says of each paper, its authors as papers.bib writes them."""
+    found = []
+    for body in CITATION.partition("\nreferences:\n")[2].split("  - type: ")[1:]:
+        names = re.findall(r"- \{family-names: (.*), given-names: (.*)\}", body)
+        fields = dict(re.findall(r"^    (title|year|url): (.*)$", body, re.MULTILINE))
+        found.append(fields | {"author": " and ".join(f"{given} {family}" for family, given in names)})
+    return found
+
+
 def test_the_citation_names_this_version_and_the_five_papers() -> None:
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"\nversion: {__version__}\n" in citation
-    cited = re.findall(r"^    title: (.*)\n(?:.*\n)*?    url: (\S+)$", citation, re.MULTILINE)
-    known = {fields["title"]: fields.get("url") for fields in records().values()}
-    assert len(cited) == 5
-    assert [(title, url) for title, url in cited if known.get(title) != url] == []
+    assert f"\nversion: {__version__}\n" in CITATION
+    known = {fields["title"]: fields for fields in records().values()}
+    assert len(references()) == 5
+    for paper in references():
+        assert paper == {key: known[paper["title"]][key] for key in ("author", "title", "year", "url")}
+
+
+def test_the_package_links_the_same_five_papers() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    assert [*urls.values()] == [paper["url"] for paper in references()]
+    assert [label for label in urls if len(label) > 32] == [], "an index takes no longer label"

@@ -12,8 +12,10 @@ import pytest
 from croupier.bandits import POLICIES, Entry, policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli import main
+from croupier.noise import FAMILIES
 from croupier.noise.serial import noise_from_dict
 from croupier.programs import program
+from croupier.programs.kinds import KINDS
 from croupier.protocols import ROWS, Mechanism, laplace, protocol
 from croupier.registry import Registry, instances
 from croupier.service.experiment import plan, read_plan
@@ -236,3 +238,23 @@ def test_a_thing_is_known_by_the_name_it_was_asked_for() -> None:
     assert registry.add("mine", POLICIES["dp-klucb"]).name == "mine"
     assert list(registry) == ["mine"]
     assert (7 in registry, "mine" in registry, len(registry)) == (False, True, 1)
+
+
+@pytest.mark.parametrize(
+    "registry", [POLICIES, ALL_POLICIES, ROWS, WORLDS, FAMILIES, KINDS], ids=lambda known: known.noun
+)
+def test_a_registry_shows_its_names_and_no_address(registry: Registry[Any]) -> None:
+    for shown in (repr(registry), registry._repr_html_()):
+        assert registry.noun in shown
+        assert [name for name in registry if name not in shown] == []
+        assert "0x" not in shown
+
+
+def test_a_registry_shows_whose_a_thing_is_without_importing_it(install: Install, tmp_path: Path) -> None:
+    install("bomb", BOMB, policies="theirs = bomb:ENTRY")
+    POLICIES.add("mine", POLICIES["kl-ucb"])
+    assert repr(ALL_POLICIES).endswith("theirs, mine, dp-se)")
+    shown = ALL_POLICIES._repr_html_()
+    for name, owner in (("kl-ucb", "croupier"), ("theirs", "bomb (bomb:ENTRY)"), ("mine", "this process")):
+        assert f"<td>{name}</td><td>{owner}</td>" in shown
+    assert not (tmp_path / "went off").exists()

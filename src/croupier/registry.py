@@ -20,6 +20,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
 from croupier.checks import CroupierError, InvalidParameter, did_you_mean
+from croupier.frames import Rows
 
 T = TypeVar("T")
 
@@ -39,6 +40,8 @@ class Registry(Mapping[str, T], Generic[T]):
     >>> POLICIES.find("dp-klcub")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     croupier.checks.InvalidParameter: policy = 'dp-klcub' is not allowed: it must be one of ...; did you mean dp-klucb?
+    >>> POLICIES  # doctest: +ELLIPSIS
+    Registry(policy: dp-klucb, dp-imed, ...
     """
 
     def __init__(self, noun: str, group: str, own: Mapping[str, T], check: Check, base: Registry[T] | None = None):
@@ -50,6 +53,21 @@ class Registry(Mapping[str, T], Generic[T]):
     def extended(self, more: Mapping[str, T]) -> Registry[T]:
         """This registry and more things, which it does not learn about."""
         return Registry(self.noun, self.group, more, self._check, self)
+
+    def __repr__(self) -> str:
+        """Every name, without loading what installed packages offer."""
+        return f"{type(self).__name__}({self.noun}: {', '.join(self)})"
+
+    def _repr_html_(self) -> str:
+        return Rows({self.noun: name, "from": self._origin(name)} for name in self)._repr_html_()
+
+    def _origin(self, name: str) -> str:
+        """Whose it is, in words."""
+        if name in self.own:
+            return "croupier"
+        if self._base is not None:
+            return self._base._origin(name)
+        return " and ".join(map(_owner, self._installed().get(name, []))) or "this process"
 
     def __getitem__(self, name: str) -> T:
         for known in (self._own, self._added):

@@ -10,14 +10,18 @@ NAMES = tuple(ALL_POLICIES)
 EVERY = [(name, constants) for name in NAMES for constants in ("published", "tight")]
 
 PUBLISHED = [name for name, entry in POLICIES.items() if entry.protocol is not None and not entry.tight_only]
-PLAIN = ("kl-ucb", "ucb1", "thompson", "uniform")
-"""Yardsticks that are played without noise."""
-IN_BLOCKS = ("split", "concurrent-elimination", "dp-top-two", "concurrent-klucb", "concurrent-imed")
-OVER_ANY = [name for name in POLICIES if name not in (*PLAIN, *IN_BLOCKS[1:])]
-"""All that can do with noisy sums; of those in blocks, whose bounds are the same, one."""
+PLAIN = [name for name, entry in POLICIES.items() if entry.protocol is None]
+"""Yardsticks without privacy."""
+TAKES_NOISE = ["elimination"]
+"""Of these, the one whose bounds count noise when a protocol is named."""
+IN_BLOCKS = [name for name, entry in POLICIES.items() if entry.in_blocks]
+OVER_ANY = [name for name in POLICIES if name not in PLAIN or name in TAKES_NOISE]
+"""All that can do with noisy sums."""
 
 SUMS = [name for name, row in ROWS.items() if not row.vectors]
 """Protocols that carry a policy's sums."""
+FEW_SUMS = ("laplace", "discrete-gaussian", "counted-messages")
+"""Of these, noise with heavy tails, with light ones, and of a mean that is not zero."""
 SHARED = [name for name in SUMS if "two-servers" in ROWS[name].instead]
 """Those that also do so in shares between two servers."""
 

@@ -320,6 +320,17 @@ def test_what_a_table_cites_stands_beneath_it(capsys: pytest.CaptureFixture[str]
         assert REFERENCES[key].title in plain
 
 
+def test_no_policy_is_credited_to_authors_who_have_another(capsys: pytest.CaptureFixture[str]) -> None:
+    """What nobody has published over these sums is after a paper; what carries sums is cited as its protocol is."""
+    unpublished = [entry for entry in ALL_POLICIES.values() if entry.tight_only and "[" in entry.paper]
+    assert {"dp-klucb", "dp-imed"} < {entry.name for entry in unpublished}
+    assert [entry.name for entry in unpublished if not entry.paper.startswith("after [")] == []
+    assert ALL_POLICIES["shuffle-dp-se"].paper == ROWS["shuffled-laplace"].paper
+    plain = " ".join(run(capsys, "policies")[1].split())
+    assert '"after" a paper' in plain
+    assert '"for" a theorem' in plain
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from croupier.cli import main
+from croupier.protocols import ROWS
 
 KEYS = {"shufflers", "users", "max_error_mean", "rms_error_worst", "bound", "memory_nodes"}
 
@@ -106,3 +107,38 @@ def test_bad_input_is_one_line_that_names_it(
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     assert named in err
+
+
+@pytest.mark.parametrize("over", ["local-laplace", "trusted:ROW"])
+def test_any_protocol_of_numbers_sums_a_batch_a_strangers_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, over: str
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "strangers"))
+    monkeypatch.setattr(ROWS, "_added", {})
+    asked = ("--users", "600", "--shufflers", "1", "--epsilon", "1", "--over", over, "--runs", "1", "--json")
+    status, out, _ = run(capsys, *asked)
+    assert (status, json.loads(out)[0]["over"]) == (0, over)
+
+
+@pytest.mark.parametrize("over", ["counted-messages", "shared-vectors", "lapalce"])
+def test_a_protocol_that_no_counter_can_use_is_refused_by_name(capsys: pytest.CaptureFixture[str], over: str) -> None:
+    status, _, err = run(capsys, "--users", "600", "--shufflers", "1", "--epsilon", "1", "--over", over)
+    assert status == 2
+    assert f"over = '{over}' is not allowed" in err
+
+
+@pytest.mark.parametrize(
+    ("trust", "stream", "over"),
+    [
+        ("two-servers", "constant:1", "laplace"),
+        ("shuffler", "constant:1", "shuffled-bits"),
+        ("shuffler", "constant:0.5", "shuffled-laplace"),
+        ("nobody", "constant:1", "local-laplace"),
+    ],
+)
+def test_what_sums_follows_from_whom_one_trusts(
+    capsys: pytest.CaptureFixture[str], trust: str, stream: str, over: str
+) -> None:
+    asked = ("--users", "600", "--shufflers", "1", "--epsilon", "1", "--runs", "1", "--json")
+    status, out, _ = run(capsys, *asked, "--trust", trust, "--stream", stream)
+    assert (status, json.loads(out)[0]["over"], json.loads(out)[0]["trust"]) == (0, over, trust)

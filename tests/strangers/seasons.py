@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.simulation import Changing
-from croupier.simulation.worlds import checked_means
+from croupier.simulation import Changing, checked_means
 
 YEAR = 10_000
 """Users in a year."""

@@ -12,8 +12,7 @@ import numpy as np
 from flint import arb
 
 from croupier.checks import between, integer
-from croupier.noise import Noise, Window
-from croupier.noise.base import one_party
+from croupier.noise import Noise, Window, one_party
 
 
 @dataclass(frozen=True, repr=False)

@@ -69,6 +69,21 @@ def test_each_is_short_and_uses_no_private_hook(path: Path) -> None:
     assert set(re.findall(r"(?:self|super\(\))\.(_[a-z]\w*)", text)) <= own
 
 
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_each_comes_in_by_the_front_doors(path: Path) -> None:
+    """croupier.checks is a room of one module."""
+    rooms = re.findall(r"^from (croupier\.[\w.]+) import", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rooms
+    assert [room for room in rooms if room.count(".") > 1] == []
+
+
+def test_a_strangers_draws_follow_from_the_seed_that_is_logged() -> None:
+    def draws(seed: int) -> list[float]:
+        return simulated_policy("thompson:ENTRY", arms=4, horizon=500, epsilon=1.0, seed=seed).draw(0).tolist()
+
+    assert draws(5) == draws(5) != draws(6)
+
+
 def test_the_document_shows_the_files_as_they_are() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     for path in OWN:

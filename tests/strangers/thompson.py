@@ -60,7 +60,7 @@ class Thompson(Policy):
 def build(request: Request) -> Policy:
     """The policy that was asked for: its ladder of batch sizes carries the protocol."""
     ladder = Ladder(request.protocol, request.smallest or SMALLEST, request.growth or GROWTH)
-    return Thompson(request.arms, request.horizon, ladder, **request.common())
+    return Thompson(request.arms, request.horizon, ladder, seed=request.seed, **request.common())
 
 
 ENTRY = Entry(

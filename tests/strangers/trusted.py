@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from croupier.noise import DiscreteGaussian
 from croupier.privacy import Guarantee, calibrate
-from croupier.protocols import Protocol, Row, SumMechanism
-from croupier.protocols.sums.carriers import SecureAggregation
-from croupier.protocols.sums.protocol import NUMBERS
+from croupier.protocols import NUMBERS, Protocol, Row, SecureAggregation, SumMechanism
 
 STEPS = 100
 """Into how many steps a value's range is divided; zeros and ones need no more than one."""

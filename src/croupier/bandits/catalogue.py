@@ -101,7 +101,7 @@ def policy(
     one_of("constants", constants, CONSTANTS)
     kind = protocol_name or entry.protocol
     if constants == "published" and not entry.tight_only and entry.protocol not in (None, kind):
-        whose = f"{entry.protocol} with published constants: {entry.paper} states no radius for another noise"
+        whose = f"{entry.protocol} with published constants: no radius is stated for another noise ({entry.paper})"
         raise InvalidParameter("protocol_name", protocol_name, whose)
     carried: Protocol | None = None
     measured: Metrics | None = None
@@ -174,8 +174,8 @@ def _unplannable(epsilon: float, kind: str, why: Exception) -> InvalidParameter:
 _OWN: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("dp-klucb", "DP-KLUCB, distributed", "devices", "laplace", "[AWHOIB25]", by_index(KLUCB), True),
-        Entry("dp-imed", "DP-IMED, distributed", "devices", "laplace", "[AWHOIB25]", by_index(IMED), True),
+        Entry("dp-klucb", "DP-KLUCB, distributed", "devices", "laplace", "after [AWHOIB25]", by_index(KLUCB), True),
+        Entry("dp-imed", "DP-IMED, distributed", "devices", "laplace", "after [AWHOIB25]", by_index(IMED), True),
         Entry("dp-thompson", "Thompson sampling", "devices", "laplace", "yardstick", dp_thompson, True),
         *(
             Entry(name, title, "devices", "laplace", paper, in_blocks(kind), True, True)
@@ -183,8 +183,8 @@ _OWN: dict[str, Entry] = {
                 ("split", "A/B/n test in blocks", "croupier", Split),
                 ("concurrent-elimination", "elimination in blocks", "croupier", ConcurrentElimination),
                 ("dp-top-two", "top two in blocks", "after [JA25]", TopTwo),
-                ("concurrent-klucb", "DP-KLUCB in blocks", "[AWHOIB25]", ConcurrentKLUCB),
-                ("concurrent-imed", "DP-IMED in blocks", "[AWHOIB25]", ConcurrentIMED),
+                ("concurrent-klucb", "DP-KLUCB in blocks", "after [AWHOIB25]", ConcurrentKLUCB),
+                ("concurrent-imed", "DP-IMED in blocks", "after [AWHOIB25]", ConcurrentIMED),
             )
         ),
         Entry("sdp-ae", "SDP-AE", "shuffler", "shuffled-bits", "[TKMS21] Alg. 1", sdp_ae),
@@ -197,7 +197,7 @@ _OWN: dict[str, Entry] = {
             "Dist-DP-SE, shuffled",
             "shuffler",
             "shuffled-laplace",
-            "[CZ23] Thm 3",
+            "[BBGN20], for [CZ23] Thm 3",
             batched(half_noise),
         ),
         Entry("central-dp-se", "CDP-SE", "analyzer", "central-laplace", "[CZ23] Thm 5", batched(laplace_noise)),

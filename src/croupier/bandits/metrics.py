@@ -11,14 +11,20 @@ from functools import cached_property
 from typing import Any
 
 from croupier.checks import InvalidParameter, between, finite, one_of, positive
-from croupier.protocols import Protocol, SeveralSums, SumMechanism, laplace
+from croupier.protocols import Protocol, SeveralSums, SumMechanism, default_protocol, laplace
 from croupier.protocols.sums.named import MOST
 from croupier.protocols.sums.two_servers import PRECISION, TRUST
 
 ROLES = ("primary", "guardrail", "secondary")
 DIRECTIONS = ("higher", "lower")
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-CARRIED = {"protocol_name": "laplace", "binary": False, "trust": TRUST, "constants": "tight", "delta": 0.0}
+CARRIED: dict[str, Any] = {
+    "protocol_name": default_protocol(TRUST),
+    "binary": False,
+    "trust": TRUST,
+    "constants": "tight",
+    "delta": 0.0,
+}
 """How several metrics are summed; nothing else of it can be chosen."""
 LEAST_PRIMARY = Fraction(1, 2)
 """The primary metric has at least so much of the budget."""

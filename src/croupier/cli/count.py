@@ -16,7 +16,7 @@ from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.continual import CounterPlan, best_counter, counter
 from croupier.noise import seeded
-from croupier.protocols import ROWS
+from croupier.protocols import ROWS, default_protocol
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation.counting import CountingError, RunningSum, TreeSum
 from croupier.simulation.reference_sums import CentralTree, SquareRoot, local_sum
@@ -26,8 +26,6 @@ NAME = "count"
 SUMMARY = "keep a running sum with k concurrent shufflers; measure its error"
 ABOUT = "Sums users' values as they come, with k concurrent shufflers, and measures how far the running sum is off."
 EXAMPLES = ("croupier count --users 100000 --shufflers 1 --shufflers tree --epsilon 0.9",)
-
-OVER = ("shuffled-bits", "shuffled-levels", "shuffled-laplace", "laplace", "skellam", "discrete-gaussian")
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -46,10 +44,9 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--over",
-        choices=OVER,
         metavar="NAME",
-        help=f"what sums a batch: {', '.join(OVER)} (default: laplace with --trust two-servers or devices, else "
-        "shuffled-bits for zeros and ones, shuffled-laplace for other values)",
+        help="what sums a batch: one of `croupier protocols` that sums numbers without a bias, or module:name "
+        "(default: what stands for --trust, of a shuffler shuffled-bits for zeros and ones, else shuffled-laplace)",
     )
     add_trust(command)
     command.add_argument("--low", type=float, default=0.0, metavar="X", help="least value of a user (default: 0)")
@@ -130,12 +127,13 @@ def plan_counter(name: str, options: argparse.Namespace, binary: bool) -> Counte
 
 
 def over_from(options: argparse.Namespace, binary: bool) -> str:
-    """What sums a batch: as asked, or what its trust goes with."""
-    if options.over is not None:
-        return str(options.over)
-    if options.trust in ROWS["laplace"].trusts:
-        return "laplace"
-    return "shuffled-bits" if binary else "shuffled-laplace"
+    """What sums a batch: as asked, or what its trust goes with; a counter is about shufflers unless one is named."""
+    if options.over is None:
+        return default_protocol(options.trust or "shuffler", reports="bits" if binary else "numbers")
+    name = str(ROWS.admit(options.over))
+    if ROWS.find(name, "over").vectors:
+        raise InvalidParameter("over", name, "one that sums numbers: a stream has no vectors")
+    return name
 
 
 def references(options: argparse.Namespace) -> dict[str, Callable[[int], RunningSum]]:

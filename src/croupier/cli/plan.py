@@ -22,7 +22,7 @@ from croupier.cli.options import (
 from croupier.cli.progress import progress
 from croupier.cli.simulate import privacy_of
 from croupier.cli.tables import number, table
-from croupier.protocols import ROWS
+from croupier.protocols import ROWS, default_protocol
 from croupier.simulation import ALL_POLICIES
 from croupier.simulation.baselines import check_read, read_options
 from croupier.simulation.planning import Plan, lifted, users_needed
@@ -167,7 +167,7 @@ def _recommending(
     return 0
 
 
-FREE, LOCAL = "kl-ucb", "local-laplace"
+FREE, LOCAL = "kl-ucb", default_protocol("nobody")
 """What is compared with: a policy without privacy, and the protocol that trusts nobody."""
 
 Model = tuple[str, str, dict[str, Any]]

@@ -6,16 +6,17 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.cli.options import print_json, said
 from croupier.cli.progress import progress
 from croupier.cli.tables import table
-from croupier.protocols import ROWS
+from croupier.messages.configuration import TRUSTS
+from croupier.protocols import ROWS, default_protocol
 from croupier.simulation.forecasts import Forecast, fixed_sample, forecast
 from croupier.simulation.reporting import LONGEST
 
-TRUSTS = {"two-servers": "laplace", "devices": "laplace", "shuffler": "shuffled-bits", "nobody": "local-laplace"}
-"""Whom one may trust, and what sums batches then."""
+SUMS = {trust: default_protocol(trust, reports="bits") for trust in TRUSTS}
+"""What sums batches under every trust that a service can be run with; outcomes are zeros and ones."""
 WEEK = 7.0
 """An experiment runs at least so many days, unless it says otherwise."""
 
@@ -24,7 +25,7 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     """Every trust side by side, that which was asked for first."""
     left_out, found = [], []
     asked = [_asked(options, given)]
-    others = [] if options.protocol is not None else [pair for pair in TRUSTS.items() if pair not in asked]
+    others = [] if options.protocol is not None else [pair for pair in SUMS.items() if pair not in asked]
     with progress("planning", 1 + len(others)) as advance:
         for trust, kind in [*asked, *others]:
             try:
@@ -55,9 +56,8 @@ def _asked(options: argparse.Namespace, given: dict[str, Any]) -> tuple[str, str
     if options.protocol is not None:
         row = ROWS.find(options.protocol)
         return trust or row.trust, options.protocol
-    if trust is not None and trust not in TRUSTS:
-        raise InvalidParameter("trust", trust, f"one of {', '.join(TRUSTS)}")
-    return trust or "two-servers", TRUSTS[trust or "two-servers"]
+    trust = one_of("trust", trust or "two-servers", TRUSTS)
+    return trust, SUMS[trust]
 
 
 def _forecast(

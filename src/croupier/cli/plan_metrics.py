@@ -6,6 +6,7 @@ import argparse
 import math
 from typing import Any
 
+from croupier.bandits.metrics import CARRIED
 from croupier.checks import InvalidParameter, between
 from croupier.cli.options import print_json
 from croupier.cli.tables import table
@@ -22,8 +23,9 @@ def asked(options: argparse.Namespace) -> bool:
 
 def run(options: argparse.Namespace, means: list[float], name: str, given: dict[str, Any]) -> int:
     """A row for the primary metric with all of the budget and with its share, and one for each guardrail."""
-    if given.pop("trust", None) not in (None, "two-servers") or options.protocol not in (None, "laplace") or given:
-        raise InvalidParameter("guardrail", options.guardrail, "left out unless two servers sum by laplace")
+    carried = CARRIED["protocol_name"]
+    if given.pop("trust", None) not in (None, CARRIED["trust"]) or options.protocol not in (None, carried) or given:
+        raise InvalidParameter("guardrail", options.guardrail, f"left out unless two servers sum by {carried}")
     metrics = tables(options.guardrail, options.share)
     found = forecast_metrics(
         name,

@@ -15,6 +15,12 @@ SUMMARY = "list the bandit policies: whom they trust, guarantee, paper"
 ABOUT = "Lists the bandit policies: whom each one trusts, what it guarantees, and the paper it comes from."
 EXAMPLES = ("croupier policies",)
 
+AFTER = (
+    '"after" a paper: its authors trust the analyzer with every report. That devices or two servers add the noise, '
+    "and that arms run in blocks, is croupier's."
+)
+FOR = '"for" a theorem: another protocol than that of its authors stands in its place, with a δ of its own.'
+
 
 def add(command: argparse.ArgumentParser) -> None:
     """No arguments of its own."""
@@ -43,5 +49,6 @@ def run(options: argparse.Namespace) -> int:
         row |= {"model": trusts, "protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}
     shown = ("name", "model", "protocol", "notion", "paper")
     headings = ["policy", "trusts", "protocol", "guarantee", "from"]
-    table(headings, [[row[key] for key in shown] for row in rows], right=set(), notes=ALL_POLICIES.refused())
+    notes = [AFTER, FOR, *ALL_POLICIES.refused()]
+    table(headings, [[row[key] for key in shown] for row in rows], right=set(), notes=notes)
     return 0

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from croupier.references import cited
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console, Group, JustifyMethod
 
 WIDTH = 80
 GAP = 2
+NARROW = 8
+"""A column of names is folded down to this before any number is."""
 
 STANDARD_ERROR = "± is one standard error of the mean."
 """What the column ± holds, wherever there is one."""
@@ -65,7 +67,9 @@ def build(
     cells = [[str(cell) for cell in row] for row in rows]
     body = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for index, wide in enumerate(_widths(headings, cells, right, width)):
-        body.add_column(Text(headings[index]), justify="right" if index in right else "left", width=wide)
+        # Folded, never cut: two names may differ at their ends alone.
+        justify: JustifyMethod = "right" if index in right else "left"
+        body.add_column(Text(headings[index]), justify=justify, width=wide, overflow="fold")
     for row in cells:
         body.add_row(*map(Text, row))
     # Above, not as the table's own: that would be folded to the width of the columns.
@@ -73,7 +77,7 @@ def build(
 
 
 def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], room: int) -> list[int]:
-    """How wide each column is: the widest gives way first, and no word or number is folded while there is room."""
+    """How wide each column is: the widest gives way first, no word while there is room, and a number last of all."""
     columns = [[row[index] for row in rows] for index in range(len(headings))]
     widths = [max(map(len, [heading, *column])) for heading, column in zip(headings, columns, strict=True)]
     words = [
@@ -82,8 +86,10 @@ def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[i
     ]
     room -= GAP * (len(headings) - 1)
     while sum(widths) > room:
-        spare = [index for index in range(len(widths)) if widths[index] > words[index]] or range(len(widths))
-        widest = max(spare, key=widths.__getitem__)
+        every = range(len(widths))
+        spare = [index for index in every if widths[index] > words[index]]
+        names = [index for index in every if index not in right and widths[index] > NARROW]
+        widest = max(spare or names or every, key=widths.__getitem__)
         widths[widest] -= 1
     return widths
 

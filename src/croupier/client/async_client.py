@@ -16,7 +16,19 @@ from croupier.messages.no_turn import NoTurn
 
 
 class AsyncClient(Base):
-    """The same for apps that run an event loop: every call is awaited, and the background is a task."""
+    """The same for apps that run an event loop: every call is awaited, and the background is a task.
+
+    Parameters are those of `Client`.
+
+    Examples
+    --------
+    >>> async def show() -> str:
+    ...     async with AsyncClient("http://127.0.0.1:9") as client:
+    ...         turn = await client.play("homepage", timeout=0.05, default="plain")
+    ...         return turn.arm_name
+    >>> asyncio.run(show())  # nobody answers there, so that the default is shown
+    'plain'
+    """
 
     _exchange = AsyncExchange
 

@@ -23,12 +23,18 @@ Floats = NDArray[np.float64]
 VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CounterPlan:
     """A counter of `tree.users` users, ready to run; `Counter` runs it.
 
     `centred`: the users of the unfinished lowest node, of whom nothing is known yet, count as the middle of the range
     (without it, as nothing, as in the paper).
+
+    Examples
+    --------
+    >>> from croupier.continual import counter
+    >>> counter(users=1000, epsilon=1.0, over="laplace")  # doctest: +ELLIPSIS
+    counter of 1,000 users over laplace, in batches of 32 to 512: (1, 1e-6)-DP when one user is replaced; standard ...
     """
 
     tree: Tree
@@ -43,8 +49,9 @@ class CounterPlan:
             raise InvalidParameter("mechanisms", [m.users for m in self.mechanisms], f"for {self.tree.sizes} users")
         if any(mechanism.values != self.mechanisms[0].values for mechanism in self.mechanisms):
             raise InvalidParameter("mechanisms", "different values", "about the same values at every level")
-        if any(mechanism.side != "unbiased" for mechanism in self.mechanisms):
-            raise InvalidParameter("mechanisms", "counts that err to one side", "unbiased: errors would add up")
+        if one_sided := [mechanism.protocol for mechanism in self.mechanisms if mechanism.side != "unbiased"]:
+            allowed = "one whose sums err to both sides: errors to one would add up"
+            raise InvalidParameter("over", one_sided[0], allowed)
         if any(m.fits_any_batch and m.recipe != self.mechanisms[0].recipe for m in self.mechanisms):
             raise InvalidParameter("mechanisms", "different encodings", "the same at every level: one report is in all")
         own = self.weights.own
@@ -56,6 +63,12 @@ class CounterPlan:
         between("delta", self.delta, 0, 1, "[)")
         if not isinstance(self.centred, bool):
             raise InvalidParameter("centred", self.centred, "true or false")
+
+    def __repr__(self) -> str:
+        """What is counted in which batches, what is promised, and how far off a running sum is."""
+        batches = " to ".join(f"{size:,}" for size in dict.fromkeys((self.tree.sizes[0], self.tree.sizes[-1])))
+        counted = f"counter of {self.users:,} users over {self.mechanisms[0].protocol}, in batches of {batches}"
+        return f"{counted}: {self.privacy}; standard deviation at most {self.noise_std:.3g} of a running sum"
 
     @property
     def users(self) -> int:

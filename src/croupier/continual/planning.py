@@ -14,7 +14,7 @@ from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.continual.plan import CounterPlan
 from croupier.continual.tree import Tree, Weights, binary_tree, shuffler_tree
 from croupier.privacy import Loss
-from croupier.protocols import ROWS, Protocol, SumMechanism, protocol
+from croupier.protocols import ROWS, Protocol, SumMechanism, default_protocol, protocol
 from croupier.protocols.sums.protocol import LARGEST_EPSILON
 from croupier.protocols.sums.recipes import Level
 
@@ -76,7 +76,7 @@ def counter(
     if "participations" in options:
         given = options["participations"]  # type: ignore[typeddict-item]
         raise InvalidParameter("participations", given, "left out: a counter composes its levels itself")
-    over = over or ("shuffled-vectors" if "dimension" in options else "shuffled-bits")
+    over = over or default_protocol("shuffler", reports="vectors" if "dimension" in options else "bits")
     # A purely private level needs no δ; the composition of several may still use the one that is asked for.
     pure = over in ROWS and ROWS[over].notion == "pure"
     recipe = protocol(over, epsilon=epsilon, delta=None if pure else delta, constants=constants, **options)

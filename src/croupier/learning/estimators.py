@@ -54,7 +54,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     learner : what is learnt and how users vote: `Stable(family)`, `DecisionListQueries()`, `SeparatorQueries()`.
         None is `Stable(Thresholds())`.
     epsilon, delta, model, constants, honest_fraction : the privacy target and the selection that meets it. Models are
-        "shuffle", "local", "central", "central-pure".
+        "two-servers", "shuffle", "local", "central", "central-pure".
     alpha, beta : the error aimed at, and the chance of missing it.
     agreement : the part of the users that is assumed to vote alike, above one half.
     classes : the two labels, no and yes. They are public: labels found in the data would say what the data holds.

@@ -22,6 +22,7 @@ from croupier.linear.norms import usual_norm
 from croupier.linear.sets import NoiseBounds, Sets, chance_at
 from croupier.privacy import Guarantee
 from croupier.protocols import ROWS, Moments, Protocol, SumMechanism, protocol
+from croupier.protocols.mechanism import TRUSTS
 
 Floats = NDArray[np.float64]
 
@@ -47,13 +48,14 @@ LARGEST_FIRST = 1 / 8
 """The first batch has at most this share of all users, who choose at random."""
 
 NOISES: dict[str, tuple[str, ...]] = {
-    "two-servers": ("shared-vectors", "laplace-vectors"),
-    "devices": ("shared-vectors", "laplace-vectors"),
-    "shuffler": ("shuffled-vectors",),
+    trust: names
+    for trust in TRUSTS
+    if (names := tuple(name for name in ROWS.own if ROWS[name].vectors and trust in ROWS[name].trusts))
 }
-"""The protocols that sum vectors, by whom they trust."""
+"""The protocols that sum vectors, by whom they trust; croupier's own, so that a replay weighs the same ones."""
 
 LAWS = ("skellam", "laplace")
+"""What noise is called here: of ε and δ, or of ε alone."""
 
 WRAP = 2.0**-64
 """How often a modular sum may wrap around: it costs bits, and the sets count it."""
@@ -276,11 +278,11 @@ def growing_bandit(
     between("control", control, 0, 1, "[)")
     moments = Moments(dimension, places, 1.0 / 2.0, centred, 0.5 if control else 0.0)
     names = NOISES[one_of("trust", trust, tuple(NOISES))]
-    law = "laplace" if delta == 0.0 else None if noise is None else one_of("noise", noise, LAWS)
+    law = LAWS[True] if delta == 0.0 else None if noise is None else one_of("noise", noise, LAWS)
     if law is not None:
-        names = tuple(name for name in names if _pure(name) == (law == "laplace"))
+        names = tuple(name for name in names if LAWS[_pure(name)] == law)
     if not names:
-        raise InvalidParameter("noise", law, f"skellam, with a delta above 0, where the {trust} is trusted")
+        raise InvalidParameter("noise", law, f"{LAWS[False]}, with a delta above 0, where the {trust} is trusted")
     budget: dict[str, Any] = {"epsilon": epsilon, "trust": trust, "precision": integer("precision", precision, 2)}
     budget |= {} if honest_fraction == 1.0 else {"honest_fraction": honest_fraction}
     budget |= {"front_noise": True} if front_noise else {}

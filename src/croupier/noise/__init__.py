@@ -1,6 +1,6 @@
 """Integer noise with exact laws: pmf, cdf, quantiles, shares that add up, exact secure samples and seeded ones."""
 
-from croupier.noise.base import Noise
+from croupier.noise.base import Noise, one_party
 from croupier.noise.binomial import Binomial
 from croupier.noise.bits import Bits
 from croupier.noise.bounded import BoundedLaplace
@@ -53,6 +53,7 @@ __all__ = [
     "SparseBits",
     "Table",
     "Window",
+    "one_party",
     "secure",
     "seeded",
 ]

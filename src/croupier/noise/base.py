@@ -318,7 +318,20 @@ def multiply(value: Number, users: int) -> Number:
 
 
 def one_party(noise: Family, users: int) -> Family:
-    """Return the noise itself as the one share that it has."""
+    """Return the noise itself as the one share that it has: a `share` for noise that does not divide.
+
+    Parameters
+    ----------
+    noise : what one party draws.
+    users : how many parties there are; only one is allowed.
+
+    Examples
+    --------
+    >>> from croupier.noise import BoundedLaplace
+    >>> one_party(BoundedLaplace(0.5, 3), users=2)
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: users = 2 is not allowed: it must be 1: BoundedLaplace noise is drawn by one party
+    """
     if integer("users", users, 1) != 1:
         raise InvalidParameter("users", users, f"1: {type(noise).__name__} noise is drawn by one party")
     return noise

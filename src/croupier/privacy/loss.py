@@ -23,8 +23,21 @@ from croupier.search import bracket, just_above_minimiser
 class Loss:
     """The privacy loss of releases about the same user; `+`, `*` and `Loss.total` compose.
 
-    `distance` bounds the statistical distance between each real view and the ideal one, added over releases: a
-    carrier that is only statistically secure costs (1 + e^ε) times that in δ.
+    Parameters
+    ----------
+    releases : what is released, each with how often; `privacy_loss` makes a loss of one.
+    distance : bounds the statistical distance between each real view and the ideal one, added over releases: a carrier
+        that is only statistically secure costs (1 + e^ε) times that in δ.
+
+    Examples
+    --------
+    >>> from croupier.noise import DiscreteLaplace
+    >>> from croupier.privacy import privacy_loss
+    >>> once = privacy_loss(DiscreteLaplace(scale=2), sensitivity=1)
+    >>> float(once.pure), float((once + once).pure), 3 * once == once + once + once
+    (0.5, 1.0, True)
+    >>> round((3 * once).delta(1.2), 3), (3 * once).delta(1.5)
+    (0.063, 0.0)
     """
 
     releases: tuple[tuple[Released, int], ...]

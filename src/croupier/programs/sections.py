@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from croupier.bandits import Metric
+from croupier.bandits.metrics import CARRIED
 from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of
+from croupier.messages.configuration import TRUSTS
 from croupier.messages.validity import VALIDITIES
-from croupier.protocols import ROWS, protocol
+from croupier.protocols import ROWS, default_protocol, protocol
 from croupier.protocols.padding import CAP_SHARE
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
 
@@ -18,8 +20,6 @@ LONGEST = 2.0**53
 
 HONEST = 0.9
 DEFAULT_TRUST = "two-servers"
-SUMS = {"two-servers": "laplace", "devices": "laplace", "shuffler": "shuffled-laplace", "nobody": "local-laplace"}
-"""How a batch is summed under each trust, unless the experiment says otherwise."""
 COUNTED_ON = ("devices", "shuffler")
 """The trusts under which users of a batch are counted on."""
 
@@ -111,7 +111,7 @@ def target(sections: dict[str, Section], trust: str, *, counted: bool) -> Sectio
     return asked
 
 
-def trusted(sections: dict[str, Section], possible: Sequence[str] = tuple(SUMS)) -> str:
+def trusted(sections: dict[str, Section], possible: Sequence[str] = TRUSTS) -> str:
     """Whom the experiment trusts: as it says, or the first that is possible, beginning with one of two servers."""
     given = sections["privacy"].get("trust")
     usual = DEFAULT_TRUST if DEFAULT_TRUST in possible else possible[0]
@@ -123,11 +123,11 @@ def summing(sections: dict[str, Section]) -> tuple[str, Section]:
     reward = dict(sections["reward"])
     name = reward.pop("protocol", None)
     trust = trusted(sections) if name is None else ""
-    name = name or SUMS[trust]
+    name = name or default_protocol(trust)
     row = ROWS.find(name)
-    possible = [kind for kind in row.trusts if kind in SUMS]
+    possible = [kind for kind in row.trusts if kind in TRUSTS]
     if not possible or row.vectors:
-        carried = [kind.name for kind in ROWS.values() if {*kind.trusts} & {*SUMS} and not kind.vectors]
+        carried = [kind.name for kind in ROWS.values() if {*kind.trusts} & {*TRUSTS} and not kind.vectors]
         raise InvalidParameter("protocol", name, "one that the servers carry: " + ", ".join(carried))
     trust = trust or trusted(sections, possible)
     # Who gives a range of their own means numbers within it, unless they say otherwise.
@@ -155,7 +155,7 @@ def measuring(sections: dict[str, Section]) -> tuple[str, Section]:
     if trust != DEFAULT_TRUST:
         raise InvalidParameter("privacy.trust", trust, f"{DEFAULT_TRUST} where there are several metrics")
     asked = target(sections, trust, counted=False)
-    return "laplace", asked | {"trust": trust, "metrics": tables}
+    return CARRIED["protocol_name"], asked | {"trust": trust, "metrics": tables}
 
 
 def smallest_batch(sections: dict[str, Section], name: str, options: Section) -> Section:

@@ -8,9 +8,11 @@ from croupier.protocols.histograms.selection import Selection, SelectionMechanis
 from croupier.protocols.histograms.universe import Buckets, ItemOutside, Items, Numbers
 from croupier.protocols.mechanism import Certificate, Decoded, Mechanism, Residual
 from croupier.protocols.padding import Shape, TamperedMessage
+from croupier.protocols.sums.carriers import CARRIERS, Carrier, SecureAggregation
+from croupier.protocols.sums.defaults import default_protocol
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.moments import Moments
-from croupier.protocols.sums.protocol import Protocol, Row
+from croupier.protocols.sums.protocol import NUMBERS, VECTORS, Protocol, Row
 from croupier.protocols.sums.recipes import (
     ROWS,
     central_laplace,
@@ -32,10 +34,14 @@ from croupier.protocols.sums.several import SeveralSums
 from croupier.protocols.sums.values import Ball, Values
 
 __all__ = [
+    "CARRIERS",
+    "NUMBERS",
     "ROWS",
+    "VECTORS",
     "Audit",
     "Ball",
     "Buckets",
+    "Carrier",
     "Certificate",
     "Decoded",
     "Histogram",
@@ -50,6 +56,7 @@ __all__ = [
     "Release",
     "Residual",
     "Row",
+    "SecureAggregation",
     "Selection",
     "SelectionMechanism",
     "SeveralSums",
@@ -60,6 +67,7 @@ __all__ = [
     "audit",
     "central_laplace",
     "counted_messages",
+    "default_protocol",
     "discrete_gaussian",
     "histogram",
     "laplace",

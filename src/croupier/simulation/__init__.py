@@ -8,7 +8,7 @@ from croupier.simulation.prices import price, prices
 from croupier.simulation.reporting import Delayed, Silent
 from croupier.simulation.runner import Run, simulate
 from croupier.simulation.world_names import WORLDS, world
-from croupier.simulation.worlds import Bernoulli, Changing, Drifting, World, uniform_means
+from croupier.simulation.worlds import Bernoulli, Changing, Drifting, World, checked_means, uniform_means
 
 __all__ = [
     "ALL_POLICIES",
@@ -26,6 +26,7 @@ __all__ = [
     "Swinging",
     "Trending",
     "World",
+    "checked_means",
     "price",
     "prices",
     "ratings",

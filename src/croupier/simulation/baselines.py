@@ -142,7 +142,20 @@ def check_read(names: Iterable[str], over: str | None, given: Mapping[str, Any])
 
 
 def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: Any) -> Policy:
-    """Make any policy by name, references included; see `croupier.bandits.policy`."""
+    """Make any policy by name, references included, for a simulation.
+
+    Parameters
+    ----------
+    name : one of `croupier policies`, or an installed one.
+    arms : how many arms there are.
+    horizon : how many users will come. None: unknown.
+    options : as `croupier.bandits.policy` has them.
+
+    Examples
+    --------
+    >>> simulated_policy("dp-se", arms=3, horizon=10_000, epsilon=1.0).name
+    'dp-se'
+    """
     entry = ALL_POLICIES.find(name)
     if name not in REFERENCES:
         return policy(name, arms=arms, horizon=horizon, **options)

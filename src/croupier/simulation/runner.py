@@ -26,7 +26,27 @@ MODES = ("law", "users")
 
 @dataclass(frozen=True, eq=False)
 class Run(Tabular):
-    """What came of it: regret at checkpoints and at the end, and what the policy recommends."""
+    """What came of a simulation: regret at checkpoints and at the end, and what the policy recommends.
+
+    Parameters
+    ----------
+    policy : as it is at the end, with its estimates.
+    world : where rewards came from.
+    seed : all the chance that there was.
+    checkpoints : after how many users regret was noted.
+    curve : the regret then: a row for each run.
+    regret : at the end, a number for each run.
+    decided : after how many users each run was decided; None where the policy claims nothing.
+    beside : the worlds of the other metrics.
+
+    Examples
+    --------
+    >>> from croupier.simulation import Bernoulli, simulate, simulated_policy
+    >>> policy = simulated_policy("dp-klucb", arms=2, horizon=5000, epsilon=1.0, runs=4, binary=True)
+    >>> run = simulate(policy, Bernoulli([0.2, 0.8]), seed=1)
+    >>> run.best_arm_rate, run.regret.shape, run.rows[0]["policy"]
+    (1.0, (4,), 'dp-klucb')
+    """
 
     policy: Policy
     world: World

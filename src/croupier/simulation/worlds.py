@@ -33,7 +33,17 @@ CHUNK = 10**6
 
 
 class World(ABC):
-    """Arms with known means, so that regret can be told; one row of means for all runs, or one for each."""
+    """Arms with known means, so that regret can be told; one row of means for all runs, or one for each.
+
+    A world of your own has `means`, and says what `rewards` an arm's users have and what a protocol's sums of them are
+    (`encoded_sums`). One that changes with time is a `Changing`, which says less (docs/write-your-own.md).
+
+    Examples
+    --------
+    >>> coins: World = Bernoulli([0.25, 0.5])
+    >>> coins.arms, coins.binary, coins.gaps(runs=1).tolist()
+    (2, True, [[0.25, 0.0]])
+    """
 
     means: Floats
     changes: ClassVar[bool] = False
@@ -122,7 +132,21 @@ class World(ABC):
 
 
 def checked_means(means: ArrayLike, name: str = "means") -> Floats:
-    """Means as an array with the arms on its last axis, each in [0, 1]."""
+    """Means as an array with the arms on its last axis, each in [0, 1]: what a world of means begins with.
+
+    Parameters
+    ----------
+    means : every arm's mean, or one row of them for each run.
+    name : what a refusal calls them.
+
+    Examples
+    --------
+    >>> checked_means([0.3, 0.5]).tolist()
+    [0.3, 0.5]
+    >>> checked_means([0.3, 1.5])
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: means = 1.5 is not allowed: it must be numbers in [0, 1]
+    """
     try:
         table = np.asarray(means, dtype=float)
     except (TypeError, ValueError):

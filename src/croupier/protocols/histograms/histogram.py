@@ -68,12 +68,21 @@ def histogram(
     return Histogram(universe if isinstance(universe, Universe) else Items(tuple(universe)), target)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Histogram:
-    """A privacy target for counting a universe, to be planned for any batch size."""
+    """A privacy target for counting a universe, to be planned for any batch size.
+
+    Examples
+    --------
+    >>> histogram(epsilon=1.0, universe=("red", "green", "blue"), model="local")
+    histogram of 3 items: 1-DP when one report is replaced, local model, tight constants
+    """
 
     universe: Universe
     target: Target
+
+    def __repr__(self) -> str:
+        return f"histogram of {self.universe.size:,} {self.universe.counted}: {self.target}"
 
     def plan(self, users: int) -> HistogramMechanism:
         """Calibrate for a batch of exactly `users` users.
@@ -88,13 +97,23 @@ class Histogram:
         return HistogramMechanism(target.model, target.constants, oracle, target.guarantee, self.universe)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HistogramMechanism(Planned):
-    """A histogram planned for one batch size: frozen, serializable, with its certificate."""
+    """A histogram planned for one batch size: frozen, serializable, with its certificate.
+
+    Examples
+    --------
+    >>> histogram(epsilon=1.0, universe=("red", "green"), model="local").plan(users=99)  # doctest: +ELLIPSIS
+    histogram of 2 items in the local model for 99 users: 1-DP when one report is replaced; standard ...
+    """
 
     kind: ClassVar[str] = "HistogramMechanism"
+    asks: ClassVar[str] = "histogram of"
     oracle: FrequencyOracle
     universe: Universe
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}; standard deviation {self.oracle.std:.3g} of a count"
 
     def __post_init__(self) -> None:
         if not self.oracle.tells_counts or self.universe.size != self.oracle.size:
@@ -207,7 +226,21 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class HistogramRelease(Tabular):
-    """What is published of one batch: a whole number for each item, and how it came about."""
+    """What is published of one batch: a whole number for each item, and how it came about.
+
+    Parameters
+    ----------
+    mechanism : the histogram that was asked.
+    decoded : what the batch's messages count to, item by item; `counts` are unbiased.
+
+    Examples
+    --------
+    >>> from croupier.noise import seeded
+    >>> mechanism = histogram(epsilon=4.0, universe=("red", "green"), model="two-servers").plan(users=100)
+    >>> release = mechanism.simulate([70, 30], seeded(1))
+    >>> release.winner, release.rows[0]["item"], bool(release.lower()[0] <= 70 <= release.upper()[0])
+    ('red', 'red', True)
+    """
 
     mechanism: HistogramMechanism
     decoded: Integers

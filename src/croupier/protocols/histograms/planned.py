@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,14 +20,21 @@ from croupier.protocols.padding import Shape
 from croupier.protocols.sums.values import array_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Planned(Mechanism):
     """An oracle for one batch size and what it claims: frozen, serializable, with its certificate."""
 
+    asks: ClassVar[str]
+    """What is asked about its items, in words."""
     model: str
     constants: str
     oracle: Selector
     guarantee: Guarantee
+
+    def __repr__(self) -> str:
+        """What is asked of whom, and what is promised."""
+        asked = f"{self.asks} {self.size:,} items in the {self.model} model"
+        return f"{asked} for {self.users:,} users: {self.guarantee}"
 
     @property
     def size(self) -> int:

@@ -51,12 +51,15 @@ def selection(
     return Selection(Numbers(size).size, target)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """A privacy target for a choice among so many items, to be planned for any batch size."""
 
     size: int
     target: Target
+
+    def __repr__(self) -> str:
+        return f"selection among {self.size:,} items: {self.target}"
 
     def plan(self, users: int) -> SelectionMechanism:
         """Calibrate for a batch of exactly `users` users."""
@@ -88,11 +91,18 @@ def _plan(selection: Selection, users: int) -> SelectionMechanism:
     return SelectionMechanism(target.model, target.constants, target.selector(selection.size, users), target.guarantee)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SelectionMechanism(Planned):
-    """A selection planned for one batch size: frozen, serializable, with its certificate."""
+    """A selection planned for one batch size: frozen, serializable, with its certificate.
+
+    Examples
+    --------
+    >>> selection(epsilon=1.0, size=1000, model="central-pure").plan(users=200)
+    selection among 1,000 items in the central-pure model for 200 users: 1-DP when one report is replaced
+    """
 
     kind: ClassVar[str] = "SelectionMechanism"
+    asks: ClassVar[str] = "selection among"
 
     @property
     def possible(self) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -127,6 +127,13 @@ class Target:
                 raise InvalidParameter("delta", self.delta, f"0 or left out: the {self.model} model is purely private")
             return 0.0
         return float(between("delta", DEFAULT_DELTA if self.delta is None else self.delta, 0, 1))
+
+    def __str__(self) -> str:
+        """What is promised in which model, and what is not as it always is."""
+        usual = Target(self.epsilon, self.delta, self.model, self.constants)
+        own = [f.name for f in fields(self) if getattr(self, f.name) != getattr(usual, f.name)]
+        said = [f"{self.model} model", f"{self.constants} constants", *(f"{key} = {getattr(self, key)}" for key in own)]
+        return f"{self.guarantee}, {', '.join(said)}"
 
     @property
     def guarantee(self) -> Guarantee:

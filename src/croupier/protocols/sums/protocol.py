@@ -30,15 +30,38 @@ PUBLISHED_WRAP, TIGHT_WRAP = 1e-6, 2.0**-40
 EVERY = ("constants", "honest_fraction", "participations")
 """Options that every row reads."""
 NUMBERS = (*EVERY, "low", "high", "binary", "clip")
+"""Those that every row for numbers reads."""
 VECTORS = (*EVERY, "dimension", "diameter", "clip")
+"""Those that every row for vectors reads."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One kind of protocol: what it promises against whom, what it reads, and how to plan it.
 
-    `trust` is one of `croupier.protocols.mechanism.TRUSTS`. Where its noise can also come from others, `instead` says
-    how to plan it under each other trust.
+    Parameters
+    ----------
+    name : what `protocol` and `--protocol` take.
+    trust : who must be trusted: one of `croupier.protocols.mechanism.TRUSTS`.
+    notion : what it promises: "pure", "approximate", "renyi" or "concentrated".
+    carrier : what carries its reports, in words.
+    paper : its citation key.
+    plan : makes the mechanism of a `Protocol` and a number of users; its promise is recomputed.
+    options : what it reads besides epsilon and delta. Every other option is refused by name.
+    constants : "tight", "published", or one of them alone.
+    binary_only : whether it sums one of two values.
+    caps_noise : whether its noise is limited when it is sent, which takes a share of δ.
+    default_delta : the δ at an ε, when none is asked for.
+    smallest : the fewest users of a batch.
+    epsilon_below, delta_below : where published constants end.
+    least_epsilon : below it the exact calibration of a batch takes longer than anybody waits for an experiment's.
+    instead : how it is planned under each other trust, where its noise can also come from others.
+
+    Examples
+    --------
+    >>> from croupier.protocols import ROWS
+    >>> ROWS["laplace"].trusts, ROWS["laplace"].notion, ROWS["laplace"].vectors
+    (('devices', 'two-servers'), 'pure', False)
     """
 
     name: str

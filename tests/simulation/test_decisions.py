@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from croupier.bandits import policy
-from croupier.simulation import Bernoulli, Beta, Novelty, Silent, Swinging, Trending, simulate
+from croupier.simulation import Bernoulli, Beta, Delayed, Novelty, Silent, Swinging, Trending, simulate
 from croupier.simulation.forecasts import fixed_sample, forecast, parts
 
 NAMES = ("split", "concurrent-elimination", "dp-top-two", "concurrent-klucb", "concurrent-imed")
@@ -207,10 +207,11 @@ COVERED = {
     "bounded": lambda: Beta([0.3, 0.5, 0.55], concentration=0.5),
     "swinging": lambda: Swinging([0.3, 0.5, 0.55], swing=0.2, period=3000),
     "novelty": lambda: Novelty([0.5, 0.4, 0.45], boost=0.2, fades=3000),
+    "late reports of what swings": lambda: Delayed(Swinging([0.3, 0.5, 0.55], swing=0.2, period=3000), latest=1500),
 }
 
 
-@pytest.mark.parametrize("case", ["bounded", "novelty"])
+@pytest.mark.parametrize("case", ["bounded", "novelty", "late reports of what swings"])
 def test_intervals_of_differences_hold_at_all_looks(case):
     assert missed("dp-top-two", COVERED[case](), 200, 8_000) <= binom.isf(1e-6, 200, 0.05)
 

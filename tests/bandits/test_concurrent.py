@@ -38,6 +38,24 @@ def test_the_horizon_cuts_the_last_block_for_all_arms_alike():
     assert not released.any(), "18 reports an arm are fewer than a batch needs"
 
 
+def test_where_sums_may_have_wrapped_around_no_interval_and_no_lift_is_known():
+    metrics = {"finished": {"role": "primary"}, "waited": {"role": "guardrail", "margin": 0.1}}
+    chosen = split(arms=2, metrics=metrics, binary=False)
+    told = np.array([[400, 400]])
+    for _ in range(9):
+        chosen.observe(np.array([[150.0, 250.0]]), told, np.ones((1, 2), dtype=bool), beside=np.full((1, 2, 1), 200.0))
+    before = chosen.decision()
+    assert before.lift is not None
+    assert 0 < before.lower < before.difference < before.upper < 1
+    assert all(-1 < row["lower"] < row["upper"] < 1 for row in chosen.metric_rows())
+    for comparison in (chosen.comparison, *chosen.watched.comparisons):
+        comparison.wrapped += 2 * chosen.levels.reserve
+    after = chosen.decision()
+    assert (after.lower, after.upper, after.lift) == (-1.0, 1.0, None)
+    assert [(row["lower"], row["upper"]) for row in chosen.metric_rows()] == [(-1.0, 1.0)] * 2
+    assert [bound.tolist() for bound in chosen.intervals()] == [[[0.0, 0.0]], [[1.0, 1.0]]]
+
+
 def test_arms_come_and_go_between_blocks():
     chosen = split()
     chosen.pause(1)

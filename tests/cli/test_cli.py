@@ -229,6 +229,11 @@ def test_a_misspelt_word_gets_the_one_that_was_meant(
 
 
 REFUSED = [
+    (("simulate", "--means", ".3,.5", "--horizon", "9", "--reporting-zeros", "0"), "reporting_zeros = 0.0"),
+    (
+        ("simulate", "--world", "beta", "--means", ".3,.5", "--horizon", "9", "--reporting-zeros", ".5"),
+        "reporting_zeros",
+    ),
     (("simulate", "--means", ".3", "--horizon", "9"), "means = [0.3] is not allowed"),
     (("simulate", "--means", ".3,.5", "--arms", "3", "--horizon", "9"), "only one of --means and --arms"),
     (("simulate", "--means", ".3,.5", "--horizon", "9", "--plot", "nowhere/a.png"), "there is no folder nowhere"),
@@ -255,6 +260,13 @@ def test_an_epsilon_of_another_notion_is_explained(capsys: pytest.CaptureFixture
     said = "ε = 0.5 of Rényi and concentrated rows is (2.25, 1e-6)-DP"
     assert said in " ".join(run(capsys, *asked, *names)[1].split())
     assert "rows is" not in run(capsys, *asked)[1]
+
+
+def test_those_whose_outcome_is_zero_may_report_less_often(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("simulate", "--policy", "split", "--means", ".3,.3", "--horizon", "500", "--runs", "2")
+    assert "reporting=[1.0, 1.0], zeros=0.5)" in " ".join(run(capsys, *asked, "--reporting-zeros", "0.5")[1].split())
+    both = run(capsys, *asked, "--reporting", "0.8,0.6", "--reporting-zeros", "0.5")[1]
+    assert "reporting=[0.8, 0.6], zeros=0.5)" in " ".join(both.split())
 
 
 def test_too_few_trials_tell_nothing(capsys: pytest.CaptureFixture[str]) -> None:

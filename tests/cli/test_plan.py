@@ -1,10 +1,11 @@
 """`croupier plan`: users and days until the experiment itself concludes, for every trust side by side."""
 
 import json
+import math
 
 import pytest
 
-from croupier.cli import main
+from croupier.cli import main, plan_decisions
 
 EASY = ("plan", "--control", ".3", "--lift", ".3", "--arms", "2", "--epsilon", "1", "--runs", "100")
 
@@ -40,6 +41,27 @@ def test_power_is_the_share_that_concludes(capsys):
     assert half["fixed_sample"] < most["fixed_sample"]
 
 
+def test_without_a_number_of_runs_an_answer_comes_in_time_and_says_how_many_there_were(capsys, monkeypatch):
+    monkeypatch.setattr(plan_decisions, "SECONDS", 0.0)
+    monkeypatch.setattr(plan_decisions, "ASKED", 0.0)
+    hurried = EASY[: EASY.index("--runs")]
+    found = rows(capsys, *hurried)
+    assert [row["runs"] for row in found] == [25] * 4
+    assert found == rows(capsys, *hurried, "--runs", "25")
+    monkeypatch.setattr(plan_decisions, "ASKED", math.inf)
+    assert main([*hurried]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "so many of 1,000, 25, 25, 25 simulated experiments (in the order of the rows) concluded" in shown
+
+
+def test_more_is_explained_where_it_stands(capsys):
+    narrow = ("plan", "--means", ".5,.501", "--epsilon", "1", "--runs", "4", "--guardrail", ".5:.1", "--horizon", "999")
+    assert main([*narrow]) == 0
+    assert "More: when simulated experiments ended" in capsys.readouterr().out
+    assert main([*EASY, "--protocol", "laplace"]) == 0
+    assert "More:" not in capsys.readouterr().out
+
+
 def test_a_picture_shows_how_many_have_concluded(capsys, tmp_path):
     assert main([*EASY, "--protocol", "laplace", "--plot", str(tmp_path / "a.png")]) == 0
     assert (tmp_path / "a.png").stat().st_size > 1000
@@ -51,6 +73,9 @@ def test_a_picture_shows_how_many_have_concluded(capsys, tmp_path):
         (("--power", "1.5"), "power = 1.5"),
         (("--trust", "analyzer"), "trust = 'analyzer'"),
         (("--policy", "dp-klucb", "--users-per-day", "9"), "claims no comparison"),
+        (("--users-per-day", "0"), "users_per_day = 0"),
+        (("--users-per-day", "-5"), "users_per_day = -5"),
+        (("--control", "1.5"), "control = 1.5"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(capsys, arguments, said):
@@ -72,6 +97,18 @@ def test_several_metrics_are_planned_with_what_they_cost(capsys):
     assert "guardrail-1 is safe" in shown
     assert "With 0.5 of the budget the primary metric takes " in shown
     assert "Warning" not in shown
+
+
+def test_days_and_a_picture_are_there_with_several_metrics_too(capsys, tmp_path):
+    path = tmp_path / "metrics.png"
+    asked = [*METRICS, "--guardrail", "0.2:0.2", "--users-per-day", "20", "--plot", str(path)]
+    assert main([*asked, "--json"]) == 0
+    assert all(row["days"] == max(7.0, row["power"] / 20) for row in json.loads(capsys.readouterr().out))
+    assert main(asked) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Warning: with 20 users a day a first block of 2 × 32 reports under two-servers" in shown
+    assert "Days are those for 80 %" in shown
+    assert path.stat().st_size > 1000
 
 
 def test_a_margin_that_cannot_be_shown_by_the_horizon_is_warned_of(capsys):

@@ -99,6 +99,17 @@ def test_wide_differences_have_tails_and_quantiles_without_a_table(noise: PolyaD
     assert np.abs(noise.bulk(reach) - exact_floats(noise, -reach, reach + 1)).max() < 1e-14
 
 
+@pytest.mark.parametrize(
+    "noise", [PolyaDifference(16, 1), PolyaDifference(300, 2), PolyaDifference(1000, Fraction(1, 9))]
+)
+@pytest.mark.parametrize("probability", [1e-9, 2.0**-41, 1e-40])
+def test_far_tails_of_differences_are_told_to_nine_digits(noise: PolyaDifference, probability: float) -> None:
+    x = noise.tail_quantile(probability)
+    exact = float(exact_tail(noise, x))
+    assert exact <= probability < exact_tail(noise, x - 1)
+    assert exact <= noise.tail(x) <= exact * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("slots", [1, 63, 64, 65, 200])
 def test_bits_are_read_from_the_front_of_each_word(slots: int) -> None:
     noise = SparseBits(slots)

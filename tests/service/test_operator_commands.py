@@ -7,9 +7,13 @@ import json
 import httpx2
 import pytest
 
+from cases.service.blocks import LEAST, PLAN
+from cases.service.machine import ANALYZER
 from cases.service.processes import QUICK, home_of, written
+from cases.service.shares import one_bit_a_user, opened
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run
+from croupier.service.experiment_log import Asked
 from croupier.service.keys import bearer
 from croupier.service.processes import Child, both
 from croupier.service.verifying import verify
@@ -158,6 +162,35 @@ def test_an_analyzer_that_does_not_answer_is_said_in_one_line(capsys):
     err = capsys.readouterr().err
     assert err.startswith("croupier stop: http://127.0.0.1:9 does not answer: ")
     assert err.count("\n") == 1
+
+
+def test_an_arm_that_was_just_added_stands_in_the_table_without_a_difference(tmp_path, monkeypatch, capsys):
+    with one_bit_a_user(monkeypatch, marks=False):
+        service = opened(tmp_path, experiment=PLAN)
+        for _ in range(4 * LEAST):
+            service.reports(service.comes())
+            service.step()
+        service.servers.run(service.live.operate(Asked("add", name="blue")))
+        state = service.servers.ask("GET", f"{ANALYZER}/experiments/{service.name}/state").json()
+        service.close()
+    monkeypatch.setattr("croupier.cli.operator.Analyzer.get", lambda *_: state)
+    assert state["arms"][-1] == "blue"
+    assert [len(point["difference"]) for point in state["curve"][-1:]] == [2], "no block since the arm was added"
+    assert main(["status", ANALYZER, service.name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (heading,) = (line for line in lines if line.startswith("arm"))
+    (blue,) = (line for line in lines if line.startswith("blue"))
+    assert heading.split()[:3] == ["arm", "standing", "reports"]
+    assert blue.rstrip().endswith("–")
+
+
+@pytest.mark.parametrize("given", [["0.25", "0.5"], ["=3", "tour=1"], ["plain=x", "tour=1"], ["plain=", "tour=1"]])
+def test_shares_that_name_no_arm_or_no_number_are_told_their_form(given, capsys):
+    assert main(["ramp", "http://127.0.0.1:8400", "screens", *given, "--token", "x"]) == 2
+    said = (
+        f"croupier ramp: shares = {given[0]!r} is not allowed: it must be ARM=SHARE, an arm and a number, as plain=9\n"
+    )
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from croupier.bandits import policy
-from croupier.simulation import Bernoulli, Beta, Novelty, Silent, Swinging, Trending, simulate
-from croupier.simulation.forecasts import fixed_sample, forecast
+from croupier.simulation import Bernoulli, Beta, Delayed, Novelty, Silent, Swinging, Trending, simulate
+from croupier.simulation.forecasts import fixed_sample, forecast, parts
 
 NAMES = ("split", "concurrent-elimination", "dp-top-two", "concurrent-klucb", "concurrent-imed")
 TRUSTS = {
@@ -207,10 +207,11 @@ COVERED = {
     "bounded": lambda: Beta([0.3, 0.5, 0.55], concentration=0.5),
     "swinging": lambda: Swinging([0.3, 0.5, 0.55], swing=0.2, period=3000),
     "novelty": lambda: Novelty([0.5, 0.4, 0.45], boost=0.2, fades=3000),
+    "late reports of what swings": lambda: Delayed(Swinging([0.3, 0.5, 0.55], swing=0.2, period=3000), latest=1500),
 }
 
 
-@pytest.mark.parametrize("case", ["bounded", "novelty"])
+@pytest.mark.parametrize("case", ["bounded", "novelty", "late reports of what swings"])
 def test_intervals_of_differences_hold_at_all_looks(case):
     assert missed("dp-top-two", COVERED[case](), 200, 8_000) <= binom.isf(1e-6, 200, 0.05)
 
@@ -235,6 +236,34 @@ def test_a_plan_is_what_experiments_take(record_property):
     taken = float(np.median(run.decided))
     record_property("medians", {"planned": planned, "taken": taken})
     assert planned == pytest.approx(taken, rel=0.1)
+
+
+def test_parts_of_a_simulation_stop_before_they_take_too_long():
+    now = [0.0]
+    found = []
+    for part in parts(1000, seed=0, seconds=10.0, clock=lambda: now[0]):
+        found.append(part.runs)
+        now[0] += 0.02 * part.runs
+    # 25 and 75 took two seconds. The next 225 take 4.5, and 675 more would take 13.5.
+    assert found == [25, 75, 225]
+    all_of_them = list(parts(1000, seed=0))
+    assert [part.runs for part in all_of_them] == [25, 75, 225, 675]
+    assert len({part.seed for part in all_of_them}) == 4
+
+
+def test_fewer_runs_are_the_first_of_more():
+    few, many = (forecast("split", means=[0.3, 0.7], epsilon=1.0, trust="two-servers", runs=runs) for runs in (25, 100))
+    assert many.better.users[:25].tolist() == few.better.users.tolist()
+    assert many.alike.users[:25].tolist() == few.alike.users.tolist()
+
+
+def test_a_median_of_few_runs_is_within_its_stated_error():
+    """Each interval fails once in twenty times; seven of forty would be one suite in 10,000."""
+    asked = {"means": [0.3, 0.7], "epsilon": 1.0, "trust": "two-servers"}
+    long = forecast("split", **asked, runs=2000, seed=1).better
+    found = [forecast("split", **asked, runs=25, seed=seed).better for seed in range(2, 42)]
+    outside = sum(abs(one.until(0.5) - long.until(0.5)) > one.error(0.5) for one in found)
+    assert outside <= 6, outside
 
 
 def test_decisions_replay_from_the_same_seed():

@@ -62,8 +62,9 @@ class Concurrent(Policy):
         """Reports that each batch needs when a deadline closes its block."""
         typical = ladder.size(TYPICAL)
         bets = stakes(ladder.cumulants(typical), typical, terms.smallest_effect, terms.rate)
-        self.comparison = Comparison(arms, runs, bets, ladder.cumulants, terms.rate)
-        self.watched = Watched(metrics, arms, runs, ladder, typical)
+        reserve = Levels(arms, terms.confidence).reserve
+        self.comparison = Comparison(arms, runs, bets, ladder.cumulants, terms.rate, reserve)
+        self.watched = Watched(metrics, arms, runs, ladder, typical, reserve)
         self.silence = Silence(arms, runs)
         self.blocks: Integers = np.zeros(runs, dtype=np.int64)
         self.turns: Integers = np.zeros((runs, arms), dtype=np.int64)
@@ -300,9 +301,6 @@ class Concurrent(Policy):
         if self.comparison.weight[run][pair] == 0:
             return Decision("no decision", confidence=self.terms.confidence)
         lower, upper = (float(each[run][pair]) for each in self.comparison.intervals(self.levels.pair))
-        if self.comparison.wrapped[run] > self.levels.reserve:
-            # Sums may have wrapped around: no interval is known any more.
-            lower, upper = -1.0, 1.0
         lift = ratio(self.comparison, run, *pair, self.levels.pair)
         alike = tuple(np.flatnonzero(self.alike[run]).tolist()) if kind == "no difference" else ()
         alarm = bool(self.silence.alarm[run])

@@ -27,9 +27,12 @@ class Watched:
     arms, runs : how many.
     ladder : of the primary metric's batches; the others are in the same ones.
     typical : users in a typical batch: bets are chosen for it.
+    reserve : how likely it may be that some sum of a metric has wrapped around.
     """
 
-    def __init__(self, metrics: Metrics | None, arms: int, runs: int, ladder: Ladder, typical: int) -> None:
+    def __init__(
+        self, metrics: Metrics | None, arms: int, runs: int, ladder: Ladder, typical: int, reserve: float
+    ) -> None:
         self.metrics = metrics
         self.others: tuple[Metric, ...] = () if metrics is None else metrics.others
         self.arms, self.runs = arms, runs
@@ -42,6 +45,7 @@ class Watched:
                 stakes(own.cumulants(typical), typical, metric.unit_margin, metric.unit_rate),
                 own.cumulants,
                 metric.unit_rate,
+                reserve,
             )
             for metric, own in zip(self.others, self.ladders, strict=True)
         ]

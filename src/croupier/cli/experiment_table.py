@@ -48,7 +48,7 @@ def standing(state: dict[str, Any]) -> Group | str:
         ]
         for arm in program["arms"]
     ]
-    return build(["arm", "users", "mean", "95 % at all times", ""], rows, right={1, 2}, title=_title(state))
+    return build(["arm", "users", "mean", "95 % at all times", "standing"], rows, right={1, 2}, title=_title(state))
 
 
 def _learnt(state: dict[str, Any]) -> Group | str:
@@ -104,7 +104,8 @@ def _compared(state: dict[str, Any]) -> Group:
     def difference(arm: int) -> list[str]:
         if arm == control:
             return ["control", ""]
-        if not curve or curve[-1]["difference"][arm] is None:
+        # An arm that was added since has no place in the last point.
+        if not curve or arm >= len(curve[-1]["difference"]) or curve[-1]["difference"][arm] is None:
             return ["–", ""]
         ends = [curve[-1][key][arm] for key in ("lower", "upper")]
         shown = [f"{scale * end:+.1f}" if end is not None else "?" for end in ends]
@@ -115,7 +116,7 @@ def _compared(state: dict[str, Any]) -> Group:
         for arm in program["arms"]
     ]
     interval = f"{state['decision']['confidence']:.0%} at every look"
-    headings = ["arm", "", "reports", "odds", f"{unit} to control".strip(), interval]
+    headings = ["arm", "standing", "reports", "odds", f"{unit} to control".strip(), interval]
     table = build(headings, rows, right={2, 3, 4}, title=_title(state))
     said = [state["decision"]["sentence"], state["decision"]["tipping_sentence"]]
     return Group(table, *_metrics(state), *(Text(sentence) for sentence in said if sentence))

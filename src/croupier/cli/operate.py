@@ -70,7 +70,9 @@ def _shares(given: list[str]) -> dict[str, float]:
         try:
             shares[arm] = float(share)
         except ValueError:
-            raise InvalidParameter("shares", one, "an arm and a number, as plain=9") from None
+            arm = ""
+        if not arm:
+            raise InvalidParameter("shares", one, "ARM=SHARE, an arm and a number, as plain=9")
     return shares
 
 

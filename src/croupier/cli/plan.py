@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from typing import Any
 
-from croupier.checks import InvalidParameter, between
+from croupier.checks import InvalidParameter, between, integer
 from croupier.cli import plan_decisions, plan_metrics
 from croupier.cli.options import (
     POLICY,
@@ -41,6 +42,7 @@ EXAMPLES = (
 )
 
 DEFAULT = "split"
+RUNS = plan_decisions.RUNS
 LEARNER = "dp-klucb"
 """What stands in where a policy without a protocol is compared with the local model."""
 
@@ -63,7 +65,10 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--protocol", metavar="NAME", help=f"{PROTOCOL} (default: the policy's own)")
     add_protocol_options(command)
     command.add_argument(
-        "--runs", type=int, default=1000, metavar="R", help="how many simulated experiments (default: 1000)"
+        "--runs",
+        type=int,
+        metavar="R",
+        help=f"how many simulated experiments (default: {RUNS}, or as many as a few seconds are enough for)",
     )
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same result (default: 0)"
@@ -97,6 +102,8 @@ def run(options: argparse.Namespace) -> int:
     name, over = ALL_POLICIES.admit(options.policy), ROWS.admit(options.protocol)
     given = protocol_options(options)
     between("power", options.power, 0, 1)
+    if options.users_per_day is not None:
+        integer("users_per_day", options.users_per_day, 1)
     if options.delay is not None and (plan_metrics.asked(options) or not ALL_POLICIES.find(name).in_blocks):
         raise InvalidParameter("delay", options.delay, "left out but for decisions by one metric")
     if plan_metrics.asked(options):
@@ -121,15 +128,16 @@ def _recommending(
     curves: dict[str, list[float]] = {}
     with progress("planning", len(models) * (1 + len(epsilons))) as advance:
         for label, name, privacy in models:
-            plan = _need(options, means, name, privacy)
+            plan = _need(options, means, name, privacy, advance)
             plans.append((label, plan))
-            advance(1)
             curves[label] = []
             for epsilon in epsilons:
-                curves[label].append(
-                    _need(options, means, name, privacy | {"epsilon": epsilon}).users if privacy else plan.users
-                )
-                advance(1)
+                if privacy:
+                    need = _need(options, means, name, privacy | {"epsilon": epsilon}, advance)
+                else:
+                    need = plan
+                    advance(1.0)
+                curves[label].append(need.users)
     free = plans[0][1].users
     rows = [
         {"model": label, "policy": plan.policy, "epsilon": plan.epsilon, "users": plan.users, "cost": plan.users / free}
@@ -158,7 +166,7 @@ def _recommending(
         right={2, 3, 4},
         title=f"Users until the best arm is recommended in 95 % of runs: {_words(means)}",
         notes=[
-            f"Needs are told to two per cent, from {options.runs:,} simulated experiments, seed {options.seed}.",
+            f"Needs are told to two per cent, from {_runs(options):,} simulated experiments, seed {options.seed}.",
             *said(given),
         ],
     )
@@ -206,5 +214,15 @@ def _words(means: list[float]) -> str:
     return f"{len(means)} arms, one better by {best - second:.3g}"
 
 
-def _need(options: argparse.Namespace, means: list[float], name: str, privacy: dict[str, Any]) -> Plan:
-    return users_needed(name, means=means, runs=options.runs, seed=options.seed, **privacy)
+def _runs(options: argparse.Namespace) -> int:
+    return RUNS if options.runs is None else int(options.runs)
+
+
+def _need(
+    options: argparse.Namespace,
+    means: list[float],
+    name: str,
+    privacy: dict[str, Any],
+    advance: Callable[[float], None],
+) -> Plan:
+    return users_needed(name, means=means, runs=_runs(options), seed=options.seed, progress=advance, **privacy)

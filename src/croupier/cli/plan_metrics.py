@@ -9,9 +9,21 @@ from typing import Any
 from croupier.bandits.metrics import CARRIED
 from croupier.checks import InvalidParameter, between
 from croupier.cli.options import print_json
+from croupier.cli.plan_decisions import (
+    RUNS,
+    SECONDS,
+    days,
+    given_seconds,
+    of_days,
+    of_more,
+    percent,
+    slow_blocks,
+    users,
+)
+from croupier.cli.progress import progress
 from croupier.cli.tables import table
 from croupier.simulation.forecasts import Wait
-from croupier.simulation.metric_forecasts import MetricsForecast, forecast_metrics
+from croupier.simulation.metric_forecasts import TRUST, MetricsForecast, forecast_metrics
 
 PRIMARY = "primary"
 
@@ -27,38 +39,61 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     if given.pop("trust", None) not in (None, CARRIED["trust"]) or options.protocol not in (None, carried) or given:
         raise InvalidParameter("guardrail", options.guardrail, f"left out unless two servers sum by {carried}")
     metrics = tables(options.guardrail, options.share)
-    found = forecast_metrics(
-        name,
-        means=means,
-        epsilon=options.epsilon,
-        metrics=metrics,
-        horizon=options.horizon,
-        runs=options.runs,
-        seed=options.seed,
+    with progress("planning", 1) as advance:
+        found = forecast_metrics(
+            name,
+            means=means,
+            epsilon=options.epsilon,
+            metrics=metrics,
+            horizon=options.horizon,
+            runs=RUNS if options.runs is None else options.runs,
+            seed=options.seed,
+            seconds=given_seconds(options, SECONDS),
+            progress=advance,
+        )
+    title = (
+        f"Users until `{name}` concludes: {len(means)} arms, control {means[0]:g}, ε = {options.epsilon:g} a report, "
+        f"{len(metrics)} metrics"
     )
-    rows = _rows(options, found)
+    waits = _waits(found)
+    path = None
+    if options.plot:
+        from croupier.simulation.plots import plot_waits
+
+        path = plot_waits({what: wait for what, _, wait in waits}, options.plot, title)
+    rows = [_row(options, *each) for each in waits]
     if options.json:
         print_json(rows)
         return 0
-    power = f"{100 * options.power:.4g} %"
+    _show(options, rows, found, title, len(means))
+    if path is not None:
+        print(f"figure: {path}")
+    return 0
+
+
+def _show(
+    options: argparse.Namespace, rows: list[dict[str, Any]], found: MetricsForecast, title: str, arms: int
+) -> None:
+    per_day = options.users_per_day is not None
+    keys = ("median", "error", "power", "95", *(["days"] if per_day else []))
+    cells = [[row["until"], f"{row['share']:.3g}", *(users(row[key]) for key in keys)] for row in rows]
+    runs = " and ".join(f"{count:,}" for count in dict.fromkeys(row["runs"] for row in rows))
     table(
-        ["until", "share of ε", "median", "±", power, "95 %"],
-        [
-            [row["until"], f"{row['share']:.3g}", *(_users(row[key]) for key in ("median", "error", "power", "95"))]
-            for row in rows
-        ],
-        right={1, 2, 3, 4, 5},
-        title=f"Users until `{name}` concludes: {len(means)} arms, control {means[0]:g}, "
-        f"ε = {options.epsilon:g} a report, {len(metrics)} metrics",
+        ["until", "share of ε", "median", "±", percent(options.power), "95 %", *(["days"] if per_day else [])],
+        cells,
+        right=set(range(1, 7)),
+        title=title,
         notes=[
-            f"Users of all arms, from {options.runs:,} simulated experiments of at most {found.horizon:,} users, at "
+            f"Users of all arms, from {runs} simulated experiments of at most {found.horizon:,} users, at "
             f"95 % confidence and every look (seed {options.seed}); no guardrail is any worse in them.",
             f"Batch: {found.batch:,} reports of an arm at first, in which the noise of every metric is small.",
+            *of_days(options),
+            *of_more(cells),
             *_cost(options, found),
+            *slow_blocks(options, arms, found.batch, TRUST),
             *_warnings(options, found),
         ],
     )
-    return 0
 
 
 def tables(guardrails: list[str], share: float | None) -> dict[str, dict[str, Any]]:
@@ -95,25 +130,22 @@ def guardrail(text: str, arms: int) -> tuple[list[float], float]:
     return found * (arms // len(found)), wanted
 
 
-def _rows(options: argparse.Namespace, found: MetricsForecast) -> list[dict[str, Any]]:
+def _waits(found: MetricsForecast) -> list[tuple[str, float, Wait]]:
+    """Until what, with which share of ε, and how long that takes."""
     left = (1.0 - found.share) / max(1, len(found.guardrails))
-    waits: list[tuple[str, float, Wait]] = [
+    return [
         ("it concludes, with one metric", 1.0, found.whole),
         ("the primary metric is shown", found.share, found.primary),
         *((f"{name} is safe", left, wait) for name, wait in found.guardrails.items()),
         ("it concludes, with all", 1.0, found.decided),
     ]
-    return [
-        {
-            "until": what,
-            "share": share,
-            "median": wait.until(0.5),
-            "error": wait.error(0.5),
-            "power": wait.until(options.power),
-            "95": wait.until(0.95),
-        }
-        for what, share, wait in waits
-    ]
+
+
+def _row(options: argparse.Namespace, what: str, share: float, wait: Wait) -> dict[str, Any]:
+    power = wait.until(options.power)
+    row = {"until": what, "share": share, "median": wait.until(0.5), "error": wait.error(0.5), "power": power}
+    row |= {"95": wait.until(0.95), "runs": len(wait.users)}
+    return row if options.users_per_day is None else row | {"days": days(options, power)}
 
 
 def _cost(options: argparse.Namespace, found: MetricsForecast) -> list[str]:
@@ -125,11 +157,7 @@ def _cost(options: argparse.Namespace, found: MetricsForecast) -> list[str]:
 
 def _warnings(options: argparse.Namespace, found: MetricsForecast) -> list[str]:
     return [
-        f"Warning: {name} is not shown to be safe by {found.horizon:,} users in {100 * options.power:.4g} % of "
+        f"Warning: {name} is not shown to be safe by {found.horizon:,} users in {percent(options.power)} of "
         "experiments: give it a wider margin or more of the budget, or wait longer."
         for name in found.slow(options.power)
     ]
-
-
-def _users(value: float) -> str:
-    return "more" if math.isinf(value) else f"{value:,.0f}"

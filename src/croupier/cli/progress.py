@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: float) -> Iterator[Callable[[float], None]]:
     """Yield a function that is told how much more was done."""
     if not sys.stderr.isatty():
         yield lambda done: None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from croupier.bandits import Policy
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.cli.options import (
     DECIDED,
     POLICY,
@@ -80,6 +80,12 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     add_protocol_options(command)
     add_decisions(command)
+    command.add_argument(
+        "--reporting-zeros",
+        type=float,
+        metavar="S",
+        help="of users whose outcome is zero so many times as many report as of the others, as 0.5 (default: 1)",
+    )
     command.add_argument(
         "--guardrail",
         action="append",
@@ -176,8 +182,9 @@ def world_from(options: argparse.Namespace) -> World:
         if vars(options)[name] is not None:
             raise InvalidParameter(name, vars(options)[name], "left out: means are drawn only with --arms")
     if options.data is not None:
-        if options.world is not None:
-            raise InvalidParameter("world", options.world, "left out where the world is a file")
+        for name in ("world", "reporting_zeros"):
+            if vars(options)[name] is not None:
+                raise InvalidParameter(name, vars(options)[name], "left out where the world is a file")
         with progress("reading", 1000) as advance:
             return ratings(
                 options.data, arms=options.arms, seed=options.seed, progress=lambda p: advance(round(1000 * p))
@@ -186,17 +193,20 @@ def world_from(options: argparse.Namespace) -> World:
     if drawn:
         ends = (0.25 if options.low is None else options.low, 0.75 if options.high is None else options.high)
         means = np.round(drawn_means(options.arms, 1, *ends, options.seed)[0], 4).tolist()
-    found = silent(world(WORLDS.admit(options.world or "bernoulli"), means), options.reporting)
+    found = silent(world(WORLDS.admit(options.world or "bernoulli"), means), options.reporting, options.reporting_zeros)
     return found if options.delay is None else Delayed(found, integer("delay", options.delay, 0, LONGEST))
 
 
-def silent(where: World, reporting: list[float] | None) -> World:
-    """The world with so many who report, where that was said."""
-    if reporting is None:
+def silent(where: World, reporting: list[float] | None, zeros: float | None) -> World:
+    """The world with so many who report, of all and of those whose outcome is zero, where that was said."""
+    if reporting is None and zeros is None:
         return where
-    if len(reporting) not in (1, where.arms):
+    shares, ratio = reporting or [1.0], 1.0 if zeros is None else float(between("reporting_zeros", zeros, 0, 1, "(]"))
+    if len(shares) not in (1, where.arms):
         raise InvalidParameter("reporting", reporting, f"one number, or {where.arms}: one an arm")
-    return Silent(where, reporting[0] if len(reporting) == 1 else reporting)
+    if ratio != 1.0 and not where.binary:
+        raise InvalidParameter("reporting_zeros", zeros, "left out where outcomes are not zero or one")
+    return Silent(where, shares[0] if len(shares) == 1 else shares, ratio)
 
 
 def privacy_of(

@@ -45,6 +45,6 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(listed)
         return 0
-    rows = [[one["name"], one["standing"], "" if one["public"] else "private", one["title"]] for one in listed]
-    table(["experiment", "", "", "title"], rows, right=set())
+    rows = [[one["name"], one["standing"], "public" if one["public"] else "private", one["title"]] for one in listed]
+    table(["experiment", "standing", "access", "title"], rows, right=set())
     return 0

@@ -62,6 +62,7 @@ class Comparison:
     stakes : what is bet.
     noise_of : what is known of the noise in a batch of so many users.
     rate : the mean that outcomes are expected to have before anything is known; None: it may be anything.
+    reserve : how likely it may be that some sum has wrapped around. Beyond that no interval is known any more.
 
     Examples
     --------
@@ -75,9 +76,15 @@ class Comparison:
     """
 
     def __init__(
-        self, arms: int, runs: int, stakes: Stakes, noise_of: Callable[[int], Cumulants], rate: float | None = None
+        self,
+        arms: int,
+        runs: int,
+        stakes: Stakes,
+        noise_of: Callable[[int], Cumulants],
+        rate: float | None = None,
+        reserve: float = math.inf,
     ) -> None:
-        self.arms, self.runs, self.stakes, self.rate = arms, runs, stakes, rate
+        self.arms, self.runs, self.stakes, self.rate, self.reserve = arms, runs, stakes, rate, reserve
         self._noise_of = noise_of
         self._noises: dict[int, int] = {}
         self._rows: list[Cumulants] = []
@@ -121,6 +128,11 @@ class Comparison:
         return np.asarray(np.clip(own, 0.0, 1.0))
 
     @property
+    def trusted(self) -> Bools:
+        """In which runs it is unlikely enough that a sum has wrapped around."""
+        return np.asarray(self.wrapped <= self.reserve)
+
+    @property
     def differences(self) -> Floats:
         """The estimated average difference of every pair; not a number where the two never ran together."""
         with np.errstate(invalid="ignore"):
@@ -134,7 +146,8 @@ class Comparison:
 
     def lower(self, level: Floats | float) -> Floats:
         """For every pair, above what the average difference lies, unless evidence of e^level came by chance."""
-        return least(self.won, self.weight, self.stakes, np.broadcast_to(level, self.weight.shape))
+        found = least(self.won, self.weight, self.stakes, np.broadcast_to(level, self.weight.shape))
+        return np.where(self.trusted[:, None, None], found, -1.0)
 
     def reports_needed(self, run: int, better: int, worse: int, level: float, margin: float = 0.0) -> float:
         """About how many more reports of the smaller batches show that one arm is better than another by `margin`.
@@ -166,7 +179,9 @@ class Comparison:
                 self._alone[side][place] += self.wins(block, rows, counts, (arms, factor))
             self._users[place] += counts
         self._alone_told = len(self.blocks)
-        lower, negative = (least(won, self._users, self.stakes, np.asarray(level)) for won in self._alone)
+        known = self.trusted[:, None]
+        bounds = (least(won, self._users, self.stakes, np.asarray(level)) for won in self._alone)
+        lower, negative = (np.where(known, bound, -1.0) for bound in bounds)
         return np.maximum(lower, 0.0), np.minimum(-negative, 1.0)
 
     def history(self, run: int) -> Block:

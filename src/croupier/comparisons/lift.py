@@ -19,6 +19,8 @@ LARGEST = 100.0
 def ratio(comparison: Comparison, run: int, arm: int, base: int, level: float) -> tuple[float, float, float] | None:
     """The ratio of an arm's mean to another's, and what it lies between; None where it cannot be told.
 
+    That is where one of the two has no mean above zero, and where sums may have wrapped around.
+
     >>> from croupier.comparisons.bets import stakes
     >>> from croupier.comparisons.tails import NO_NOISE
     >>> comparison = Comparison(2, 1, stakes(NO_NOISE, 100), lambda users: NO_NOISE)
@@ -27,6 +29,8 @@ def ratio(comparison: Comparison, run: int, arm: int, base: int, level: float) -
     >>> [round(each, 2) for each in ratio(comparison, 0, 1, 0, np.log(20.0))]
     [1.3, 1.15, 1.47]
     """
+    if not comparison.trusted[run]:
+        return None
     history = comparison.history(run)
     rows = np.flatnonzero((history.counts[:, arm] > 0) & (history.counts[:, base] > 0))
     ours, theirs = np.full(len(rows), arm), np.full(len(rows), base)

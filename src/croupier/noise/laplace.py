@@ -23,11 +23,11 @@ from croupier.noise.ratio import RatioNoise
 from croupier.noise.source import Source
 from croupier.noise.tails import (
     CONVOLUTION_BITS,
-    chernoff_tail,
     convolve,
     fourier_correlate,
     fourier_tail,
     least_tail_quantile,
+    saddle_tail,
 )
 from croupier.noise.target import Target
 from croupier.noise.window import DEEP, LARGEST_WINDOW, SHALLOW, Floats, Integers, Window, check_width
@@ -229,6 +229,11 @@ class PolyaDifference(Noise):
         with np.errstate(divide="ignore"):
             return np.where(argument < 1.0, -float(self.r) * np.log1p(-np.minimum(argument, 1.0)), np.inf)
 
+    def _cumulant(self, z: Any) -> Any:
+        """The same at complex numbers, within reach."""
+        odds = self.part.odds
+        return -float(self.r) * np.log1p(-4.0 * odds * (1.0 + odds) * np.sinh(z / 2.0) ** 2)
+
     def share(self, users: int) -> Noise:
         r = split("r", self.r, users)
         return DiscreteLaplace(self.scale) if r == 1 else PolyaDifference(r, self.scale)
@@ -255,10 +260,7 @@ class PolyaDifference(Noise):
             tail = fourier_tail(self._log_characteristic, self.std, float(self.scale), x)
             if tail > 1e-8:
                 return tail
-            # Fourier inversion has no relative accuracy: a table where one is cheap, else a bound.
-            if self.std < 500.0:
-                return float(super().tail(x))
-            return tail if tail > 1e-13 else chernoff_tail(self.cumulant, 1.0 / float(self.scale), x)
+            return saddle_tail(self._cumulant, 1.0 / float(self.scale), self.std, float(self.scale), x)
         tail = self._summed_tail(x, SHALLOW)
         return tail if tail > 1e-30 else self._summed_tail(x, DEEP)
 

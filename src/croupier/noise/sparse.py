@@ -214,8 +214,7 @@ def _least_rate(target: Target, users: int) -> SparseBits:
     if fair > LARGEST_MIXTURE:
         return SparseBits(slots, 1)
     low, high = max(1, math.floor(fair - 11.0 * math.sqrt(fair))), math.ceil(fair + 24.0 * math.sqrt(fair) + 200.0)
-    rows = fair_rows(low, min(high, slots) + 1, 1e-30)
-    deltas = np.asarray([_fair_delta(row, step, target.epsilon) for _, row in rows])
+    deltas = _fair_deltas(low, min(high, slots) + 1, step, target.epsilon)
 
     def met(rate: float) -> bool:
         if rate >= 1.0:
@@ -233,6 +232,12 @@ def _least_rate(target: Target, users: int) -> SparseBits:
         slots += users
         noise = SparseBits(slots, 1)
     return SparseBits(slots, 1) if noise.rate == 1 else noise
+
+
+@lru_cache(maxsize=32)
+def _fair_deltas(low: int, stop: int, step: int, epsilon: float) -> Floats:
+    """δ of `low`, ..., `stop - 1` fair bits: the same for all batches that have room for them."""
+    return np.asarray([_fair_delta(row, step, epsilon) for _, row in fair_rows(low, stop, 1e-30)])
 
 
 def _fair_delta(row: np.ndarray, step: int, epsilon: float) -> float:

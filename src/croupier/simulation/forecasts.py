@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from croupier.bandits import Policy, Terms
+from croupier.bandits import Terms
 from croupier.bandits.batch_sizes import noise_variance, quiet_size
 from croupier.bandits.in_blocks import FEWEST_BLOCKS
 from croupier.checks import InvalidParameter, between, integer
@@ -23,8 +24,8 @@ from croupier.simulation.worlds import Bernoulli, checked_means
 
 LONG = 15
 """Simulated experiments are stopped after so many times a fixed sample size: few need more."""
-SHARES = (0.5, 0.8, 0.95)
-"""Of all experiments: half of them, most, nearly all."""
+FEWEST, TIMES = 25, 3
+"""Experiments of the first part of a simulation, and how many times as many each part after it has."""
 
 Floats = NDArray[np.floating[Any]]
 
@@ -34,6 +35,11 @@ class Wait:
     """After how many users simulated experiments had concluded; infinite where they had not."""
 
     users: Floats = field(repr=False)
+
+    @classmethod
+    def joined(cls, waits: Sequence[Wait]) -> Wait:
+        """All experiments of several."""
+        return cls(np.concatenate([wait.users for wait in waits]))
 
     def until(self, share: float) -> float:
         """Users after which this share of experiments has concluded."""
@@ -71,6 +77,11 @@ class Forecast:
     wrong: float
     """How often the decision was wrong, in either case."""
 
+    @property
+    def runs(self) -> int:
+        """How many experiments of either kind were simulated."""
+        return len(self.better.users)
+
 
 def forecast(
     name: str,
@@ -86,15 +97,18 @@ def forecast(
     runs: int = 1000,
     seed: int = 0,
     delay: int = 0,
+    seconds: float = math.inf,
+    progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> Forecast:
     """Simulate experiments with these means, and as many in which all arms are like the control.
 
-    A report comes while the next users come, up to `delay` of them.
+    A report comes while the next users come, up to `delay` of them. There are fewer runs than asked for where those
+    would take more `seconds` of the processor. `progress` is told how much of the whole was done since it was last.
 
     >>> found = forecast("split", means=[0.3, 0.6], epsilon=1.0, trust="two-servers", runs=200)
-    >>> found.better.until(0.5) < 250, found.wrong < 0.03
-    (True, True)
+    >>> found.better.until(0.5) < 250, found.wrong < 0.03, found.runs
+    (True, True, 200)
     """
     table = checked_means(means)
     rate = float(table[integer("control", control, 0, len(table) - 1)])
@@ -109,17 +123,60 @@ def forecast(
     carried = simulated_policy(name, horizon=LONG * fixed, **given).ladder.protocol
     assert carried is not None
     given |= {"horizon": long_enough(carried, rate, lift, len(table), fixed)}
+    worlds = [Delayed(Bernoulli(arms), delay) for arms in (table, np.full(len(table), rate))]
+    waits: tuple[list[Wait], list[Wait]] = ([], [])
+    wrong = 0
 
-    def play(world: Bernoulli, seed: int) -> tuple[Policy, Wait, float]:
-        run = simulate(simulated_policy(name, runs=runs, **given), Delayed(world, delay), seed=seed, checkpoints=1)
-        if run.decided is None:
-            raise InvalidParameter("policy", name, "one that claims comparisons: in blocks")
-        return run.policy, Wait(run.decided), float(run.false_decisions.mean())
+    for part in parts(runs, seed, seconds):
+        for which, world in enumerate(worlds):
+            policy = simulated_policy(name, runs=part.runs, **given)
+            told = part.share(progress, len(worlds))
+            run = simulate(policy, world, seed=part.seed + which, checkpoints=1, progress=told)
+            if run.decided is None:
+                raise InvalidParameter("policy", name, "one that claims comparisons: in blocks")
+            waits[which].append(Wait(run.decided))
+            wrong += int(run.false_decisions.sum())
+    better, alike = map(Wait.joined, waits)
+    played = len(better.users)
+    if progress is not None:
+        progress(1.0 - played / runs)
+    first, wrong_rate = policy.ladder.first, wrong / (2.0 * played)
+    return Forecast(name, carried.trusts, carried.name, epsilon, first, better, alike, wrong_rate)
 
-    policy, better, wrong = play(Bernoulli(table), seed)
-    _, alike, false = play(Bernoulli(np.full(len(table), rate)), seed + 1)
-    batch = policy.ladder.first
-    return Forecast(name, carried.trusts, carried.name, epsilon, batch, better, alike, (wrong + false) / 2.0)
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the runs of a simulation: how many, of how many in all, and from which seed."""
+
+    runs: int
+    of: int
+    seed: int
+
+    def share(self, progress: Callable[[float], None] | None, steps: int) -> Callable[[float], None] | None:
+        """Tells how much of the whole is done, when it is told how much of one of so many steps of this part is."""
+        return progress and (lambda done: progress(done * self.runs / (self.of * steps)))
+
+
+def parts(
+    runs: int, seed: int, seconds: float = math.inf, clock: Callable[[], float] = time.process_time
+) -> Iterator[Part]:
+    """Runs in parts, each larger than the one before, until the next would take more seconds than are left.
+
+    A part depends on the seed and its place only, so as many runs are the same ones however few seconds there were.
+
+    >>> [part.runs for part in parts(1000, seed=0)], [part.runs for part in parts(60, seed=0)]
+    ([25, 75, 225, 675], [25, 35])
+    """
+    integer("runs", runs, 1)
+    began, place, left, size = clock(), 0, runs, FEWEST
+    while left:
+        chosen, start = min(size, left), clock()
+        state = np.random.SeedSequence([integer("seed", seed, 0), place]).generate_state(4)
+        yield Part(chosen, runs, int.from_bytes(state.tobytes(), "little"))
+        place, left, size, now = place + 1, left - chosen, TIMES * size, clock()
+        # As long as the last part, run for run: it is less, since what is planned for a size is remembered.
+        if now - began + (now - start) * min(size, left) / chosen > seconds:
+            return
 
 
 def long_enough(protocol: Protocol, rate: float, lift: float, arms: int, fixed: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from croupier.bandits import Concurrent, Metrics, Policy, Terms, policy
 from croupier.checks import InvalidParameter, integer
-from croupier.simulation.forecasts import Wait, fixed_sample, forecast, long_enough
+from croupier.simulation.forecasts import Wait, fixed_sample, forecast, long_enough, parts
 from croupier.simulation.runner import simulate
 from croupier.simulation.worlds import Bernoulli, checked_means
 
@@ -53,6 +53,8 @@ def forecast_metrics(
     confidence: float = 0.95,
     runs: int = 1000,
     seed: int = 0,
+    seconds: float = math.inf,
+    progress: Callable[[float], None] | None = None,
 ) -> MetricsForecast:
     """Simulate experiments in which the primary metric has these means and all others are the same with every arm.
 
@@ -63,6 +65,8 @@ def forecast_metrics(
     epsilon : of a whole report.
     metrics : as a configuration has them; a metric's `rate` is its mean (a half of its range unless said).
     horizon : after how many users experiments end. None: long enough for nearly all.
+    seconds : of the processor; there are fewer runs where so many would take more.
+    progress : is told how much of the whole was done since it was last told.
 
     Examples
     --------
@@ -77,21 +81,41 @@ def forecast_metrics(
         raise InvalidParameter("means", list(means), "numbers of which one is larger than the control's, the first")
     measured = Metrics.of(metrics, epsilon)
     terms = Terms(0, confidence, smallest_effect=lift, rate=min(max(rate, 1e-6), 1.0 - 1e-6))
-    given: dict[str, Any] = {"epsilon": epsilon, "runs": runs, "arms": len(table), "decision": terms}
+    given: dict[str, Any] = {"epsilon": epsilon, "arms": len(table), "decision": terms}
     if horizon is None:
         horizon = _horizon(measured, rate, lift, len(table), confidence)
-    # Policies that are not in blocks take no metrics.
-    chosen = cast(Concurrent, policy(name, horizon=integer("horizon", horizon, 1), metrics=metrics, **given))
-    best, watch = int(table.argmax()), _Watch(measured, runs, int(table.argmax()))
+    best = int(table.argmax())
     beside = [Bernoulli([0.5 if one.unit_rate is None else one.unit_rate] * len(table)) for one in measured.others]
-    run = simulate(chosen, Bernoulli(table), seed=seed, checkpoints=1, beside=beside, watch=watch)
-    assert run.decided is not None
-    alone = forecast(name, means=list(means), epsilon=epsilon, trust=TRUST, runs=runs, seed=seed, confidence=confidence)
-    found = np.where(chosen.winner == best, run.decided, np.inf)
-    guards = {guard: Wait(users) for guard, users in watch.safe.items()}
-    share, wrong = float(measured.shares[0]), float(run.false_decisions.mean())
-    last = (alone.better, Wait(watch.shown), guards, Wait(found), wrong)
-    return MetricsForecast(name, epsilon, share, chosen.ladder.first, horizon, *last)
+    watches: list[_Watch] = []
+    decided: list[Wait] = []
+    wrong = 0
+    for part in parts(runs, seed, seconds / 2.0):
+        # Policies that are not in blocks take no metrics.
+        made = policy(name, horizon=integer("horizon", horizon, 1), runs=part.runs, metrics=metrics, **given)
+        chosen, watch = cast(Concurrent, made), _Watch(measured, part.runs, best)
+        told = part.share(progress, 2)
+        world = Bernoulli(table)
+        run = simulate(chosen, world, seed=part.seed, checkpoints=1, beside=beside, watch=watch, progress=told)
+        assert run.decided is not None
+        watches.append(watch)
+        decided.append(Wait(np.where(chosen.winner == best, run.decided, np.inf)))
+        wrong += int(run.false_decisions.sum())
+    alone = forecast(
+        name,
+        means=list(means),
+        epsilon=epsilon,
+        trust=TRUST,
+        confidence=confidence,
+        runs=runs,
+        seed=seed,
+        seconds=seconds / 2.0,
+        progress=progress and (lambda share: progress(share / 2.0)),
+    )
+    shown = Wait(np.concatenate([watch.shown for watch in watches]))
+    guards = {guard: Wait(np.concatenate([watch.safe[guard] for watch in watches])) for guard in watches[0].safe}
+    every = Wait.joined(decided)
+    last = (alone.better, shown, guards, every, wrong / len(every.users))
+    return MetricsForecast(name, epsilon, float(measured.shares[0]), chosen.ladder.first, horizon, *last)
 
 
 class _Watch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +42,13 @@ def users_needed(
     confidence: float = 0.95,
     runs: int = 1000,
     seed: int = 0,
+    progress: Callable[[float], None] | None = None,
     **protocol_options: Any,
 ) -> Plan:
     """The least number of users from which on the policy recommends the best arm in 95 % of runs.
 
-    `protocol_options` (`participations`, `scaling`) go to the protocol that sums the batches.
+    `protocol_options` (`participations`, `scaling`) go to the protocol that sums the batches. `progress` is told how
+    much of the whole was done since it was last told.
 
     >>> users_needed("kl-ucb", means=lifted(arms=2, lift=0.3), runs=200).users < 1000
     True
@@ -65,11 +67,11 @@ def users_needed(
     horizon = _horizon(arms, lift, one_batch, local=_trusts_nobody(name, protocol_name))
     policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)
     watch = _Recommended(policy, best=arms - 1, horizon=horizon)
-    simulate(policy, Bernoulli(order), seed=seed, checkpoints=1, watch=watch)
+    simulate(policy, Bernoulli(order), seed=seed, checkpoints=1, watch=watch, progress=progress)
     return Plan(name, protocol_name, epsilon, watch.users(confidence))
 
 
-def lifted(arms: int, lift: float, base: float = 0.5) -> list[float]:
+def lifted(arms: int, lift: float, control: float = 0.5) -> list[float]:
     """Means of which the last is better than all others by `lift`.
 
     >>> lifted(arms=3, lift=0.25)
@@ -77,10 +79,10 @@ def lifted(arms: int, lift: float, base: float = 0.5) -> list[float]:
     """
     integer("arms", arms, 2)
     between("lift", lift, 0, 1)
-    base = float(between("base", base, 0, 1, "[]"))
-    if base + lift > 1:
-        raise InvalidParameter("lift", lift, f"at most {1 - base:g}, since the other arms' mean is {base:g}")
-    return [base] * (arms - 1) + [base + lift]
+    control = float(between("control", control, 0, 1, "[]"))
+    if control + lift > 1:
+        raise InvalidParameter("lift", lift, f"at most {1 - control:g}, since the other arms' mean is {control:g}")
+    return [control] * (arms - 1) + [control + lift]
 
 
 def _trusts_nobody(name: str, protocol_name: str | None) -> bool:

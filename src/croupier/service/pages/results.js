@@ -65,7 +65,7 @@ function comparison(state) {
   return [
     table("Arms", [{ text: "Arm" }, { text: "Standing", kind: "standing" }, { text: "Reports", kind: "number", short: "reports" }, { text: "Odds", kind: "number", short: "odds" }, { text: "Mean", kind: "number", short: "mean" },
       { text: `Difference to ${state.arms[control]}${unit ? `, in${unit}` : ""}`, kind: "wide" }], rows),
-    element("p", { class: "soft" }, `Differences are taken within blocks, in which all arms run side by side, and summed. All intervals hold together and at every look with a chance of ${level}.`),
+    element("p", { class: "soft" }, `Differences are taken within blocks, in which all arms run side by side, and summed. All intervals hold together and at every look with a chance of ${level}. A mean is over all of an arm's reports, whenever they came; arms are compared by the difference only.`),
     ...metrics(state, level),
   ];
 }

@@ -7,8 +7,8 @@ that it has in print. Every row must be among those printed; a document may leav
     croupier price --users 1000
     columns: protocol; radius -->
 
-`printed at length by` marks what takes more than a few seconds: `make evidence` runs it. A line `within 2 %` before the columns is for
-numbers that another processor rounds otherwise, so that a run of many steps ends a little elsewhere.
+`printed at length by` marks what takes more than a few seconds: `make evidence` runs it. A line `within 2 %` before the
+columns is for numbers that another processor rounds otherwise, so that a run of many steps ends a little elsewhere.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Sums without noise: how they are overheard, what they look like wherever they lie, and a process to be searched.
 
-Run as a program, both servers live in it until a batch is released. It says what its sums were, under a mask: so they
-are in its memory only if a server has left them there.
+Run as a program, both servers live in it until a batch is released. It says what its sums and their keys were, under a
+mask: so they are in its memory only if a server has left them there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from croupier.service.store.batch_keys import BatchKeys
 
 DIGIT = 30
 """Bits of a Python integer in each four bytes."""
-LEFT: list[bytes] = []
+SMALL, EACH = range(48, 161, 16), 50_000
+"""The sizes of objects that a sum, a key or their text may lie in, and more of each than there are free."""
 
 
 def overhear(change: Callable[[Any, str, Any], None], hear: Callable[[bytes], None]) -> None:
@@ -55,7 +56,7 @@ def found(sums: list[bytes], *places: bytes) -> set[bytes]:
 @contextmanager
 def searched(directory: Path, leave: bool) -> Iterator[tuple[list[bytes], bytes]]:
     """The sums of such a process, and what can be read of its memory; `leave` lets it keep them on purpose."""
-    mask = os.urandom(16)
+    mask = os.urandom(32)
     command = [sys.executable, "-c", "from cases.service.bare_sums import main; main()", str(directory), mask.hex()]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
@@ -85,21 +86,36 @@ def _masked(payload: bytes, mask: bytes) -> bytes:
 
 def main() -> None:
     directory, mask, leave = Path(sys.argv[1]), bytes.fromhex(sys.argv[2]), sys.argv[3]
-    said: list[str] = []
+    said, left, read = list[str](), list[bytes](), BatchKeys._read
 
-    def hear(payload: bytes) -> None:
-        said.append(_masked(payload, mask).hex())
+    def hear(secret: bytes) -> None:
+        said.append(_masked(secret, mask).hex())
         if leave:
-            LEFT.append(payload)
+            left.append(secret)
+
+    def read_key(self: BatchKeys, keys: Path, name: str, make: bool) -> bytes:
+        key = read(self, keys, name, make)
+        if ".sum." in name:
+            hear(key)
+        return key
 
     overhear(setattr, hear)
+    BatchKeys._read = read_key  # type: ignore[method-assign]
     service = opened(directory)
-    for _ in range(USERS):
-        service.reports(service.comes(value=1.0))
+    # The share of one report its device knows too, and here devices live in the same process.
+    for count in (2, USERS - 2, 0):
+        for _ in range(count):
+            service.reports(service.comes(value=1.0))
         service.step()
-    service.step()
     assert service.records("released")
-    gc.collect()
+    _overwrite_what_is_free()
     print(json.dumps(said), flush=True)
     sys.stdin.read()
     service.close()
+
+
+def _overwrite_what_is_free() -> None:
+    """Python does not: without this a search finds also what nobody keeps any longer."""
+    gc.collect()
+    empty = sys.getsizeof(b"")
+    assert [bytes(size - empty - 1) + bytes([place % 256]) for size in SMALL for place in range(EACH)]

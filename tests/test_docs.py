@@ -64,3 +64,15 @@ def test_commands_exist(path: Path) -> None:
     code = re.findall(r"```.*?```|`[^`\n]+`", path.read_text(encoding="utf-8"), re.DOTALL)
     named = re.findall(r"(?:`|^|/)croupier ([a-z]+)\b", "\n".join(code), re.MULTILINE)
     assert set(named) <= {command.NAME for group in GROUPS.values() for command in group}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tests_exist(path: Path) -> None:
+    """In the folder that is named, or in any."""
+    for folder, file, name in re.findall(
+        r"`(tests/[\w/]*)?(test_\w+\.py)(?:::(\w+))?`", path.read_text(encoding="utf-8")
+    ):
+        places = [ROOT / folder / file] if folder else list((ROOT / "tests").rglob(file))
+        texts = [place.read_text(encoding="utf-8") for place in places if place.exists()]
+        assert texts, file
+        assert not name or any(f"def {name}(" in text for text in texts), name

@@ -15,9 +15,11 @@ from croupier.client.limits import Limits
 from croupier.messages.admission import EVERYBODY
 from croupier.messages.configuration import Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
-from croupier.messages.sealing import SUITES
+from croupier.messages.sealing import SUITES, unseal
+from croupier.messages.shares import SharedReport, form, scopes, share_info
 from croupier.messages.signing import Statement
 from croupier.messages.validity import NOT_PROVED
+from croupier.messages.wire import Envelope, report_info
 from croupier.noise import secure
 from croupier.protocols import Mechanism, laplace, shuffled_laplace
 
@@ -121,3 +123,20 @@ def drive(steps, *answers):
         else:
             assert isinstance(step, Pause)
             assert step.seconds > 0
+
+
+def value_read(content: bytes, analyzer: Server, front: Server, signed: Statement, found: Offer) -> int:
+    """What both servers together read in an upload in shares, on an offer under a configuration."""
+    report = shares_read(content, front, signed, found)
+    info = share_info(found.experiment, signed.hash, scopes(found)[0], 0, report.report)
+    ring = found.batches[0].mechanism.ring
+    assert ring is not None
+    other = ring.decode(unseal(analyzer.suite, analyzer.seal, report.sealed[0], info), 1)
+    return ring.signed(ring.add(other, ring.expand(report.share, info, 1)))[0]
+
+
+def shares_read(content: bytes, front: Server, signed: Statement, found: Offer) -> SharedReport:
+    """What the front reads in such an upload."""
+    envelope = Envelope.from_bytes(content)
+    inner = unseal(front.suite, front.seal, envelope.sealed, report_info(found.experiment, signed.hash))
+    return SharedReport.from_bytes(inner, form(found, front.suite, proved=False))

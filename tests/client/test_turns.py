@@ -22,8 +22,10 @@ from cases.client import (
     device,
     drive,
     offer,
+    shares_read,
     took,
     turn,
+    value_read,
 )
 from croupier.checks import InvalidParameter
 from croupier.client import (
@@ -43,10 +45,7 @@ from croupier.client.account import Account
 from croupier.client.device import Device, Pause
 from croupier.client.outbox import FIRST_RETRY, LONGEST_RETRY
 from croupier.client.steps import ATTEMPTS
-from croupier.messages.sealing import unseal
-from croupier.messages.shares import SharedReport, form, scopes, share_info
 from croupier.messages.signing import to_text
-from croupier.messages.wire import Envelope, report_info
 from croupier.noise import secure
 from croupier.protocols import discrete_gaussian, skellam
 
@@ -98,14 +97,8 @@ def played(own, **options):
 
 def value_of(request, found):
     """What both servers together read in an upload."""
-    envelope = Envelope.from_bytes(request.content)
-    inner = unseal(FRONT.suite, FRONT.seal, envelope.sealed, report_info("colours", SIGNED.hash))
-    report = SharedReport.from_bytes(inner, form(found.offer, FRONT.suite, proved=False))
-    info = share_info("colours", SIGNED.hash, scopes(found.offer)[0], 0, report.report)
-    ring = SHARED.ring
-    other = ring.decode(unseal(ANALYZER.suite, ANALYZER.seal, report.sealed[0], info), 1)
-    assert report.report == found.report
-    return ring.signed(ring.add(other, ring.expand(report.share, info, 1)))[0]
+    assert shares_read(request.content, FRONT, SIGNED, found.offer).report == found.report
+    return value_read(request.content, ANALYZER, FRONT, SIGNED, found.offer)
 
 
 # When, and whether
@@ -406,21 +399,12 @@ def test_whatever_write_the_device_dies_at_nothing_is_sent_under_two_ids_lost_or
         assert (account.taken, account.pending) == ({}, {})
 
 
-def _opened(content):
-    envelope = Envelope.from_bytes(content)
-    inner = unseal(FRONT.suite, FRONT.seal, envelope.sealed, report_info("colours", SIGNED.hash))
-    return SharedReport.from_bytes(inner, form(OFFER, FRONT.suite, proved=False))
-
-
 def _report_id(content):
-    return _opened(content).report
+    return shares_read(content, FRONT, SIGNED, OFFER).report
 
 
 def _value(content):
-    report = _opened(content)
-    info = share_info("colours", SIGNED.hash, scopes(OFFER)[0], 0, report.report)
-    other = SHARED.ring.decode(unseal(ANALYZER.suite, ANALYZER.seal, report.sealed[0], info), 1)
-    return SHARED.ring.signed(SHARED.ring.add(other, SHARED.ring.expand(report.share, info, 1)))[0]
+    return value_read(content, ANALYZER, FRONT, SIGNED, OFFER)
 
 
 # Another process

@@ -72,21 +72,36 @@ def test_a_report_is_sent_once_at_its_moment_whatever_came_of_the_turn(outcomes,
     assert value_of(given, found["uploads"][0]) == (found["id"], [value])
 
 
+def seen_of(context, origin, given, outcomes):
+    """What anybody sees of a page with a chance of its own, which is the same each time; when its report is due."""
+    seeded = context.browser.new_context()
+    seeded.add_init_script(SEEDED)
+    found = Asked(seeded, origin)("life", given | {"outcomes": outcomes})
+    seeded.close()
+    return [found[name] for name in ("requests", "lengths", "at", "left")]
+
+
+OUTCOMES = [[], [(0, 0)], [(0, 1)], [(1, 1), (2, 0), (2, 1)], [(step, step % 2) for step in range(40)]]
+
+
 def test_when_and_whether_a_report_is_sent_is_the_same_for_every_outcome(context, origin):
     """With the same chance: all requests, at all times, with all lengths, whatever is recorded, how often and when."""
-    outcomes = [[], [(0, 0)], [(0, 1)], [(1, 1), (2, 0), (2, 1)], [(step, step % 2) for step in range(40)]]
-    given, seen, at = stage() | {"failures": 2, "steps": 60}, [], set()
-    for own in outcomes:
-        seeded = context.browser.new_context()
-        seeded.add_init_script(SEEDED)
-        found = Asked(seeded, origin)("life", given | {"outcomes": own})
-        seen.append([found[name] for name in ("requests", "lengths", "at", "left")])
-        at.add(found["at"])
-        seeded.close()
-    assert seen == [seen[0]] * len(outcomes)
+    given = stage() | {"failures": 2, "steps": 60}
+    seen = [seen_of(context, origin, given, outcomes) for outcomes in OUTCOMES]
+    assert seen == [seen[0]] * len(OUTCOMES)
     # Twice without an answer, then with one.
     assert [what for _, what, _ in seen[0][0]] == ["configuration", "assignments", *["reports"] * 3]
-    assert len(at) == 1
+
+
+@pytest.mark.parametrize(("opened", "sent"), [(50, 1), (431, 1), (433, 0)])
+def test_so_it_is_where_the_page_is_closed_when_the_report_is_due(context, origin, opened, sent):
+    """It goes when the page is opened again, or never: after a day nobody wants it. Steps are of 200 seconds."""
+    given = stage() | {"steps": 440, "closed": [3, opened], "kept": f"closed until {opened}"}
+    seen = [seen_of(context, origin, given, outcomes) for outcomes in OUTCOMES]
+    assert seen == [seen[0]] * len(OUTCOMES)
+    requests, _, due, _ = seen[0]
+    assert 3 * 200 <= due <= 36 * 200
+    assert [at for _, what, at in requests if what == "reports"] == [pytest.approx(200 * opened, abs=1e-3)] * sent
 
 
 def test_a_device_of_which_one_report_is_taken_takes_one_turn(ask):

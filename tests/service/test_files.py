@@ -1,15 +1,13 @@
 """What both servers leave on a disk, read byte by byte: tables, a database's log, dead rows, the programs' logs."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import httpx2
 import pytest
 from scipy.stats import chi2
-from sqlalchemy import text
 
 from cases.service.processes import home_of
-from cases.service.stores import KINDS, new_store, postgres, postgres_engine
+from cases.service.stores import KINDS, bytes_of, new_store
 from cases.service.world import SUITE, World, keys_of
 from croupier.client import Client, Limits
 from croupier.messages.sealing import unseal
@@ -22,15 +20,6 @@ from croupier.service.store.vault import Vault
 
 WINDOW = 16
 """So many random bytes are found by chance in a gigabyte with probability 1e-29."""
-
-
-def bytes_of(kind, directory):
-    """Every byte that a store of this kind has on the disk, whether its tables still know it or not."""
-    if kind == "postgresql":
-        with postgres_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text("CHECKPOINT"))
-        directory = Path(postgres().pgdata)
-    return b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
 
 
 def secrets_of(turn, body, server_keys, analyzer_keys):

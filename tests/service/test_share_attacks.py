@@ -5,47 +5,22 @@ where a test wants to see who is in a sum; noise is real where it is what protec
 """
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
 
-from cases.service.machine import FRONT
+from cases.service.share_attacker import held, settle, settled, waiting_group
 from cases.service.shares import NAME, PLAN, USERS, one_bit_a_user, opened
+from croupier.client import uploads
 from croupier.messages import shares as shares_module
 from croupier.messages.offer import Batch
-from croupier.messages.shares import SharedReport
-from croupier.messages.signing import from_text
-from croupier.service import settling as settling_module
+from croupier.messages.shares import share_info
+from croupier.service import front_shares, settling
 from croupier.service.groups import Answer, BadGroup, Group, Reason, Sealed
-from croupier.service.high_water import OldStore
-from croupier.service.restoring import restored_analyzer, restored_front
+from croupier.service.keys import Keys
 from croupier.service.store import StoreProblem
-from croupier.service.store.analyzer import AnalyzerStore, Held
-from croupier.service.store.batch_keys import BatchKeys
+from croupier.service.store.analyzer import AnalyzerStore
 from croupier.service.store.database import Database
-
-
-def waiting_group(service, count=USERS):
-    """The group that an honest front would show, after so many users have reported."""
-    for _ in range(count):
-        service.reports(service.comes())
-    return service.servers.front.front.group(NAME)
-
-
-def settle(service, group):
-    """What becomes of each report of a group that some front shows the analyzer: None, or why it does not count."""
-    settling = service.servers.analyzer.analyzer.settling
-    answer = service.servers.run(settling._settle(service.live, group, group.to_bytes()))
-    return list(answer.reasons)
-
-
-def held(service, batch):
-    """Which reports are in the analyzer's sum: it alone knows their number and names."""
-    store = service.servers.analyzer.store
-    with store.database.read() as connection:
-        return store._sum(connection, NAME, batch)
-
 
 # Copies: a victim's share counted m times under one noise tells m times its value
 
@@ -65,7 +40,8 @@ def test_a_copy_within_a_group_does_not_count(service):
     assert held(service, group.batches[0]).reports == USERS
 
 
-def test_without_the_memory_of_names_a_copy_counts(service, monkeypatch):
+@pytest.fixture
+def forgets_names(monkeypatch):
     """Both guards removed: what was counted is not looked up, and the table does not insist on it either."""
     monkeypatch.setattr(AnalyzerStore, "_reasons", lambda self, connection, opened: [None] * len(opened))
 
@@ -73,18 +49,52 @@ def test_without_the_memory_of_names_a_copy_counts(service, monkeypatch):
         connection.execute(table.insert().prefix_with("OR IGNORE"), rows)
 
     monkeypatch.setattr(Database, "put", put)
+
+
+def test_without_the_memory_of_names_a_copy_counts(forgets_names, service):
     group = waiting_group(service)
     settle(service, replace(group, reports=(group.reports[0],) * 5))
     assert held(service, group.batches[0]).reports == 5
 
 
-def test_a_copy_in_a_later_group_or_batch_or_after_a_restart_does_not_count(service):
+def test_a_copy_in_a_later_group_or_after_a_restart_does_not_count(service):
     group = waiting_group(service)
     assert settle(service, group) == [None] * USERS
     assert settle(service, replace(group, number=group.number + 1)) == [Reason.REPEATED] * USERS
     service.servers.kill("analyzer")
     assert settle(service, replace(group, number=group.number + 2)) == [Reason.REPEATED] * USERS
     assert held(service, group.batches[0]).reports == USERS
+
+
+def copied_to_the_next_batch(service):
+    """A group of an arm's batch, shown again for the arm's next one; what became of it, the sum of each batch."""
+    group = waiting_group(service)
+    settled(service)
+    (first,) = group.batches
+    sums, arm = [held(service, first)], service.live.state.turns[first].arm
+    for _ in range(30):
+        service.settled(1)
+        later = [n for n in service.live.open if n != first and service.live.state.turns[n].arm == arm]
+        if later:
+            break
+        if (person := service.comes()) is not None:
+            service.reports(person)
+    assert first in service.live.done
+    reasons = settle(service, replace(group, number=group.number + 1000, batches=(later[0],)))
+    return reasons, [*sums, held(service, later[0])]
+
+
+def test_a_copy_in_the_arms_next_batch_does_not_count(service):
+    reasons, (_, later) = copied_to_the_next_batch(service)
+    assert reasons == [Reason.REPEATED] * USERS
+    assert later is None
+
+
+def test_without_the_memory_of_names_the_next_batch_has_the_same_sum_again(forgets_names, service):
+    """So the same users' values are told twice, each time under one noise."""
+    reasons, (first, later) = copied_to_the_next_batch(service)
+    assert reasons == [None] * USERS
+    assert later == first
 
 
 def test_once_names_are_forgotten_under_a_key_that_still_opens_a_copy_counts(service, monkeypatch):
@@ -99,7 +109,10 @@ def test_once_names_are_forgotten_under_a_key_that_still_opens_a_copy_counts(ser
     assert held(service, group.batches[0]).reports == 2 * USERS
 
 
-def test_a_share_under_another_name_arm_or_configuration_does_not_open(service):
+# Moves: a report would count where it is alone, or under another promise
+
+
+def test_a_share_that_was_renamed_cut_padded_or_swapped_does_not_open(service):
     group = waiting_group(service)
     victim = group.reports[0]
     renamed = replace(victim, report=bytes(16))
@@ -111,8 +124,52 @@ def test_a_share_under_another_name_arm_or_configuration_does_not_open(service):
     assert found == [Reason.UNOPENABLE] * 5 + [None]
 
 
-def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch, validity):
+UNBOUND = {
+    "name": lambda bound: {"report": b""},
+    "arm": lambda bound: {"scope": bound["scope"][4:]},
+    "configuration": lambda bound: {"configuration": b""},
+    # A configuration names its experiment, so that one is left out too.
+    "experiment": lambda bound: {"configuration": b"", "experiment": ""},
+}
+"""What shares are bound to, with one thing left out."""
+
+
+@pytest.fixture(params=[True, False], ids=["bound", "not bound"])
+def leave_out(request, monkeypatch):
+    """The guard; and without it, at devices and servers alike."""
+
+    def leaving(what):
+        if request.param:
+            return Reason.UNOPENABLE
+
+        def info(*about):
+            bound = dict(zip(("experiment", "configuration", "scope", "part", "report"), about, strict=True))
+            return share_info(**bound | UNBOUND[what](bound))
+
+        for module in (uploads, settling, front_shares):
+            monkeypatch.setattr(module, "share_info", info)
+        return None
+
+    return leaving
+
+
+def test_a_share_under_another_reports_name_does_not_open(leave_out, service, validity):
+    """A front that would count a copy as somebody else's."""
+    expected = leave_out("name")
+    if expected is None and validity == "prio3":
+        # A proof is made for one name besides.
+        expected = Reason.INVALID
+    group = waiting_group(service)
+    renamed = tuple(replace(report, report=bytes([place] * 16)) for place, report in enumerate(group.reports))
+    assert settle(service, group) == [None] * USERS
+    again = settle(service, replace(group, number=group.number + 1, reports=renamed))
+    assert again == [expected] * USERS
+    assert held(service, group.batches[0]).reports == USERS * (1 if expected else 2)
+
+
+def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch, validity, leave_out):
     """A front that moves a report to another arm's batch: the seal names the arm."""
+    expected = leave_out("arm")
     with one_bit_a_user(monkeypatch):
         together = {"program": {"policy": "vb-sdp-ae", "horizon": 100_000}}
         service = opened(tmp_path, experiment=PLAN | together, validity=validity)
@@ -125,7 +182,40 @@ def test_a_share_of_another_arm_does_not_open(tmp_path, monkeypatch, validity):
         offers = {offer.arm: offer for offer in service.live.offers.values()}
         own = next(arm for arm, offer in offers.items() if offer.batches[0].number == group.batches[0])
         moved = replace(group, batches=(offers[1 - own].batches[0].number,))
-        assert settle(service, moved) == [Reason.UNOPENABLE] * len(group.reports)
+        assert settle(service, moved) == [expected] * len(group.reports)
+        service.close()
+
+
+def test_a_share_under_another_revision_of_its_experiment_does_not_open(leave_out, service):
+    """A front that says of a report that it was made under a configuration that the device has never seen."""
+    expected = leave_out("configuration")
+    group, state = waiting_group(service), service.live.state
+    found = replace(state.configuration(service.live.configured.hash), revision=1, title="Another title")
+    state.configurations[found.statement().hash] = found.statement()
+    moved = [replace(report, configuration=found.statement().hash) for report in group.reports]
+    assert settle(service, replace(group, reports=tuple(moved))) == [expected] * USERS
+
+
+def test_a_share_of_another_experiment_of_the_same_servers_does_not_open(tmp_path, monkeypatch, validity, leave_out):
+    """A front that moves reports to where fewer take part; both experiments seal to one key."""
+    expected, proof_key = leave_out("experiment"), Keys.proof_key
+    if expected is None:
+        # The check of proofs has a key of each experiment's own besides.
+        monkeypatch.setattr(Keys, "proof_key", lambda self, name: proof_key(self, ""))
+    with one_bit_a_user(monkeypatch):
+        service = opened(tmp_path, validity=validity, beside=[PLAN | {"name": "shapes"}])
+        group, other = waiting_group(service), service.servers.analyzer.analyzer.live["shapes"]
+        assert settle(service, group) == [None] * USERS
+        (number,) = other.open
+        moved = tuple(replace(report, configuration=other.configured.hash) for report in group.reports)
+        # Names are remembered by the key: that they were counted is another guard.
+        key = service.servers.analyzer.analyzer.keys.newest("x25519-aes128gcm")
+        service.servers.analyzer.store.forget_names(key.id)
+        monkeypatch.setattr(AnalyzerStore, "_destroyed", lambda self, connection: set())
+        found = settle(service, replace(group, batches=(number,), reports=moved), "shapes")
+        assert found == [expected] * USERS
+        sums = [held(service, group.batches[0]), held(service, number, "shapes")]
+        assert sums[1] == (None if expected else sums[0])
         service.close()
 
 
@@ -181,7 +271,7 @@ def test_what_a_front_has_of_a_report_is_nothing_under_another_encoding(encoding
         assert other[1] != honest[1]
 
 
-# Asking again
+# The same group again
 
 
 def test_a_group_that_is_asked_again_gets_the_same_answer_and_another_under_its_number_is_refused(service):
@@ -190,174 +280,6 @@ def test_a_group_that_is_asked_again_gets_the_same_answer_and_another_under_its_
     assert held(service, group.batches[0]).reports == USERS
     with pytest.raises(StoreProblem, match="other reports than before"):
         settle(service, replace(group, reports=group.reports[:1]))
-
-
-def shared(service, batch):
-    """What the front answers for a batch."""
-    address = f"{FRONT}/experiments/{NAME}/batches/{batch}/share"
-    while (answer := service.servers.ask("GET", address, service.servers.bearer)) is None:
-        service.servers.revive(defuse=False)
-    return json.loads(answer.json()["body"])["share"] if answer.status_code == 200 else answer.json()["type"]
-
-
-@pytest.mark.parametrize("committed", [False, True])
-@pytest.mark.parametrize("server", ["front", "analyzer"])
-def test_noise_is_drawn_once_wherever_a_server_dies(tmp_path, server, committed):
-    """With real noise: the front's answer and the total are the same after every crash."""
-    service = opened(tmp_path)
-    answers, totals, deaths = {}, {}, 0
-    for transaction in range(1, 12):
-        while service.live.open and len(service.people) < 100:
-            person = service.comes(value=0.5)
-            if person is None:
-                break
-            service.reports(person)
-        victim = service.servers.alive[server]
-        victim.die_at(transaction, committed)
-        for _ in range(3):
-            service.step()
-            for record in service.records("released"):
-                batch = record["batch"]
-                assert totals.setdefault(batch, record["decoded"]) == record["decoded"]
-                share = json.loads(record["receipt"]["body"])["share"]
-                assert answers.setdefault(batch, share) == share == shared(service, batch)
-        deaths += service.servers.alive[server] is not victim
-        victim.fuse = 0
-    assert len(totals) > 5
-    assert deaths > 5
-    service.close()
-
-
-def test_an_answer_that_were_not_kept_would_be_drawn_anew(tmp_path, monkeypatch):
-    """The guard removed: the analyzer draws again each time it is asked, and the average tells the sum."""
-    service = opened(tmp_path)
-    for _ in range(USERS):
-        service.reports(service.comes(value=1.0))
-    settling = service.servers.analyzer.analyzer.settling
-    service.servers.run(settling.settle_all(service.live))
-    service.servers.front.front.close_full()
-    number = next(iter(service.live.open))
-    service.servers.run(service.servers.analyzer.analyzer._witnessed(service.live))
-
-    def total():
-        return service.servers.run(settling.decoded(service.live, service.live.open[number]))[1].decoded
-
-    assert len({total() for _ in range(8)}) == 1
-
-    def redrawn(self, experiment, batch, add):
-        ring = service.live.open[number].mechanism.ring
-        receipt = json.loads(json.dumps(service.servers.front.front.share(NAME, number)))
-        body = json.loads(receipt["body"])
-        return add(Held(ring.encode([0]), body["reports"], from_text("set", body["set"])))
-
-    monkeypatch.setattr(AnalyzerStore, "total", redrawn)
-    monkeypatch.setattr(settling_module, "check_decoded", lambda *_: None)
-    assert len({total() for _ in range(8)}) > 1
-    service.close()
-
-
-# Subsets
-
-
-def test_a_batch_that_was_given_up_gives_nothing_out(service):
-    for _ in range(USERS - 1):
-        service.reports(service.comes())
-    service.step()
-    number = next(iter(service.live.open))
-    service.servers.front.front.cancel(NAME, number)
-    assert shared(service, number).endswith("batch-expired")
-    front = service.servers.front.front
-    with front.store.database.read() as connection:
-        assert front.store._sum(connection, NAME, number) is None
-    assert not [name for name in front.store.batch_keys.names() if name == f"{NAME}.sum.{number}"]
-
-
-def test_an_open_batch_gives_nothing_out(service):
-    service.reports(service.comes())
-    service.step()
-    assert shared(service, next(iter(service.live.open))).endswith("not-released")
-
-
-# Restored backups
-
-
-def test_a_front_that_was_restored_does_not_start_and_then_starts_safely(tmp_path):
-    """Restored, it would answer for other reports of the same batch, or draw anew: the mark says that it is behind."""
-    service = opened(tmp_path)
-    for _ in range(USERS):
-        service.reports(service.comes(value=1.0))
-    service.servers.run(service.servers.analyzer.analyzer.settling.settle_all(service.live))
-    home, backup = tmp_path / "front", tmp_path / "backup"
-    backup.mkdir()
-    for path in home.glob("store-*.db*"):
-        shutil.copy(path, backup / path.name)
-    service.settled(2)
-    service.servers.run(service.servers.alive["front"].bury())
-    for path in home.glob("store-*.db*"):
-        path.unlink()
-    for path in backup.iterdir():
-        shutil.copy(path, home / path.name)
-    with pytest.raises(OldStore, match="old copy"):
-        service.servers.start("front")
-    token = (tmp_path / "front" / "token").read_bytes()
-    assert restored_front(service.servers._front) >= 1
-    assert (tmp_path / "front" / "token").read_bytes() != token
-    assert (tmp_path / "front" / "batches").is_dir()
-    assert not list((tmp_path / "front" / "batches").iterdir())
-    service.servers.start("front")
-    assert shared(service, 0).endswith("batch-expired")
-    service.close()
-
-
-def test_an_analyzer_that_was_restored_has_new_keys_and_opens_nothing_old(service, tmp_path):
-    group = waiting_group(service)
-    before = service.servers.analyzer.analyzer.keys.sealing
-    service.servers.run(service.servers.alive["analyzer"].bury())
-    restored_analyzer(service.servers._analyzer)
-    service.servers.start("analyzer")
-    after = service.servers.analyzer.analyzer.keys.sealing
-    assert not {key.id for key in before} & {key.id for key in after}
-    assert {key.number for key in after}.isdisjoint(key.number for key in before)
-    assert group is not None
-
-
-# Bare sums
-
-
-def everything_written(directory):
-    """Every byte of both stores' files, write-ahead logs included."""
-    return b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file() and "db" in path.name)
-
-
-@pytest.mark.parametrize("guarded", [True, False])
-def test_no_file_holds_a_seed_or_a_sum_without_noise(tmp_path, monkeypatch, guarded):
-    if not guarded:
-        monkeypatch.setattr(BatchKeys, "hide", lambda self, name, payload: payload)
-        monkeypatch.setattr(BatchKeys, "show", lambda self, name, hidden: hidden)
-    seeds = []
-    made = SharedReport.to_bytes
-    monkeypatch.setattr(SharedReport, "to_bytes", lambda self: (seeds.append(self.share), made(self))[1])
-    service = opened(tmp_path)
-    people = [service.comes(value=1.0) for _ in range(USERS)]
-    for person in people:
-        service.reports(person)
-    sums = []
-    service.servers.run(service.servers.analyzer.analyzer.settling.settle_all(service.live))
-    number = next(iter(service.live.open))
-    for store in (service.servers.front.front.store, service.servers.analyzer.store):
-        with store.database.read() as connection:
-            sums.append(store._sum(connection, NAME, number).total)
-    during = everything_written(tmp_path)
-    service.settled(2)
-    after = everything_written(tmp_path)
-    found = [secret for secret in (*seeds, *sums) if secret in during or secret in after]
-    assert bool(found) != guarded
-    if guarded:
-        names = service.servers.front.front.store.batch_keys.names()
-        assert f"{NAME}.sum.{number}" not in names
-        metrics = service.servers.ask("GET", f"{FRONT}/metrics").content
-        assert not any(str(int.from_bytes(secret, "little")).encode() in metrics for secret in sums)
-    service.close()
 
 
 def test_groups_read_back_and_anything_else_is_refused():

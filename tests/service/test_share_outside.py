@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 from cases.service.machine import FRONT
+from cases.service.share_attacker import closed_batch
 from cases.service.shares import NAME, USERS, one_bit_a_user, opened
 from croupier.messages.offer import Offer
 from croupier.service import notary
@@ -12,15 +13,6 @@ from croupier.service.problems import Problem
 from croupier.service.store import share_sums
 from croupier.service.store.answers import Answered
 from croupier.service.store.batch_keys import BatchKeys
-
-
-def closed_batch(service):
-    """A batch whose answer is ready at the front, and that nobody has asked for."""
-    for _ in range(USERS):
-        service.reports(service.comes(value=1.0))
-    service.servers.run(service.servers.analyzer.analyzer.settling.settle_all(service.live))
-    service.servers.front.front.close_full()
-    return next(iter(service.live.open))
 
 
 def test_an_answer_does_not_leave_by_an_acknowledgement(tmp_path):

@@ -32,16 +32,23 @@ export function staged({ configuration, offer, rule, broken = {}, failures = 0 }
 const times = (sent) => sent.filter(([, what]) => what === "reports").map(([, , at]) => at);
 
 // The whole life of a turn, whatever is recorded: when it is sent, with how many bytes, and what is asked for before.
-// `kept`: in a database of this name.
-export async function life({ outcomes, steps = 40, kept, ...given }) {
+// `kept`: in a database of this name. `closed`: the page is closed from one step on, and opened again at another one.
+export async function life({ outcomes, steps = 40, kept, closed = [], ...given }) {
   const stage = staged(given);
-  if (kept) stage.account = new Account(new Kept(kept), { clock: () => stage.now });
-  const client = stage.client();
+  const open = () => {
+    if (kept) stage.account = new Account(new Kept(kept), { clock: () => stage.now });
+    return stage.client();
+  };
+  let client = open();
   const turn = await client.play("colours");
-  const recorded = [];
+  const recorded = [], [from, to] = closed;
   for (let step = 0; step < steps; step += 1) {
-    for (const [at, value] of outcomes) if (at === step) recorded.push(await client.report(turn, value));
-    await client.sendDue();
+    if (step === from) client.close();
+    if (step === to) client = open();
+    if (!(step >= from && step < to)) {
+      for (const [at, value] of outcomes) if (at === step) recorded.push(await client.report(turn, value));
+      await client.sendDue();
+    }
     stage.now += 200;
   }
   const { reportAt, takenAt } = turn;

@@ -9,6 +9,7 @@ noise too many shows at once.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -141,14 +142,15 @@ class Shares:
         experiment: dict = PLAN,
         validity: str = "prio3",
         issuer: Ed25519PrivateKey | None = None,
+        beside: Sequence[dict] = (),
         **front,
     ) -> None:
         if issuer is not None:
             front |= {"admission": "tickets", "issuer": to_text(issuer.public_key().public_bytes_raw())}
         self.issuer = issuer
-        experiment = experiment | {"reports": experiment["reports"] | {"validity": validity}}
+        plans = [plan(one | {"reports": one["reports"] | {"validity": validity}}) for one in (experiment, *beside)]
         settings = {"due_within": DUE_WITHIN, "ahead": 1.0} | front
-        self.servers = Servers(directory, stores, [plan(experiment)], **settings)
+        self.servers = Servers(directory, stores, plans, **settings)
         self.name = experiment["name"]
         self.people: list[Person] = []
         self.accepted: dict[int, int | None] = {}
@@ -157,9 +159,11 @@ class Shares:
     def step(self) -> None:
         """One round of the analyzer, and what runs beside the front's routes; whoever dies of it is started again."""
         servers = self.servers
-        with suppress(Killed):
-            servers.run(servers.analyzer.analyzer.round(self.live, servers.published[self.name], 0.0))
-        servers.revive(defuse=False)
+        for name in [one.name for one in servers.plans]:
+            analyzer = servers.analyzer.analyzer
+            with suppress(Killed):
+                servers.run(analyzer.round(analyzer.live[name], servers.published[name], 0.0))
+            servers.revive(defuse=False)
         for work in ("sweep", "close_full"):
             with suppress(Killed):
                 getattr(servers.front.front, work)()

@@ -61,6 +61,15 @@ def clean() -> None:
         shutil.rmtree(server.pgdata, ignore_errors=True)
 
 
+def bytes_of(kind: str, directory: Path) -> bytes:
+    """Every byte that a store of this kind has on the disk, whether its tables still know it or not."""
+    if kind == "postgresql":
+        with postgres_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("CHECKPOINT"))
+        directory = Path(postgres().pgdata)
+    return b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
+
+
 Copy = dict[str, list[dict[str, Any]]]
 
 

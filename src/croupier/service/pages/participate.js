@@ -25,7 +25,8 @@ const TRUSTS = {
   "two-servers": {
     leaves: "Your answer in two shares, one for each server. A share alone is a random number: it tells nothing.",
     hides: ["Your answer. Each server has one share, and sees only the sum of a whole batch, with noise.",
-      "Each server adds a whole noise of its own. One honest server is enough, even if the other one and everybody else in your batch work against you."],
+      "Each server adds a whole noise of its own. One honest server is enough, even if the other one and everybody else in your batch work against you.",
+      "A batch may be you alone. Then the noise of both servers is what hides your answer."],
     analyzer: "The analyzer: its shares, and sums with noise of a whole batch at a time.",
     not: [(_, body) => `Protection if both servers work together: then they learn your answer${isPersonal(body) ? ", and what describes you" : ""}.`],
   },

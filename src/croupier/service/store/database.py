@@ -71,6 +71,9 @@ class Database:
             with self.engine.connect() as connection:
                 if not self.sqlite:
                     _check_postgresql(connection, self.name)
+        except StoreProblem:
+            self.engine.dispose()
+            raise
         except (SQLAlchemyError, OSError, ImportError) as error:
             reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise StoreProblem(f"the store {self.name} cannot be reached: {reason}") from None

@@ -69,6 +69,10 @@ def users_needed(
     return Plan(name, protocol_name, epsilon, watch.users(confidence))
 
 
+LEAST = 1e-6
+"""No smaller difference is planned for: to find it takes about as many users as its square goes into one."""
+
+
 def lifted(arms: int, lift: float, base: float = 0.5) -> list[float]:
     """Means of which the last is better than all others by `lift`.
 

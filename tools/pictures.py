@@ -41,24 +41,26 @@ def take(page: Page, path: Path, first: str, last: str) -> None:
     taken.convert("RGB").quantize(COLOURS).save(path, optimize=True)
 
 
-def crowd(url: str, users: int, seed: int) -> None:
+def crowd(home: Home, users: int, seed: int) -> None:
     """Users in a thread of their own: Playwright has this one's event loop."""
-    coming = threading.Thread(target=run, args=(Crowd(url, NAME, users, MEANS, silent=0.2, at_once=8, seed=seed),))
-    coming.start()
-    coming.join()
+    coming = Crowd(home.analyzer_url, NAME, users, MEANS, silent=0.2, at_once=8, seed=seed, keys=home.verify_keys)
+    thread = threading.Thread(target=run, args=(coming,))
+    thread.start()
+    thread.join()
 
 
-def pictures(url: str, directory: Path) -> None:
+def pictures(home: Home, directory: Path) -> None:
     """While it runs, and when it is decided."""
     directory.mkdir(exist_ok=True)
+    url = home.analyzer_url
     chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_context(**VIEW).new_page()
-        crowd(url, 1000, seed=1)
+        crowd(home, 1000, seed=1)
         page.goto(f"{url}/#{NAME}", wait_until="commit")
         take(page, directory / "running.png", "h1", "#part-program")
-        crowd(url, 8000, seed=2)
+        crowd(home, 8000, seed=2)
         wait_finished(url, NAME, 30)
         take(page, directory / "decided.png", "h1", "#part-program")
         take(page, directory / "over-time.png", "#part-history", "#part-history")
@@ -70,4 +72,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         home = Home(Path(scratch) / "home", free_port(), free_port())
         with both(home, [str(EXPERIMENT)]):
-            pictures(home.analyzer_url, where)
+            pictures(home, where)

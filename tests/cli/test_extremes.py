@@ -12,6 +12,7 @@ from itertools import pairwise
 import pytest
 
 from croupier.cli import main
+from croupier.cli.count import MOST_USERS
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES
@@ -55,7 +56,8 @@ def audits() -> list[Case]:
 
 def counts() -> list[Case]:
     few = ("--users", "1000", "--runs", "2")
-    return [("count", *few, "--over", name, "--epsilon", e) for name in OVER for e in EPSILONS]
+    most = ("count", "--users", str(MOST_USERS), "--epsilon", "1", "--runs", "1")
+    return [most, *(("count", *few, "--over", name, "--epsilon", e) for name in OVER for e in EPSILONS)]
 
 
 def histograms() -> list[Case]:
@@ -91,6 +93,9 @@ QUICK: list[Case] = [
     ("audit", "central-laplace", "--users", "20", "--trials", "60", "--epsilon", "1e-300"),
     *(("count", "--users", "1000", "--runs", "2", "--over", name, "--epsilon", "1e-6") for name in OVER),
     ("count", "--users", "1000", "--runs", "2", "--over", "skellam", "--epsilon", "500"),
+    ("count", "--users", str(10**9), "--runs", "1", "--epsilon", "1"),
+    ("plan", "--arms", "2", "--lift", "1e-9", "--runs", "5", "--epsilon", "1"),
+    ("plan", "--arms", "2", "--lift", "1e-14", "--runs", "5", "--epsilon", "1", "--policy", "dp-klucb"),
 ]
 
 
@@ -130,7 +135,7 @@ def check(case: Case, capsys: pytest.CaptureFixture[str], items: str) -> None:
     assert "\n" not in line
     assert len(line) < 400
     given = dict(pairwise(case))
-    named = re.findall(r"\b(epsilon|users) = ([-+.e\d]+|inf|nan)", line)
+    named = re.findall(r"\b(epsilon|users|lift) = ([-+.e\d]+|inf|nan)", line)
     assert named, line
     for name, value in named:
         assert float(value.rstrip(".,")) == float(given[f"--{name}"]), line

@@ -83,6 +83,26 @@ def test_what_cannot_be_planned_is_refused(capsys, arguments, said):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            ("--means", "0.5,0.500000001"),
+            "means = [0.5, 0.500000001] is not allowed: it must be apart by 1e-06 or more",
+        ),
+        (
+            ("--means", "0.5,0.6,0.6000000001", "--policy", "dp-klucb"),
+            "means = [0.5, 0.6, 0.6000000001] is not allowed",
+        ),
+        (("--means", "0.5", "--policy", "dp-klucb"), "means = [0.5] is not allowed: it must be one mean an arm"),
+        (("--arms", "2", "--lift", "0.1", "--guardrail", "0.1:1e-9"), "guardrail = '0.1:1e-9' is not allowed"),
+    ],
+)
+def test_a_difference_that_nobody_can_find_is_refused_as_it_was_given(given, line, capsys) -> None:
+    assert main(["plan", "--epsilon", "1", "--runs", "5", *given]) == 2
+    assert capsys.readouterr().err.startswith(f"croupier plan: {line}")
+
+
 METRICS = ["plan", "--control", "0.3", "--lift", "0.3", "--arms", "2", "--epsilon", "2", "--runs", "200"]
 
 

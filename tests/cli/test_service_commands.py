@@ -14,6 +14,7 @@ import pytest
 
 from croupier.checks import CroupierError
 from croupier.cli import main
+from croupier.cli.crowd import WHOSE_KEYS
 from croupier.cli.experiment_table import standing
 from croupier.cli.serve import SETTINGS
 from croupier.cli.up import waits
@@ -66,6 +67,23 @@ def test_what_simulated_users_are_like_is_refused_where_none_come(
     status, out, err = said(capsys, "up", "--scratch", *given)
     assert (status, out) == (2, "")
     assert err == f"croupier up: {given[0]} goes with --crowd: it says what simulated users are like\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (["--front-key", "A" * 43], f"one key of two is not enough: {WHOSE_KEYS}"),
+        (
+            ["--front-key", "A" * 43, "--analyzer-key", "A"],
+            "analyzer-key = 'A' is not allowed: it must be a public key",
+        ),
+    ],
+)
+def test_a_crowd_has_both_servers_keys_or_none(given: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = said(capsys, "crowd", "--users", "1", *given)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"croupier crowd: {line}")
+    assert err.count("\n") == 1
 
 
 def test_a_trusted_key_may_be_in_hexadecimal_and_may_begin_with_a_dash(

@@ -40,6 +40,26 @@ def test_a_price_is_that_of_the_trust(capsys: pytest.CaptureFixture[str]) -> Non
     assert vectors["trust"] == "two-servers"
 
 
+@pytest.mark.parametrize("given", [(), ("--constants", "published", "--honest-fraction", "0.9")])
+def test_a_price_under_a_protocols_own_trust_says_what_an_experiment_pays(
+    given: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ("price", "laplace", "--users", "100", "--epsilon", "1")
+    [usual] = rows(capsys, *common, *SERVERS)
+    assert main([*common, *given]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "100 users, trust: devices" in out
+    assert "An experiment trusts two-servers unless it says otherwise" in out
+    assert f"standard deviation is {usual['standard_deviation']:.4g} and" in out
+    assert f"95 % error radius {usual['radius_95']:.4g} (--trust two-servers)." in out
+    assert main([*common[:-1], "1e-3"]) == 0
+    assert "There it cannot be priced: Polya" in " ".join(capsys.readouterr().out.split())
+    # Those who chose, and protocols without the choice, are told nothing of it.
+    for arguments in ((*common, *SERVERS), (*common, "--trust", "devices"), ("price", "local-laplace", *common[2:])):
+        assert main(arguments) == 0
+        assert "unless it says" not in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_all_prices_stand_under_whom_they_trust(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("price", "--users", "100", "--epsilon", "1", "--binary", "--constants", "tight")

@@ -199,7 +199,8 @@ def test_people_take_part_by_tokens_from_the_issuer_to_the_release(tmp_path):
         with pytest.raises(Refused, match="was used"):
             client.play("onboarding", ticket=shown, sticky=False)
         client.close()
-        crowd = Crowd(home.analyzer_url, "onboarding", 200, (1.0,), at_once=4, issuer=str(tmp_path / "issuer"))
+        shows = {"issuer": str(tmp_path / "issuer"), "keys": home.verify_keys}
+        crowd = Crowd(home.analyzer_url, "onboarding", 200, (1.0,), at_once=4, **shows)
         found = run(crowd)
         assert found["accepted"] == 63
         assert set(found) <= {"accepted", "batch-closed", "experiment-finished"}

@@ -76,7 +76,8 @@ class World:
 
     def crowd(self, name, users, means):
         """Users in a thread of their own: Playwright has this one's event loop."""
-        thread = threading.Thread(target=run, args=(Crowd(self.url, name, users, means, seed=5, at_once=8),))
+        coming = Crowd(self.url, name, users, means, seed=5, at_once=8, keys=self.home.verify_keys)
+        thread = threading.Thread(target=run, args=(coming,))
         thread.start()
         return thread
 

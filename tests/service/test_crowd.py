@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from cases.service.both import Both
+from cases.service.both import PLAN, Both
 from croupier.checks import CroupierError
-from croupier.client.device import Device, Request
-from croupier.messages.signing import to_text
+from croupier.client.device import Device, NotPinned, Request
+from croupier.messages.signing import BadSignature, to_text
 from croupier.service import crowd as crowds
 from croupier.service import keys as key_files
 from croupier.service.crowd import Crowd
@@ -50,8 +50,8 @@ def test_a_crowd_of_no_processes_is_refused(processes):
         crowds.run(Crowd(ANALYZER, "colours", 3, (0.5, 0.5)), processes)
 
 
-def sent(both, monkeypatch, users=6, **more):
-    """Send a crowd through both applications; what became of it."""
+def through(both, monkeypatch, work):
+    """Do this while both applications run, with users who reach them without a network."""
     both.clock.now = time.time()
 
     class InProcess:
@@ -63,13 +63,21 @@ def sent(both, monkeypatch, users=6, **more):
 
     monkeypatch.setattr(crowds, "CrowdWire", InProcess)
 
-    async def work():
+    async def meanwhile():
         async with both.running():
-            return await crowds._play(
-                Crowd(ANALYZER, "colours", users, (0.5,) * (len(both.live.arms) or 1), **more), None
-            )
+            return await work()
 
-    return dict(asyncio.run(work()))
+    return asyncio.run(meanwhile())
+
+
+async def played(both, users=6, **more):
+    means = (0.5,) * (len(both.live.arms) or 1)
+    return dict(await crowds._play(Crowd(ANALYZER, "colours", users, means, **more), None))
+
+
+def sent(both, monkeypatch, **more):
+    """Send a crowd through both applications; what became of it."""
+    return through(both, monkeypatch, lambda: played(both, **more))
 
 
 def test_users_with_tickets_are_admitted_where_others_are_not(tmp_path, monkeypatch):
@@ -113,6 +121,28 @@ def test_every_user_knows_the_revision_that_the_first_one_saw(tmp_path, monkeypa
     assert len({id(one) for one in known}) == 6
 
 
+def test_no_user_takes_a_turn_between_two_servers_whose_keys_are_wrong_or_missing(tmp_path, monkeypatch):
+    both, asked = Both(tmp_path, experiment=PLAN | {"reward": {}, "privacy": {"epsilon": 4.0}}), []
+
+    async def noted(request):
+        asked.append(request.url.path.rpartition("/")[2])
+
+    both.http.event_hooks = {"request": [noted]}
+    right = both.verify_keys
+    swapped = {"analyzer": right["front"], "front": right["analyzer"]}
+    wrong = [right | {"analyzer": bytes(32)}, right | {"front": bytes(32)}, swapped]
+
+    async def work():
+        for keys, refusal in [(None, NotPinned), *((keys, BadSignature) for keys in wrong)]:
+            with pytest.raises(refusal):
+                await played(both, keys=keys)
+        assert not {"assignments", "reports"} & {*asked}
+        assert await played(both, keys=right) == {"accepted": 6}
+        assert (asked.count("assignments"), asked.count("reports")) == (6, 6)
+
+    through(both, monkeypatch, work)
+
+
 @pytest.mark.parametrize(
     "universe",
     [
@@ -129,7 +159,7 @@ def test_users_hold_items_of_any_universe_and_participants_see_a_sample(universe
         "privacy": {"epsilon": 4.0},
     }
     both = Both(tmp_path, experiment=experiment)
-    assert sent(both, monkeypatch) == {"accepted": 6}
+    assert sent(both, monkeypatch, keys=both.verify_keys) == {"accepted": 6}
     low, high = participation(both.live)["reports"][0]["batches"][0]["sample"]
     assert low["value"] != high["value"]
 

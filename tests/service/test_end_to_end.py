@@ -76,8 +76,8 @@ def test_a_crowd_of_whom_a_third_never_report_finds_the_best_arm(tmp_path, users
     home = home_of(tmp_path)
     text = bandit(policy="dp-klucb", horizon=horizon, protocol="shuffled-bits", epsilon=1.0, smallest=smallest)
     with both(home, [written(tmp_path, text)], front={"due_within": 1, "group_seconds": 0.02}):
-        means = (0.2, 0.5, 0.7)
-        crowd = Crowd(home.analyzer_url, "colours", 2 * users, means, silent=0.3, lying=0.02, at_once=128, seed=1)
+        means, people = (0.2, 0.5, 0.7), {"silent": 0.3, "lying": 0.02, "at_once": 128, "seed": 1}
+        crowd = Crowd(home.analyzer_url, "colours", 2 * users, means, **people, keys=home.verify_keys)
         outcomes = run(crowd)
         state = wait_finished(home.analyzer_url, "colours", 30)
         transcript = transcript_of(home, "colours")
@@ -146,8 +146,8 @@ def test_a_counter_and_a_histogram_run_side_by_side_and_the_sync_client_takes_pa
             client._run(client.device.send_now(client.play("steps", patience=20), 1.0))
             client._run(client.device.send_now(client.play("fruit", patience=20), "plum"))
             assert client.left == 0.0
-        run(Crowd(home.analyzer_url, "steps", 400, (1.0,), seed=3))
-        run(Crowd(home.analyzer_url, "fruit", 200, (1.0,), seed=4))
+        run(Crowd(home.analyzer_url, "steps", 400, (1.0,), seed=3, keys=home.verify_keys))
+        run(Crowd(home.analyzer_url, "fruit", 200, (1.0,), seed=4, keys=home.verify_keys))
         found = {name: wait_finished(home.analyzer_url, name, 30) for name in ("steps", "fruit")}
         transcripts = {name: transcript_of(home, name) for name in found}
     steps, fruit = found["steps"], found["fruit"]
@@ -173,7 +173,8 @@ def test_an_experiment_in_blocks_ends_with_the_decision_that_its_totals_lead_to(
             client._run(client.device.send_now(client.play("sides", patience=20), 1.0))
             with pytest.raises(Reported):
                 client.play("sides", sticky=False)
-        outcomes = run(Crowd(home.analyzer_url, "sides", 6000, (0.2, 0.3, 0.8), silent=0.2, seed=3))
+        crowd = Crowd(home.analyzer_url, "sides", 6000, (0.2, 0.3, 0.8), silent=0.2, seed=3, keys=home.verify_keys)
+        outcomes = run(crowd)
         state = wait_finished(home.analyzer_url, "sides", 60)
         transcript = transcript_of(home, "sides")
     verdict = verify(transcript)
@@ -225,7 +226,7 @@ def test_an_experiment_with_several_metrics_ends_as_its_totals_and_guardrails_sa
             assert client.report(turn, REPORTED)
             assert client.send_due() is None
         beside = (("crashes", (0.1, crashes)),)
-        run(Crowd(home.analyzer_url, "several", 3000, (0.2, 0.8), seed=3, beside=beside))
+        run(Crowd(home.analyzer_url, "several", 3000, (0.2, 0.8), seed=3, beside=beside, keys=home.verify_keys))
         state = wait_finished(home.analyzer_url, "several", 60)
         transcript = transcript_of(home, "several")
         rows = httpx2.get(f"{home.analyzer_url}/experiments/several/tables/metrics.json", timeout=30).json()

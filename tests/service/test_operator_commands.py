@@ -72,7 +72,7 @@ def test_an_experiments_whole_life_by_commands_through_a_kill(tmp_path, capsys):
         children["analyzer"] = Child(command, home.analyzer_url, children["analyzer"].log)
         children["analyzer"].wait_answering(path="/readyz")
         assert [one["standing"] for one in ask.rows("status")] == ["running"]
-        assert run(Crowd(home.analyzer_url, "colours", 70, (0.5, 0.5), seed=1))["accepted"] == 70
+        assert run(Crowd(home.analyzer_url, "colours", 70, (0.5, 0.5), seed=1, keys=home.verify_keys))["accepted"] == 70
         assert ask.rows("pause", "colours")[0]["standing"] == "paused"
         children["analyzer"].kill()
         children["analyzer"] = Child(command, home.analyzer_url, children["analyzer"].log)

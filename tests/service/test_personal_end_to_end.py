@@ -89,8 +89,8 @@ def test_a_crowd_of_whom_a_third_never_report_is_served_by_a_rule_that_follows(
     text = FILE.format(users=users, epsilon=epsilon, ratio=ratio, validity=validity, features=features)
     file = written(tmp_path, text)
     with both(home, [file], front={"due_within": 1, "group_seconds": 0.02}):
-        data = people_of(tmp_path, file)
-        crowd = Crowd(home.analyzer_url, "tips", 2 * users, (), silent=silent, at_once=128, seed=1, data=data)
+        people = {"silent": silent, "data": people_of(tmp_path, file), "at_once": 128, "seed": 1}
+        crowd = Crowd(home.analyzer_url, "tips", 2 * users, (), **people, keys=home.verify_keys)
         began = time.perf_counter()
         outcomes = run(crowd)
         state = wait_finished(home.analyzer_url, "tips", 30)

@@ -49,7 +49,7 @@ def real_runs(tmp_path, runs, smallest):
     with both(home, files, **QUICK):
         for number, name in enumerate(names):
             # Few at a time: a block has what came until it was cut, and a plan knows of nobody who is on the way.
-            run(Crowd(home.analyzer_url, name, 6000, MEANS, silent=0.2, at_once=4, seed=number))
+            run(Crowd(home.analyzer_url, name, 6000, MEANS, silent=0.2, at_once=4, seed=number, keys=home.verify_keys))
             wait_finished(home.analyzer_url, name, 60)
             transcript = transcript_of(home, name)
             yield reports_until_decided(transcript), verify(transcript).decision

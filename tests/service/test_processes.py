@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -16,7 +17,9 @@ import pytest
 
 from cases.service.processes import home_of, written
 from croupier.checks import CroupierError
+from croupier.cli import main
 from croupier.cli import up as up_command
+from croupier.cli.crowd import WHOSE_KEYS
 from croupier.cli.up import default_experiment
 from croupier.messages.signing import to_text
 from croupier.service import keys as key_files
@@ -178,16 +181,29 @@ class Up:
         return self.process.wait(60)
 
 
+def check_users_come(printed, capsys):
+    """They report with the keys of the command that was printed, and take no turn without them."""
+    command, keys = (shlex.split(part) for part in printed.groups())
+    assert main([*command, "--users", "3", "--json", *keys]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["outcomes"] == {"accepted": 3}
+    assert main([*command, "--users", "3"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"croupier crowd: {told['experiment']} is safe as long as one of two servers is honest: {WHOSE_KEYS}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("crowd", [True, False])
-def test_up_ends_its_servers_and_itself_when_it_is_told_to(crowd, tmp_path):
-    """While users come, and while it waits for them."""
+def test_up_ends_its_servers_and_itself_when_it_is_told_to(crowd, tmp_path, capsys):
+    """While users come, and while it waits for them; who they may be sent by is the command that it prints."""
     up = Up(tmp_path, "--port", "0", "--home", "home", *(("--crowd", "1000000") if crowd else ()))
     try:
-        said = up.wait_saying("simulated users come" if crowd else "croupier crowd --analyzer")
+        said = up.wait_saying("simulated users come" if crowd else "--front-key")
         pinned = json.loads(re.search(r"^apps +keys = (.*)$", said, re.MULTILINE)[1])
         for server in ("analyzer", "front"):
             assert pinned[server] == to_text(key_files.load(tmp_path / "home" / server / "keys").verify)
+        if not crowd:
+            check_users_come(re.search(r"^users +croupier (.*) --users 5000 (.*)$", said, re.MULTILINE), capsys)
         assert up.end() == (130 if crowd else 0)
     finally:
         up.process.kill()

@@ -47,7 +47,7 @@ def test_experiments_of_every_trust_run_end_to_end_on_real_servers(tmp_path):
     with both(home, files, front={"due_within": 1, "openers": 0} | admitted, analyzer={"openers": 0}):
         for trust in TRUSTS:
             users = {"silent": 0.1, "at_once": 64, "seed": 2, "issuer": str(tmp_path / "issuer")}
-            crowd = Crowd(home.analyzer_url, trust, 2 * USERS, (0.1, 0.9), **users)
+            crowd = Crowd(home.analyzer_url, trust, 2 * USERS, (0.1, 0.9), **users, keys=home.verify_keys)
             outcomes[trust] = run(crowd)
             states[trust] = wait_finished(home.analyzer_url, trust, 60)
             transcripts[trust] = transcript_of(home, trust)

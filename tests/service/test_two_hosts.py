@@ -24,7 +24,8 @@ HORIZON = 96
 CROWD = """
 import sys
 from croupier.service.crowd import Crowd, run
-print(run(Crowd("https://analyzer.example:8400", "onboarding", {people}, (0.1, 0.5, 0.9), silent=0.1, issuer="keys")))
+means, keys = (0.1, 0.5, 0.9), {keys}
+print(run(Crowd("https://analyzer.example:8400", "onboarding", {people}, means, silent=0.1, issuer="keys", keys=keys)))
 """
 
 
@@ -123,7 +124,7 @@ def test_the_example_of_two_hosts_works_as_it_is_written(hosts, databases):
     (device / "app.py").write_text("\n".join((pinned, client, play, reported)))
     # Opened again, it sends what was not sent before it was closed.
     (device / "again.py").write_text("\n".join((pinned, client, "client.send_due()\nprint(client.turns)")))
-    (device / "crowd.py").write_text(CROWD.format(people=PEOPLE))
+    (device / "crowd.py").write_text(CROWD.format(people=PEOPLE, keys={"analyzer": analyzer_key, "front": front_key}))
     assert hosts.wait("device", "python app.py").strip() in ("plain", "tour", "video")
     told = hosts.run("device", "python crowd.py", 300)
     assert "accepted" in told

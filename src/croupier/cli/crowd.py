@@ -10,6 +10,7 @@ from croupier.cli.operator import add_token, token_of
 from croupier.cli.options import numbers, print_json
 from croupier.cli.progress import progress
 from croupier.cli.serve import require_service
+from croupier.cli.verify import SERVERS
 
 NAME = "crowd"
 SUMMARY = "send simulated users to a running service, with the real client"
@@ -17,8 +18,9 @@ ABOUT = (
     "Sends simulated users to a running service. They use the real client: they join, encrypt and report as an"
     " app does."
 )
-EXAMPLES = ("croupier crowd --users 3000 --silent 0.3",)
+EXAMPLES = ("croupier crowd --users 3000 --silent 0.3 --analyzer-key KEY --front-key KEY",)
 
+WHOSE_KEYS = "give --analyzer-key KEY and --front-key KEY, as `croupier up` prints them, or `croupier serve keys` each"
 MEANS = (0.2, 0.7)
 """Of the first arm and the last, unless one says otherwise: so far apart that the default experiment decides, as good
 as always, before its users are through (`tests/service/test_demo.py`)."""
@@ -33,6 +35,13 @@ def add(command: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="where the analyzer is (default: http://127.0.0.1:8400)",
     )
+    for server in SERVERS:
+        command.add_argument(
+            f"--{server}-key",
+            metavar="KEY",
+            help=f"the signing key that the {server} must have, as `up` or `serve keys` prints it; needed where one of "
+            "two servers must be honest",
+        )
     command.add_argument(
         "--experiment", metavar="NAME", help="which experiment (default: the first one that is not finished)"
     )
@@ -79,8 +88,10 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Send them, then say what came of it."""
     require_service()
+    from croupier.client.device import NotPinned
     from croupier.service import crowd
 
+    keys = keys_of(options)
     analyzer, token = options.analyzer.rstrip("/"), token_of(options)
     experiment = options.experiment or first_experiment(analyzer, token)
     state = crowd.wait_finished(analyzer, experiment, 0, token)
@@ -99,9 +110,13 @@ def run(options: argparse.Namespace) -> int:
         options.issuer,
         options.data,
         tuple(metric_means(one) for one in options.metric),
+        keys,
     )
-    with progress("users", options.users) as advance:
-        outcomes = crowd.run(population, options.processes, advance)
+    try:
+        with progress("users", options.users) as advance:
+            outcomes = crowd.run(population, options.processes, advance)
+    except NotPinned:
+        raise CroupierError(f"{experiment} is safe as long as one of two servers is honest: {WHOSE_KEYS}") from None
     state = crowd.wait_finished(analyzer, experiment, 1.0, token)
     if options.json:
         print_json([{"experiment": experiment, "outcomes": outcomes, "state": state}])
@@ -109,6 +124,17 @@ def run(options: argparse.Namespace) -> int:
     print_outcomes(experiment, outcomes)
     print_standing(state)
     return 0
+
+
+def keys_of(options: argparse.Namespace) -> dict[str, bytes] | None:
+    """Both servers' signing keys, or neither's."""
+    from croupier.service.keys import public_key
+
+    given = {server: getattr(options, f"{server}_key") for server in SERVERS}
+    keys = {server: public_key(f"{server}-key", key) for server, key in given.items() if key is not None}
+    if len(keys) == 1:
+        raise CroupierError(f"one key of two is not enough: {WHOSE_KEYS}")
+    return keys or None
 
 
 def add_means(command: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ from croupier.cli.tables import number, table
 from croupier.protocols import ROWS, default_protocol
 from croupier.simulation import ALL_POLICIES
 from croupier.simulation.baselines import check_read, read_options
-from croupier.simulation.planning import Plan, lifted, users_needed
+from croupier.simulation.planning import LEAST, Plan, lifted, users_needed
 
 NAME = "plan"
 SUMMARY = "how many users an experiment needs, with and without privacy"
@@ -104,6 +104,7 @@ def run(options: argparse.Namespace) -> int:
     between("power", options.power, 0, 1)
     if options.users_per_day is not None:
         integer("users_per_day", options.users_per_day, 1)
+    _check_difference(options, means, means[0] if ALL_POLICIES.find(name).in_blocks else sorted(means)[-2:][0])
     if options.delay is not None and (plan_metrics.asked(options) or not ALL_POLICIES.find(name).in_blocks):
         raise InvalidParameter("delay", options.delay, "left out but for decisions by one metric")
     if plan_metrics.asked(options):
@@ -207,6 +208,14 @@ def means_from(options: argparse.Namespace) -> list[float]:
         if vars(options)[key] is None:
             raise InvalidParameter(key, None, "given, or else --means")
     return lifted(options.arms, options.lift, 0.5 if options.control is None else options.control)
+
+
+def _check_difference(options: argparse.Namespace, means: list[float], other: float) -> None:
+    """Refuse an arm that is ahead of the other by too little to be found, in the words of who typed it."""
+    if options.lift is not None and options.lift < LEAST:
+        raise InvalidParameter("lift", options.lift, f"at least {LEAST:g}: no experiment has the users to find less")
+    if options.lift is None and 0.0 < max(means) - other < LEAST:
+        raise InvalidParameter("means", means, f"apart by {LEAST:g} or more: no experiment has the users to find less")
 
 
 def _words(means: list[float]) -> str:

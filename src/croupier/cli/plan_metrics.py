@@ -24,6 +24,7 @@ from croupier.cli.progress import progress
 from croupier.cli.tables import table
 from croupier.simulation.forecasts import Wait
 from croupier.simulation.metric_forecasts import TRUST, MetricsForecast, forecast_metrics
+from croupier.simulation.planning import LEAST
 
 PRIMARY = "primary"
 
@@ -105,6 +106,8 @@ def tables(guardrails: list[str], share: float | None) -> dict[str, dict[str, An
     found: dict[str, dict[str, Any]] = {PRIMARY: {"role": "primary"} | ({} if share is None else {"share": share})}
     for place, text in enumerate(guardrails, 1):
         (rate,), margin = guardrail(text, 1)
+        if 0.0 < margin < LEAST:
+            raise InvalidParameter("guardrail", text, f"with a margin of {LEAST:g} or more")
         # A mean at an end of its range is no guess worth making.
         found[f"guardrail-{place}"] = {"role": "guardrail", "margin": margin} | ({"rate": rate} if 0 < rate < 1 else {})
     if len(found) == 1:

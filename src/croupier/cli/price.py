@@ -19,11 +19,12 @@ from croupier.cli.options import (
 )
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
+from croupier.programs.sections import DEFAULT_TRUST
 from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
 from croupier.protocols.histograms.target import PURE, trusted_model
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
-from croupier.simulation.prices import price, priceable, prices
+from croupier.simulation.prices import IN_SHARES, price, priceable, prices
 
 NAME = "price"
 SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"
@@ -56,11 +57,30 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json([price(mechanism, options.epsilon, common)])
         return 0
-    _describe(mechanism, options.epsilon, common)
+    _describe(mechanism, options.epsilon, common, _usual_trust(options, mechanism))
     return 0
 
 
-def _describe(mechanism: SumMechanism, epsilon: float, common: float) -> None:
+def _usual_trust(options: argparse.Namespace, mechanism: SumMechanism) -> list[str]:
+    """What an experiment pays that says nothing of trust, where a protocol's own is another: it is easily mistaken."""
+    offered = ROWS.find(ROWS.admit(options.protocol)).trusts
+    if options.trust is not None or mechanism.trust == DEFAULT_TRUST or DEFAULT_TRUST not in offered:
+        return []
+    unread = dict.fromkeys(IN_SHARES) | {"honest_fraction": 1.0, "trust": DEFAULT_TRUST}
+    try:
+        asked = protocol_from(argparse.Namespace(**vars(options) | unread), options.protocol, "tight")
+        usual = asked.plan(options.users)
+        radius, deviation = number(usual.radius(0.05)), number(math.sqrt(usual.variance))
+        there = f"There the standard deviation is {deviation} and the 95 % error radius {radius}"
+    except CroupierError as error:
+        there = f"There it cannot be priced: {error}"
+    return [
+        f"This is for trust in {mechanism.trust}, the protocol's own. An experiment trusts {DEFAULT_TRUST} unless it "
+        f"says otherwise: {WHO[DEFAULT_TRUST]}. {there} (--trust {DEFAULT_TRUST})."
+    ]
+
+
+def _describe(mechanism: SumMechanism, epsilon: float, common: float, notes: list[str]) -> None:
     row = price(mechanism, epsilon, common)
     radius = row["radius_95"]
     spread = f"{mechanism.values.low:g} to {mechanism.values.high:g}"
@@ -89,7 +109,8 @@ def _describe(mechanism: SumMechanism, epsilon: float, common: float) -> None:
         rows.append(("bias if others add no noise", f"at most {number(row['omission_bias'])}"))
     if mechanism.front_shares:
         rows.append(("the front adds", f"a whole noise of its own, in {row['front_messages']:,} messages a batch"))
-    table([mechanism.protocol, f"{mechanism.constants} constants, {mechanism.users:,} users"], rows, right=set())
+    heading = f"{mechanism.constants} constants, {mechanism.users:,} users, trust: {mechanism.trust}"
+    table([mechanism.protocol, heading], rows, right=set(), notes=notes)
 
 
 def _exact(row: dict[str, Any]) -> str:

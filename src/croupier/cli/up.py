@@ -129,7 +129,8 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         print(f"operators  log in at the dashboard with {token}")
         print(f"           commands: --token-file {home.admin}")
         if not options.crowd:
-            print(f"users      croupier crowd --analyzer {home.analyzer_url} --users 5000")
+            pinned = " ".join(f"--{server}-key {key}" for server, key in home.verify_keys.items())
+            print(f"users      croupier crowd --analyzer {home.analyzer_url} --users 5000 {pinned}")
         sys.stdout.flush()
         if not options.no_browser:
             import webbrowser
@@ -164,7 +165,9 @@ def _show_crowd(options: argparse.Namespace, home: Home, experiments: list[str])
         print_standing(look())
         return
     means = means_of(options.means, len(look()["arms"]) or 1)  # type: ignore[arg-type]
-    population = crowd.Crowd(url, name, options.crowd, means, silent=options.silent, data=options.data)
+    population = crowd.Crowd(
+        url, name, options.crowd, means, silent=options.silent, data=options.data, keys=home.verify_keys
+    )
     print(f"\nUp to {options.crowd:,} simulated users come to {name}; {options.silent:.0%} never report.", flush=True)
     print(waits(read_plan(experiments[0]).reports.at[1] if experiments else 0.0, options.silent), flush=True)
     outcomes = watched(lambda: crowd.run(population), look)

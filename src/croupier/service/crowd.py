@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -74,6 +74,8 @@ class Crowd:
     """A table of who they are, where devices choose by themselves; see `croupier.service.crowd_people`."""
     beside: tuple[tuple[str, tuple[float, ...]], ...] = ()
     """What the other metrics' means are with each arm, on the scale from 0 to 1, where a report has several."""
+    keys: Mapping[str, bytes | str] | None = None
+    """Both servers' signing keys, as an app pins them: where one of two servers must be honest nobody goes without."""
 
     def __post_init__(self) -> None:
         integer("users", self.users, 1)
@@ -114,7 +116,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
     late: set[asyncio.Task[None]] = set()
     async with CrowdWire() as http:
         # All devices are the same here, so what the first one checked of the experiment is shared.
-        first = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS)
+        first = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS, keys=crowd.keys)
         joined = await first.join(crowd.experiment)
         arms = len(joined.configuration.arms)
         personal = joined.configuration.personal
@@ -135,9 +137,7 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
         admitted = _issuer(crowd.issuer, joined)
 
         async def take_turn() -> None:
-            client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS, background=False)
-            # A simulated user believes the keys that the crowd saw first.
-            client.device.keys = joined.configuration.verify_keys
+            client = AsyncClient(crowd.analyzer, http=http, limits=GENEROUS, background=False, keys=first.device.keys)
             client.device.joined = {crowd.experiment: joined}
             client.device.account.trusted = dict(first.device.account.trusted)
             client.device.rules = first.device.rules

@@ -71,6 +71,10 @@ def users_needed(
     return Plan(name, protocol_name, epsilon, watch.users(confidence))
 
 
+LEAST = 1e-6
+"""No smaller difference is planned for: to find it takes about as many users as its square goes into one."""
+
+
 def lifted(arms: int, lift: float, control: float = 0.5) -> list[float]:
     """Means of which the last is better than all others by `lift`.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from croupier.bandits import Metric
-from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of
+from croupier.checks import CroupierError, InvalidParameter, between, did_you_mean, finite, integer, one_of
 from croupier.messages.validity import VALIDITIES
 from croupier.protocols import ROWS, protocol
 from croupier.protocols.padding import CAP_SHARE
@@ -91,7 +91,8 @@ def checked(section: str, body: Any, checks: dict[str, Check]) -> Section:
         raise InvalidParameter(section, body, "a section")
     for key in body:
         if key not in checks:
-            raise CroupierError(f"{section}.{key} is unknown here: [{section}] holds " + ", ".join(checks))
+            known = ", ".join(checks) + did_you_mean(key, checks)
+            raise CroupierError(f"{section}.{key} is unknown here: [{section}] holds {known}")
     return {key: checks[key](f"{section}.{key}", value) for key, value in body.items()}
 
 

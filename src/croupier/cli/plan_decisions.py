@@ -6,8 +6,8 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, integer
-from croupier.cli.options import print_json, said
+from croupier.checks import CroupierError, InvalidParameter, ignored, integer
+from croupier.cli.options import print_json, said, typed
 from croupier.cli.progress import progress
 from croupier.cli.tables import table
 from croupier.protocols import ROWS
@@ -25,6 +25,7 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     left_out, found = [], []
     asked = [_asked(options, given)]
     others = [] if options.protocol is not None else [pair for pair in TRUSTS.items() if pair not in asked]
+    _check_read(options, [kind for _, kind in [*asked, *others]])
     with progress("planning", 1 + len(others)) as advance:
         for trust, kind in [*asked, *others]:
             try:
@@ -48,6 +49,14 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     if path is not None:
         print(f"figure: {path}")
     return 0
+
+
+def _check_read(options: argparse.Namespace, kinds: list[str]) -> None:
+    """Refuse what no row of the table reads."""
+    read = {option for kind in kinds for option in ROWS.find(kind).takes}
+    for flag, value in typed(options, "delta", "scaling", "participations").items():
+        if flag not in read:
+            raise ignored(flag, value, kinds)
 
 
 def _asked(options: argparse.Namespace, given: dict[str, Any]) -> tuple[str, str]:

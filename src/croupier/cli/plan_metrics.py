@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from croupier.checks import InvalidParameter, between
-from croupier.cli.options import print_json
+from croupier.cli.options import leave_out, print_json
 from croupier.cli.tables import table
 from croupier.simulation.forecasts import Wait
 from croupier.simulation.metric_forecasts import MetricsForecast, forecast_metrics
@@ -24,6 +24,7 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     """A row for the primary metric with all of the budget and with its share, and one for each guardrail."""
     if given.pop("trust", None) not in (None, "two-servers") or options.protocol not in (None, "laplace") or given:
         raise InvalidParameter("guardrail", options.guardrail, "left out unless two servers sum by laplace")
+    leave_out(options, ("delta", "users_per_day", "plot"), "metrics are planned in users alone, and purely private")
     metrics = tables(options.guardrail, options.share)
     found = forecast_metrics(
         name,

@@ -10,14 +10,15 @@ from mabwiser.mab import MAB, LearningPolicy
 from river import bandit
 
 from bench.measure import heading, line, megabytes, seconds
-from croupier.simulation import Bernoulli, simulate, simulated_policy
+from croupier.simulation import ALL_POLICIES, Bernoulli, simulate, simulated_policy
 
 MEANS = np.linspace(0.3, 0.7, 10)
 
 
 def one(name: str, horizon: int, runs: int, constants: str = "tight") -> None:
     """Simulate `runs` runs at once."""
-    policy = simulated_policy(name, arms=10, horizon=horizon, runs=runs, epsilon=0.5, binary=True, constants=constants)
+    asked = {"arms": 10, "horizon": horizon, "runs": runs, "binary": True, "constants": constants}
+    policy = simulated_policy(name, **asked, **({} if ALL_POLICIES[name].notion == "none" else {"epsilon": 0.5}))
     simulate(policy, Bernoulli(MEANS), seed=1, checkpoints=10)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from fractions import Fraction
+from functools import wraps
 from numbers import Integral, Rational, Real
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 Number = int | float | Fraction
 Thing = TypeVar("Thing")
+Given = ParamSpec("Given")
 
 LONGEST_SHOWN = 240
 """Characters of a value in a message."""
@@ -124,6 +127,46 @@ def unknown(name: str, value: object, choices: Iterable[str]) -> InvalidParamete
     """
     choices = tuple(choices)
     return InvalidParameter(name, value, "one of " + ", ".join(choices) + did_you_mean(value, choices))
+
+
+def unread(
+    name: str, value: object, reader: str, read: Iterable[str], elsewhere: Container[str] = ()
+) -> InvalidParameter:
+    """The refusal of an option that its reader does not take, with those that it takes.
+
+    What is read `elsewhere` is not misspelt, so nothing else was meant.
+
+    >>> str(unread("scalng", 5, "skellam", ["epsilon", "scaling"]))
+    'scalng = 5 is not allowed: it must be left out: skellam takes epsilon, scaling; did you mean scaling?'
+    """
+    read = tuple(read)
+    meant = "" if name in elsewhere else did_you_mean(name, read)
+    return InvalidParameter(name, value, f"left out: {reader} takes {', '.join(read)}{meant}")
+
+
+def ignored(name: str, value: object, readers: Iterable[str], meant: str = "") -> InvalidParameter:
+    """The refusal of an option that nobody here reads, though others may.
+
+    >>> str(ignored("scaling", 5, ["dp-klucb", "ucb1"]))
+    'scaling = 5 is not allowed: it must be left out: none of dp-klucb, ucb1 reads it'
+    """
+    names = list(dict.fromkeys(readers))
+    who = f"{names[0]} does not read it" if len(names) == 1 else f"none of {', '.join(names)} reads it"
+    return InvalidParameter(name, value, f"left out: {who}{meant}")
+
+
+def by_name(function: Callable[Given, Thing]) -> Callable[Given, Thing]:
+    """The same function. An option that it does not take is refused like any other bad value, not by a TypeError."""
+    taken = inspect.signature(function).parameters
+
+    @wraps(function)
+    def checked(*arguments: Given.args, **options: Given.kwargs) -> Thing:
+        for name, value in options.items():
+            if name not in taken:
+                raise unread(name, value, function.__name__, taken)
+        return function(*arguments, **options)
+
+    return checked
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:

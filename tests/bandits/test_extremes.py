@@ -2,7 +2,7 @@
 
 import pytest
 
-from cases.policies import NAMES, undecided
+from cases.policies import PRIVATE, undecided
 from croupier.checks import InvalidParameter
 from croupier.simulation import Bernoulli, simulate, simulated_policy
 
@@ -16,7 +16,7 @@ def made(name, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-6, 1e-4, 500.0])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PRIVATE)
 def test_a_simulation_ends_in_a_result_or_in_one_clear_line(name, epsilon):
     chosen = made(name, epsilon)
     if isinstance(chosen, InvalidParameter):

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from cases.policies import NAMES, undecided
+from cases.policies import NAMES, make
 from croupier.bandits import IMED, KLUCB, Elimination, IndexPolicy, Ladder, Policy, Thompson, policy
 from croupier.bandits.thompson import uniforms
 from croupier.programs import program
-from croupier.simulation import Bernoulli, simulate, simulated_policy
+from croupier.simulation import Bernoulli, simulate
 from croupier.simulation.baselines import DPSE
 
 KINDS = [Elimination, IndexPolicy, KLUCB, IMED, Thompson, DPSE]
@@ -17,7 +17,7 @@ KINDS = [Elimination, IndexPolicy, KLUCB, IMED, Thompson, DPSE]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_odds_are_odds_on_playable_arms_and_asking_changes_nothing(name):
-    chosen = undecided(simulated_policy(name, arms=4, horizon=20_000, epsilon=0.8, runs=6, binary=True))
+    chosen = make(name, arms=4, runs=6)
     chosen.pause(2)
 
     def watch(now):

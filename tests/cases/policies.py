@@ -7,6 +7,7 @@ from croupier.protocols import ROWS
 from croupier.simulation import ALL_POLICIES, simulated_policy
 
 NAMES = tuple(ALL_POLICIES)
+PRIVATE = tuple(name for name in NAMES if ALL_POLICIES[name].notion != "none")
 EVERY = [(name, constants) for name in NAMES for constants in ("published", "tight")]
 
 PUBLISHED = [name for name, entry in POLICIES.items() if entry.protocol is not None and not entry.tight_only]
@@ -28,8 +29,13 @@ SHARED = [name for name in SUMS if "two-servers" in ROWS[name].instead]
 
 def make(name: str, constants: str = "tight", **options: Any) -> Policy:
     """A policy on three arms over 20,000 users."""
-    settings = {"arms": 3, "horizon": 20_000, "epsilon": 0.8, "runs": 5, "binary": True} | options
+    settings = {"arms": 3, "horizon": 20_000, "runs": 5, "binary": True, **privacy(name, **options)}
     return undecided(simulated_policy(name, constants=constants, **settings))
+
+
+def privacy(name: str, **options: Any) -> dict[str, Any]:
+    """The options, with an ε where the policy is private."""
+    return ({"epsilon": 0.8} if name in PRIVATE or "protocol_name" in options else {}) | options
 
 
 def undecided(policy: Policy) -> Policy:

@@ -92,5 +92,9 @@ def test_the_room_is_light_and_works_without_scikit_learn() -> None:
         "except ImportError as error:\n"
         "    print('install croupier[learning]' in str(error))\n"
         "print(hasattr(learning, 'Nothing'))\n"
+        "from croupier.learning import *\n"
+        "print('Voting' in dir(), 'PrivateClassifier' in dir())\n"
     )
-    assert run(code).split() == ["[]", "True", "True", "True", "False"]
+    assert run(code).split() == ["[]", "True", "True", "True", "False", "True", "False"]
+    everything = "from croupier.learning import *; print('Voting' in dir(), 'PrivateClassifier' in dir())"
+    assert run(everything).split() == ["True", "True"]

@@ -24,7 +24,7 @@ ORDER = (0, 2, -1)
     [
         (lambda: Table([]), "probabilities", "1 to"),
         (lambda: Table([0.5, 0.6]), "probabilities", "exactly 1"),
-        (lambda: Table([0.1] * 10), "probabilities", "Table.proportional"),
+        (lambda: Table([1 / 3] * 3), "probabilities", "Table.proportional"),
         (lambda: Table([Fraction(3, 2), Fraction(-1, 2)]), "probabilities", ">= 0"),
         (lambda: Table([1, float("nan")]), "probabilities", "finite"),
         (lambda: Table(["1"]), "probabilities", "finite"),
@@ -47,6 +47,19 @@ def test_what_is_no_law_is_refused_by_name(build, name, allowed) -> None:
 def test_equal_laws_are_equal_values() -> None:
     assert Table([0, 0.5, 0.5, 0]) == Table([Fraction(1, 2), Fraction(1, 2)], start=1) == Table.proportional([7, 7], 1)
     assert Table.proportional([0.1] * 10) == Table([Fraction(1, 10)] * 10)
+
+
+@pytest.mark.parametrize("written", [[0.1, 0.8, 0.1], [0.2] * 5, [0.4, 0.6], [0.1, Fraction(9, 10)]])
+def test_doubles_are_the_decimals_that_they_are_written_with_where_those_add_up_to_one(written) -> None:
+    decimals = [Fraction(str(number)) for number in written]
+    assert Table(written).probabilities == tuple(decimals)
+    assert Table(iter(np.asarray(written, dtype=object))) == Table(decimals)
+
+
+def test_doubles_whose_decimals_do_not_add_up_to_one_are_what_they_are() -> None:
+    dyadic = [2.0**-53, 1.0 - 2.0**-53]
+    assert sum(Fraction(str(number)) for number in dyadic) != 1
+    assert Table(dyadic).probabilities == tuple(map(Fraction, dyadic))
 
 
 def test_a_point_is_a_law() -> None:

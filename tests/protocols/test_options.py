@@ -1,15 +1,19 @@
 """Options are declared by their row: what it does not read is refused by name, with those that it takes."""
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 
 from cases.protocols import make
+from croupier import protocols
 from croupier.bandits import policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.continual import counter
-from croupier.protocols import ROWS, Protocol, laplace, protocol
+from croupier.linear import growing_bandit, linear_bandit
+from croupier.protocols import ROWS, Protocol, histogram, laplace, protocol, selection
 from croupier.service.experiment import plan
+from croupier.simulation import world
 
 VALUES = {
     "low": -1.0,
@@ -46,7 +50,7 @@ def test_an_option_is_read_or_refused(name: str) -> None:
     usual = cache(lambda constants, *given: planned(name, constants, common | dict(given)))
     for option, value in VALUES.items():
         if option not in row.options:
-            with pytest.raises(InvalidParameter, match=f"^{option} = .* left out: {name} takes constants, "):
+            with pytest.raises(InvalidParameter, match=f"^{option} = .* left out: {name} takes epsilon, [^;]*$"):
                 protocol(name, epsilon=0.5, **common | {option: value})
         elif not (option == "binary" and row.binary_only) and (option, row.constants) != ("constants", ("tight",)):
             # Some are read only where users are counted on, and whom a row trusts by itself is nothing new.
@@ -63,10 +67,48 @@ def planned(name: str, constants: str, options: dict[str, object]) -> str:
 
 
 def test_a_misspelt_option_is_refused_like_any_other() -> None:
-    with pytest.raises(InvalidParameter, match=r"^scalling = 500 .* left out: skellam takes .*scaling"):
+    with pytest.raises(
+        InvalidParameter, match=r"^scalling = 500 .* left out: skellam takes .*; did you mean scaling\?$"
+    ):
         protocol("skellam", epsilon=0.5, scalling=500)
+    with pytest.raises(InvalidParameter, match=r"^epsilno = 1 .* laplace takes epsilon, .*; did you mean epsilon\?$"):
+        laplace(epsilno=1)
     with pytest.raises(InvalidParameter, match="^side = 'over' "):
         laplace(epsilon=0.5, side="over")
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.notion == "pure"])
+def test_a_recipe_without_a_delta_says_so(name: str) -> None:
+    recipe = getattr(protocols, name.replace("-", "_"))
+    given = {"epsilon": 0.5} | ({"dimension": 2} if ROWS[name].vectors else {})
+    assert recipe(**given, delta=0) == recipe(**given, delta=None) == recipe(**given)
+    with pytest.raises(InvalidParameter, match=f"^delta = 1e-06 .* 0 or left out: {name} is purely private"):
+        recipe(**given, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: histogram(epsilon=1.0, universe=["a", "b"], modell="local"), "modell = 'local' .* did you mean model"),
+        (
+            lambda: histogram(epsilon=1.0, universe=["a", "b"], bogus=2),
+            "bogus = 2 .* left out: histogram takes epsilon, ",
+        ),
+        (lambda: selection(epsilon=1.0, sise=3), "sise = 3 .* did you mean size"),
+        (lambda: world("bernoulli", [0.5, 0.6], sigma=3), "sigma = 3 .* left out: world takes name, means"),
+        (lambda: linear_bandit(1000, 3, epsilon=1.0, bogus=3), "bogus = 3 .* left out: linear_bandit takes users, "),
+        (lambda: growing_bandit(1000, 3, epsilon=1.0, trusst="devices"), "trusst = 'devices' .* did you mean trust"),
+    ],
+)
+def test_an_option_that_nothing_takes_is_no_type_error(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"^{said}"):
+        call()
+
+
+@pytest.mark.parametrize("model", ["two-servers", "local", "central", "central-pure"])
+def test_users_are_counted_on_only_by_a_shuffler(model: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"^honest_fraction = 0.5 .* left out: in the {model} model"):
+        histogram(epsilon=0.5, universe=["a", "b"], model=model, honest_fraction=0.5)
 
 
 def test_a_protocol_that_is_made_by_hand_is_refused_too() -> None:
@@ -88,5 +130,5 @@ def test_who_passes_options_on_has_them_refused_by_name() -> None:
 
 def test_an_experiment_refuses_an_option_that_its_protocol_does_not_read() -> None:
     body = {"name": "one", "arms": ["a", "b"], "program": {"horizon": 1000}, "reward": {"side": "under"}}
-    with pytest.raises(CroupierError, match="side = 'under' .* left out: laplace takes constants, "):
+    with pytest.raises(CroupierError, match="side = 'under' .* left out: laplace takes epsilon, "):
         plan(body)

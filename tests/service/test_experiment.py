@@ -26,7 +26,7 @@ def test_a_file_that_cannot_be_planned_is_named(tmp_path):
         read_plan(str(path))
     assert str(refusal.value) == (
         f"{path}: program.horizont is unknown here: "
-        "[program] holds kind, policy, horizon, growth, failure, exploration, seed"
+        "[program] holds kind, policy, horizon, growth, failure, exploration, seed; did you mean horizon?"
     )
 
 

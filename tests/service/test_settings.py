@@ -130,8 +130,11 @@ BASE = {"name": "a", "arms": ["x", "y"], "program": {"horizon": 1000}}
             ({"program": {"horizon": 1000, "failure": bad}}, r"program.failure = .* in \(0, 1\)")
             for bad in (3, -1, "x")
         ),
-        ({"program": {"horizon": 1000, "failure": 0.1}}, "dp-klucb does not use it"),
-        ({"program": {"horizon": 9000, "policy": "sdp-ae", "exploration": 1.0}}, "sdp-ae does not use it"),
+        ({"program": {"horizon": 1000, "failure": 0.1}}, "program.failure = 0.1 .* dp-klucb does not read it"),
+        (
+            {"program": {"horizon": 9000, "policy": "sdp-ae", "exploration": 1.0}},
+            "program.exploration = 1.0 .* sdp-ae does not read it",
+        ),
         ({"program": {"horizon": 1000, "exploration": 0}}, "program.exploration = 0"),
         ({"program": {"horizon": 1000, "growth": 0}}, "program.growth = 0"),
         # Numbers beyond what anybody can plan with.
@@ -193,7 +196,7 @@ SPLIT = BASE | {"program": {"policy": "split"}}
         ({"program": {"policy": "split", "kind": "bandit", "horizon": 900}}, "it is a comparison"),
         ({"program": {"policy": "dp-klucb", "kind": "comparison"}}, "one in blocks"),
         ({"program": {"policy": "split", "shares": [1, 2, 3, 4]}}, "one an arm"),
-        ({"program": {"policy": "dp-top-two", "shares": [1, 2]}}, "does not use it"),
+        ({"program": {"policy": "dp-top-two", "shares": [1, 2]}}, "program.shares = .* dp-top-two does not read it"),
         ({"decision": {"then": "celebrate"}}, "then = 'celebrate'"),
         ({"decision": {"confidence": 1.0}}, "decision.confidence = 1.0"),
         ({"decision": {"certainty": 0.9}}, "decision.certainty is unknown here"),

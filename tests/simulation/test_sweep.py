@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from croupier import __version__
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, InvalidParameter
 from croupier.simulation import simulate, simulated_policy
 from croupier.simulation.cell import Cell, repeat, run_cell
 from croupier.simulation.engines import ENGINES, Store, local, ray_cluster
@@ -108,14 +108,21 @@ def test_all_policies_meet_the_same_worlds_and_another_seed_meets_others() -> No
 
 
 def test_what_means_nothing_to_a_policy_makes_no_cells() -> None:
-    cells = Sweep.of(SMALL | {"constants": ["tight", "published"], "delta": 1e-7}).cells
+    names = ["dp-klucb", "dist-dp-se", "shuffle-dp-se", "dp-se", "kl-ucb"]
+    cells = Sweep.of(SMALL | {"policy": names, "constants": ["tight", "published"], "delta": 1e-7}).cells
     settings = [(cell.policy, cell.epsilon, cell.constants, cell.delta, cell.notion) for cell in cells]
     assert settings.count(("kl-ucb", None, "tight", None, "none")) == 1
     assert [setting for setting in settings if setting[0] == "dp-se"] == [
         ("dp-se", 0.5, "published", 0.0, "pure"),
         ("dp-se", 1.0, "published", 0.0, "pure"),
     ]
-    assert len(cells) == 1 + 2 + 4 + 4
+    assert len(cells) == 1 + 2 + 4 + 4 + 4
+
+
+def test_what_no_policy_of_a_sweep_reads_is_refused() -> None:
+    for key, value in {"delta": 1e-7, "smallest_effect": 0.1, "reporting": 0.5, "delay": 10, "scaling": 5.0}.items():
+        with pytest.raises(InvalidParameter, match=f"^{key} = .* none of dp-klucb, dist-dp-se, dp-se, kl-ucb reads it"):
+            Sweep.of(SMALL | {key: value})
 
 
 @pytest.mark.parametrize("world", ["gaussian", "beta"])

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from functools import partial
 from typing import Any, Unpack
 
-from croupier.bandits.batch_sizes import Ladder
 from croupier.bandits.builders import (
     batched,
     by_index,
@@ -25,7 +22,7 @@ from croupier.bandits.builders import (
     uniform,
     vb_sdp_ae,
 )
-from croupier.bandits.entry import Entry, Request
+from croupier.bandits.entry import Entry
 from croupier.bandits.in_blocks import (
     ConcurrentElimination,
     ConcurrentIMED,
@@ -34,18 +31,12 @@ from croupier.bandits.in_blocks import (
     in_blocks,
 )
 from croupier.bandits.index import IMED, KLUCB
-from croupier.bandits.metrics import Metrics
+from croupier.bandits.making import made
 from croupier.bandits.policy import Policy
 from croupier.bandits.split import Split
 from croupier.bandits.terms import Terms
-from croupier.checks import CroupierError, InvalidParameter, one_of, positive
-from croupier.protocols import ROWS, Protocol, protocol
-from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.protocols.sums.recipes import Returning
 from croupier.registry import Registry, instances
-
-LEAST_EPSILON = 1e-4
-"""Below it noise drowns every batch, and its calibration takes longer than anybody waits."""
 
 
 def policy(
@@ -63,12 +54,14 @@ def policy(
     growth: float | None = None,
     failure: float | None = None,
     exploration: float | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     decision: Terms | Mapping[str, Any] | None = None,
     metrics: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Unpack[Returning],
 ) -> Policy:
     """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
+
+    What neither the policy nor its protocol reads is refused by name.
 
     Parameters
     ----------
@@ -84,7 +77,7 @@ def policy(
     growth : how much larger each batch is than the one before.
     failure : the chance of losing the best arm (elimination).
     exploration : scales the index policies' level.
-    seed : all the chance that a policy has (Thompson sampling).
+    seed : all the chance that a policy has (Thompson sampling). None: 0.
     decision : what may be claimed, and what then: `Terms`, or their names and values (policies in blocks).
     metrics : several numbers a report, by name, each with what `croupier.bandits.Metric` takes (policies in blocks,
         between two servers). The primary one is what the policy plays for.
@@ -97,78 +90,8 @@ def policy(
     >>> flagship.wanted().tolist()
     [[32, 0, 0]]
     """
-    entry = POLICIES.find(name)
-    one_of("constants", constants, CONSTANTS)
-    kind = protocol_name or entry.protocol
-    if constants == "published" and not entry.tight_only and entry.protocol not in (None, kind):
-        whose = f"{entry.protocol} with published constants: no radius is stated for another noise ({entry.paper})"
-        raise InvalidParameter("protocol_name", protocol_name, whose)
-    carried: Protocol | None = None
-    measured: Metrics | None = None
-    if metrics is not None:
-        if not entry.in_blocks:
-            raise InvalidParameter("metrics", [*metrics], f"left out: {name} compares nothing; take one in blocks")
-        said = {"protocol_name": kind, "binary": binary, "constants": constants, "delta": delta, **options}
-        measured = Metrics.of(metrics, float(positive("epsilon", epsilon)), **said)
-        _check_epsilon(entry.name, "laplace", measured.epsilon, constants)
-        carried = measured.protocols[0]
-    elif kind is not None:
-        if epsilon is None:
-            raise InvalidParameter("epsilon", None, f"given: {name} is private")
-        _check_epsilon(entry.name, kind, epsilon, constants)
-        try:
-            recipe = partial(protocol, binary=True) if binary else protocol
-            trust = ROWS.find(kind).trusting(options.pop("trust", None))
-            carried = recipe(kind, epsilon=epsilon, delta=delta, constants=constants, **options | trust)  # type: ignore[arg-type]
-        except InvalidParameter as error:
-            if error.name == "delta" and delta is None:
-                raise _unplannable(epsilon, kind, error) from None
-            raise
-        if carried.published and horizon is not None:
-            # The papers let the modular sum wrap around with their own p.
-            carried = carried.having(wrap_failure=min(failure or 1.0 / max(horizon, 2), 0.5))
-    chosen = (constants, runs, smallest, growth, failure, exploration, seed, _terms(decision), measured)
-    built = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
-    _check_first_batch(built.ladder)
-    built.ladder.check_promise(horizon)
-    return built
-
-
-def _terms(given: Terms | Mapping[str, Any] | None) -> Terms:
-    """As they are, or of plain values, as a configuration has them."""
-    if given is not None and not isinstance(given, Mapping):
-        return given
-    known = {entry.name for entry in fields(Terms)}
-    for key, value in (given or {}).items():
-        if key not in known:
-            raise InvalidParameter(f"decision.{key}", value, f"one of {', '.join(sorted(known))}")
-    return Terms(**given or {})
-
-
-def _check_epsilon(name: str, kind: str, epsilon: float, constants: str) -> None:
-    """Refuse what would only make people wait."""
-    row = ROWS.get(kind)
-    least = LEAST_EPSILON if row is None or constants == "published" else max(LEAST_EPSILON, row.least_epsilon)
-    if 0 < epsilon < least:
-        raise InvalidParameter("epsilon", epsilon, f"at least {least:g} for {name} over {kind}")
-
-
-def _check_first_batch(ladder: Ladder) -> None:
-    """Refuse an ε for which no batch can be planned in the user's words, not in those of a formula that overflows."""
-    try:
-        ladder.mechanism(ladder.first)
-    except InvalidParameter as error:
-        assert ladder.protocol is not None
-        if error.value == ladder.protocol.epsilon:
-            raise
-        raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
-    except (ArithmeticError, ValueError, CroupierError) as error:
-        assert ladder.protocol is not None
-        raise _unplannable(ladder.protocol.epsilon, ladder.protocol.name, error) from None
-
-
-def _unplannable(epsilon: float, kind: str, why: Exception) -> InvalidParameter:
-    return InvalidParameter("epsilon", epsilon, f"one at which {kind} can plan a batch ({why})")
+    given = {key: value for key, value in locals().items() if key not in ("name", "options")}
+    return made(POLICIES.find(name), **given, **options)
 
 
 _OWN: dict[str, Entry] = {

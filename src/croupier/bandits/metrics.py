@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from croupier.checks import InvalidParameter, between, finite, one_of, positive
+from croupier.checks import InvalidParameter, between, did_you_mean, finite, one_of, positive
 from croupier.protocols import Protocol, SeveralSums, SumMechanism, default_protocol, laplace
 from croupier.protocols.sums.named import MOST
 from croupier.protocols.sums.two_servers import PRECISION, TRUST
@@ -94,7 +94,8 @@ class Metric:
         known = [entry.name for entry in fields(Metric)][1:]
         for key, value in table.items():
             if key not in known:
-                raise InvalidParameter(f"metrics.{name}.{key}", value, f"one of {', '.join(known)}")
+                taken = f"left out: a metric takes {', '.join(known)}{did_you_mean(key, known)}"
+                raise InvalidParameter(f"metrics.{name}.{key}", value, taken)
         # Who gives a range of their own means numbers within it, unless they say otherwise.
         return cls(name, **{"binary": not {"low", "high"} & table.keys(), **table, **more})
 

@@ -37,7 +37,7 @@ class Policy(ABC):
     accumulate = True
     """Whether an arm's estimate uses all of its batches or only the last."""
     reads: ClassVar[tuple[str, ...]] = ()
-    """Options of some policies only that this one reads: failure, exploration, seed."""
+    """Options of some policies only that this one reads: failure, exploration, seed, decision, shares."""
     in_blocks: ClassVar[bool] = False
     """Whether the batches of a phase close together, so that differences between arms may be claimed."""
 

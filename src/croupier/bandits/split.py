@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from croupier.comparisons.tails import Floats
 class Split(Concurrent):
     """An A/B/n test: odds that change only when they are told to. An arm that comes late gets the mean share."""
 
+    reads: ClassVar[tuple[str, ...]] = ("decision", "shares")
     shares: Floats
 
     def __init__(self, arms: int, horizon: int | None, ladder: Ladder, terms: Terms, **more: Any) -> None:

@@ -115,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
             if module not in SERVING:
                 command.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
             module.add(command)
-            command.set_defaults(run=module.run)
+            command.set_defaults(run=module.run, usual={action.dest: action.default for action in command._actions})
     return top
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, integer
-from croupier.cli.options import print_json
+from croupier.cli.options import leave_out, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, say, table
 from croupier.noise import secure, seeded
@@ -133,8 +133,7 @@ def _universe(options: argparse.Namespace) -> Items | Buckets:
     if options.buckets is None:
         if options.universe is None:
             raise InvalidParameter("universe", None, "given, or --buckets: what may be counted must be public")
-        if options.candidates is not None:
-            raise InvalidParameter("candidates", options.candidates, "left out without --buckets")
+        leave_out(options, ("candidates", "salt"), "there is no hash without --buckets")
         return Items(tuple(item for _, item in _items(options.universe, None)))
     paths = [path for path in (options.universe, options.candidates) if path is not None]
     candidates = tuple(item for path in paths for _, item in _items(path, None))

@@ -10,7 +10,7 @@ from typing import Any
 
 from croupier.checks import InvalidParameter
 from croupier.cli import histogram
-from croupier.cli.options import print_json
+from croupier.cli.options import leave_out, print_json
 from croupier.cli.samples_file import Table, ranges, read
 from croupier.cli.tables import number, say, table
 from croupier.learning import Boxes, DecisionListQueries, Parities, Seed, Stable, Thresholds, Voting
@@ -89,10 +89,13 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidParameter("labels", options.labels, "NO,YES: two different labels")
     wanted = None if options.features is None else options.features.split(",")
     voting = Voting(options.epsilon, options.delta, options.model)
+    _check_read(options)
     learner = RULES[options.rule](options)
     columns = {"user": options.user_column, "label": options.label_column}
     found = read(options.data, **columns, features=wanted, labels=(no, yes))
     limits = ranges(options.range, found.features, options.low, options.high)
+    if {text.rpartition("=")[0] for text in options.range} >= {*found.features}:
+        leave_out(options, ("low", "high"), "every feature has a --range of its own")
     trial = attempt(
         _scaled(found, limits, options.rule),
         learner,
@@ -109,6 +112,14 @@ def run(options: argparse.Namespace) -> int:
     else:
         _show(body)
     return 0
+
+
+def _check_read(options: argparse.Namespace) -> None:
+    """Refuse what this rule does not read."""
+    if options.rule not in CUTS:
+        leave_out(options, ("range", "low", "high", "cuts"), f"features are 0 or 1 with --rule {options.rule}")
+    if options.rule != "decision-lists":
+        leave_out(options, ("conjunction",), f"{options.rule} have no literals")
 
 
 def _scaled(found: Table, limits: Floats, rule: str) -> Samples:

@@ -6,13 +6,13 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, one_of
-from croupier.cli.options import WHO, picture, print_json
+from croupier.checks import CroupierError, InvalidParameter, ignored, one_of
+from croupier.cli.options import WHO, leave_out, picture, print_json, typed
 from croupier.cli.progress import progress
 from croupier.cli.samples_file import ranges
 from croupier.cli.tables import STANDARD_ERROR, number, say, spread, table
 from croupier.linear.growing import NOISES, TUNED
-from croupier.simulation.linear_compare import ENTRIES, Compared, Entry, Worlds, compare, users_to_gain
+from croupier.simulation.linear_compare import ENTRIES, GROWING, Compared, Entry, Worlds, compare, users_to_gain
 from croupier.simulation.linear_data import labelled_world, logged_world
 from croupier.simulation.linear_worlds import SPHERE, TABLE, TABLES, LinearWorld, linear_world
 
@@ -78,8 +78,10 @@ def run(options: argparse.Namespace) -> int:
     one_of("trust", options.trust, tuple(NOISES))
     worlds = worlds_from(options)
     if options.plan:
+        leave_out(options, ("users", "model", "plot"), "a plan finds the users of growing-tuned")
         return _plan(worlds(options.seed), options)
     entries = [ENTRIES[one_of("model", name, tuple(ENTRIES))] for name in options.model or ENTRIES]
+    _check_read(options, entries)
     control = options.control or 0.0
     if control and worlds(options.seed).single is None:
         raise InvalidParameter("control", control, "left out: on a sphere no single action is the best for everybody")
@@ -114,20 +116,29 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check_read(options: argparse.Namespace, entries: list[Entry]) -> None:
+    """Refuse what none of these models reads."""
+    models = {entry.model for entry in entries}
+    unread = [] if "growing" in models else ["trust"]
+    unread += [] if models & {*GROWING} else ["control", "largest", "norm"]
+    unread += ["epsilon", "delta"] if models == {"linucb"} else []
+    for flag, value in typed(options, *unread).items():
+        raise ignored(flag, value, [entry.label for entry in entries])
+
+
 def worlds_from(options: argparse.Namespace) -> Worlds:
     """The world of each run: one and the same table, or a sphere with another hidden parameter each time."""
     if options.data is None:
-        for name in ("action_column", "reward_column", "label_column", "features"):
-            if vars(options)[name] is not None:
-                raise InvalidParameter(name, vars(options)[name], "left out without --data")
+        columns = ("action_column", "reward_column", "label_column", "features", "range")
+        leave_out(options, columns, "there are no columns without --data")
         text = options.world or SPHERE
         if text == SPHERE:
             size = {"dimension": options.dimension, "actions": options.actions}
             return lambda seed: linear_world(text, seed=seed, **size)
+        leave_out(options, ("dimension", "actions"), f"they are those of {text}")
         named = linear_world(text, dimension=options.dimension, actions=options.actions, seed=options.seed)
         return lambda seed: named
-    if options.world is not None:
-        raise InvalidParameter("world", options.world, "left out where the world is a file")
+    leave_out(options, ("world", "dimension", "actions"), "the world is a file")
     wanted = None if options.features is None else options.features.split(",")
     given = {text.rpartition("=")[0]: text for text in options.range}
     own = {name: tuple(ranges([text], [name], 0.0, 1.0)[0].tolist()) for name, text in given.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,17 @@ def add_trust(command: Any) -> None:
     """Whom to trust, where there is a choice; a wrong word is refused with the one that was probably meant."""
     who = ", ".join(TRUSTS)
     command.add_argument("--trust", metavar="WHO", help=f"{who}: where a protocol offers it (default: its own)")
+
+
+def typed(options: argparse.Namespace, *flags: str) -> dict[str, Any]:
+    """Those of the flags that say something else than they do by default."""
+    return {flag: value for flag in flags if (value := getattr(options, flag)) != options.usual[flag]}
+
+
+def leave_out(options: argparse.Namespace, flags: Iterable[str], why: str) -> None:
+    """Refuse those of the flags that were given: nothing would read them."""
+    for flag, value in typed(options, *flags).items():
+        raise InvalidParameter(flag, value, f"left out: {why}")
 
 
 def protocol_options(options: argparse.Namespace) -> dict[str, Any]:

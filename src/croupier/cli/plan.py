@@ -14,6 +14,7 @@ from croupier.cli.options import (
     PROTOCOL,
     add_delay,
     add_protocol_options,
+    leave_out,
     numbers,
     picture,
     print_json,
@@ -115,7 +116,8 @@ def run(options: argparse.Namespace) -> int:
         return plan_decisions.run(options, means, name, given)
     if options.users_per_day is not None:
         raise InvalidParameter("users_per_day", options.users_per_day, f"left out: {name} claims no comparison")
-    check_read([name], over, given)
+    leave_out(options, ("power",), "recommendations are planned for 95 % of runs")
+    check_read([name], over, given | {"delta": options.delta})
     return _recommending(options, means, name, over, given)
 
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, integer, one_of
-from croupier.cli.options import print_json, said
+from croupier.checks import CroupierError, InvalidParameter, ignored, integer, one_of
+from croupier.cli.options import print_json, said, typed
 from croupier.cli.progress import progress
 from croupier.cli.tables import table
 from croupier.messages.configuration import TRUSTS
@@ -33,6 +33,7 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     asked = [_asked(options, given)]
     others = [] if options.protocol is not None else [pair for pair in SUMS.items() if pair not in asked]
     began = time.process_time()
+    _check_read(options, [kind for _, kind in [*asked, *others]])
     with progress("planning", 1 + len(others)) as advance:
         for place, (trust, kind) in enumerate([*asked, *others]):
             left = max(SECONDS - (time.process_time() - began), 0.0) / (1 + len(others) - place)
@@ -58,6 +59,14 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     if path is not None:
         print(f"figure: {path}")
     return 0
+
+
+def _check_read(options: argparse.Namespace, kinds: list[str]) -> None:
+    """Refuse what no row of the table reads."""
+    read = {option for kind in kinds for option in ROWS.find(kind).takes}
+    for flag, value in typed(options, "delta", "scaling", "participations").items():
+        if flag not in read:
+            raise ignored(flag, value, kinds)
 
 
 def _asked(options: argparse.Namespace, given: dict[str, Any]) -> tuple[str, str]:

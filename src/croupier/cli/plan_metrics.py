@@ -8,7 +8,7 @@ from typing import Any
 
 from croupier.bandits.metrics import CARRIED
 from croupier.checks import InvalidParameter, between
-from croupier.cli.options import print_json
+from croupier.cli.options import leave_out, print_json
 from croupier.cli.plan_decisions import (
     RUNS,
     SECONDS,
@@ -39,6 +39,7 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
     carried = CARRIED["protocol_name"]
     if given.pop("trust", None) not in (None, CARRIED["trust"]) or options.protocol not in (None, carried) or given:
         raise InvalidParameter("guardrail", options.guardrail, f"left out unless two servers sum by {carried}")
+    leave_out(options, ("delta",), "metrics are purely private")
     metrics = tables(options.guardrail, options.share)
     with progress("planning", 1) as advance:
         found = forecast_metrics(

@@ -11,6 +11,7 @@ from croupier.cli.options import (
     GIVEN,
     WHO,
     add_target,
+    leave_out,
     positive_epsilon,
     print_json,
     protocol_from,
@@ -255,10 +256,13 @@ def _histograms(options: argparse.Namespace) -> int:
         raise InvalidParameter("protocol", options.protocol, "histogram, or left out, with --items")
     if options.items is None:
         raise InvalidParameter("items", None, "given: how many items the universe has")
+    leave_out(options, ("participations", "scaling", "binary", "low", "high", "dimension"), "histograms do not read it")
     priced: list[dict[str, Any]] = []
     refused: list[dict[str, Any]] = []
     model = None if options.trust is None else trusted_model(options.trust)
     cases = [case for case in HISTOGRAMS if options.constants in (None, case[2]) and case[0].startswith(model or "")]
+    if all(case[0] != "shuffle" for case in cases):
+        leave_out(options, ("front_noise", "honest_fraction"), "only histograms by a shuffler read it")
     with progress("histograms", len(cases)) as advance:
         for case in cases:
             try:
@@ -322,7 +326,7 @@ def _priced_histogram(
         "model": model,
         "constants": constants,
         "side": side,
-        "honest_fraction": 1.0 if model == "two-servers" else options.honest_fraction,
+        "honest_fraction": options.honest_fraction if model == "shuffle" else 1.0,
         "minimise": minimise,
     }
     front = bool(options.front_noise) and model == "shuffle" and side != "both"

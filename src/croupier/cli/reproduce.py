@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from croupier.cli.options import print_json, referred
+from croupier.cli.options import leave_out, print_json, referred
 from croupier.cli.progress import progress
 from croupier.cli.tables import say, table
 from croupier_papers import FIGURES, Task, compute, write
@@ -46,6 +46,7 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make one figure or every one, or list them."""
     if options.name is None:
+        leave_out(options, ("quick", "out", "data", "seed"), "without NAME the figures are only listed")
         return _list(options)
     made = [_make(name, options) for name in (FIGURES if options.name == ALL else (options.name,))]
     if options.json:

@@ -19,10 +19,12 @@ from croupier.cli.options import (
     add_protocol_options,
     add_world,
     decided,
+    leave_out,
     picture,
     print_json,
     protocol_options,
     said,
+    typed,
 )
 from croupier.cli.plan_metrics import guardrail
 from croupier.cli.progress import progress
@@ -43,7 +45,7 @@ from croupier.simulation import (
     simulated_policy,
     world,
 )
-from croupier.simulation.baselines import check_read, read_options
+from croupier.simulation.baselines import IN_BLOCKS, check_read, read_options
 from croupier.simulation.cell import drawn_means
 from croupier.simulation.reporting import LONGEST
 
@@ -107,10 +109,8 @@ def run(options: argparse.Namespace) -> int:
     names = [ALL_POLICIES.admit(name) for name in options.policy or ["dp-klucb"]]
     ROWS.admit(options.protocol)
     given = protocol_options(options)
-    check_read(names, options.protocol, given)
+    check_read(names, options.protocol, given | typed(options, "epsilon", "delta", "protocol", *IN_BLOCKS))
     decision = {} if options.smallest_effect is None else {"smallest_effect": options.smallest_effect}
-    if decision and not any(ALL_POLICIES[name].in_blocks for name in names):
-        raise InvalidParameter("smallest_effect", options.smallest_effect, "left out: no policy here claims anything")
     metrics, beside = _metrics(options, where, names)
     if metrics is not None and given.get("trust") not in (None, "two-servers"):
         raise InvalidParameter("trust", given["trust"], "two-servers where there are several metrics")
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
             runs=options.runs,
             binary=where.binary and metrics is None,
             constants=options.constants,
-            decision=decision,
+            **({"decision": decision} if ALL_POLICIES[name].in_blocks else {}),
             **privacy_of(name, options.epsilon, options.delta, options.protocol, given),
             **({} if metrics is None else {"metrics": metrics}),
         )
@@ -182,19 +182,23 @@ def world_from(options: argparse.Namespace) -> World:
         if vars(options)[name] is not None:
             raise InvalidParameter(name, vars(options)[name], "left out: means are drawn only with --arms")
     if options.data is not None:
-        for name in ("world", "reporting_zeros"):
-            if vars(options)[name] is not None:
-                raise InvalidParameter(name, vars(options)[name], "left out where the world is a file")
+        leave_out(options, ("world",), "the world is a file")
+    found = silent(_outcomes(options), options.reporting, options.reporting_zeros)
+    return found if options.delay is None else Delayed(found, integer("delay", options.delay, 0, LONGEST))
+
+
+def _outcomes(options: argparse.Namespace) -> World:
+    """What happens to all who have a turn."""
+    if options.data is not None:
         with progress("reading", 1000) as advance:
             return ratings(
                 options.data, arms=options.arms, seed=options.seed, progress=lambda p: advance(round(1000 * p))
             )
     means = options.means
-    if drawn:
+    if means is None:
         ends = (0.25 if options.low is None else options.low, 0.75 if options.high is None else options.high)
         means = np.round(drawn_means(options.arms, 1, *ends, options.seed)[0], 4).tolist()
-    found = silent(world(WORLDS.admit(options.world or "bernoulli"), means), options.reporting, options.reporting_zeros)
-    return found if options.delay is None else Delayed(found, integer("delay", options.delay, 0, LONGEST))
+    return world(WORLDS.admit(options.world or "bernoulli"), means)
 
 
 def silent(where: World, reporting: list[float] | None, zeros: float | None) -> World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from croupier.checks import CroupierError
@@ -53,10 +54,8 @@ __all__ = [
     "Hypothesis",
     "ListElection",
     "Listed",
-    "OutsideRange",
     "Parities",
     "Points",
-    "PrivateClassifier",
     "QueryBallot",
     "RandomizedQueries",
     "Representation",
@@ -66,9 +65,6 @@ __all__ = [
     "Stable",
     "Stream",
     "Thresholds",
-    "TooFewSamples",
-    "TooFewUsers",
-    "UnverifiedVote",
     "Voting",
     "agreement",
     "distance",
@@ -78,3 +74,7 @@ __all__ = [
     "representation_from_learner",
     "rounding",
 ]
+
+if find_spec("sklearn") is not None:
+    # `import *` asks for every name here, also for those that cannot be had.
+    __all__ += ["OutsideRange", "PrivateClassifier", "TooFewSamples", "TooFewUsers", "UnverifiedVote"]

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import InvalidParameter, between, integer, one_of, positive
+from croupier.checks import InvalidParameter, between, by_name, integer, one_of, positive
 from croupier.linear.noise_norms import largest_matrix, longest_vector
 from croupier.linear.norms import usual_norm
 from croupier.linear.sets import NoiseBounds, Sets, chance_at
@@ -210,6 +210,7 @@ def _noise_bounds(sums: NoiseSum, moments: Moments, norm: float, failure: float)
     )
 
 
+@by_name
 def growing_bandit(
     users: int,
     dimension: int,

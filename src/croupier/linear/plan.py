@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from croupier.checks import InvalidParameter, integer
+from croupier.checks import InvalidParameter, by_name, integer
 from croupier.continual import (
     SMALLEST,
     CounterPlan,
@@ -46,6 +46,7 @@ class LinearPlan:
         return self.confidence.dimension
 
 
+@by_name
 def linear_bandit(
     users: int,
     dimension: int,

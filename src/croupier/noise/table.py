@@ -28,7 +28,8 @@ class Table(Noise):
 
     Parameters
     ----------
-    probabilities : fractions that add up to one.
+    probabilities : numbers that add up to exactly one. Doubles are taken as the decimals they are written with, where
+        those do: 0.1 is a tenth then. Otherwise they are taken as what they are, to the last bit.
     start : where the first of them stands.
 
     Examples
@@ -37,7 +38,10 @@ class Table(Noise):
     >>> privacy_loss(Table([Fraction(1, 10), Fraction(8, 10), Fraction(1, 10)], start=-1)).delta(1.0)
     0.6281718171540986
 
-    Doubles seldom add up to one; `Table.proportional` takes whatever is in the right proportion.
+    >>> Table([0.1, 0.8, 0.1], start=-1).probabilities
+    (Fraction(1, 10), Fraction(4, 5), Fraction(1, 10))
+
+    Doubles that were computed seldom add up to one; `Table.proportional` takes whatever is in the right proportion.
 
     >>> Table.proportional([1, 2, 1]).probabilities
     (Fraction(1, 4), Fraction(1, 2), Fraction(1, 4))
@@ -48,7 +52,9 @@ class Table(Noise):
 
     def __post_init__(self) -> None:
         start = integer("start", self.start, -(2**40), 2**40)
-        exact = _fractions("probabilities", self.probabilities)
+        given = [finite("probabilities", value) for value in self.probabilities]
+        exact, written = _fractions("probabilities", given), _written(given)
+        exact = written if sum(written) == 1 else exact
         if sum(exact) != 1:
             allowed = "numbers that add up to exactly 1 (Table.proportional divides weights by their sum)"
             raise InvalidParameter("probabilities", show(exact), allowed)
@@ -158,6 +164,11 @@ def _fractions(name: str, values: Iterable[Number]) -> tuple[Fraction, ...]:
         if common.bit_length() > LONGEST_FRACTION:
             raise InvalidParameter(name, show(exact), f"fractions whose common denominator has {LONGEST_FRACTION} bits")
     return exact
+
+
+def _written(values: Iterable[Number]) -> tuple[Fraction, ...]:
+    """The values as a person writes them: a double as the shortest decimal that stands for it."""
+    return tuple(Fraction(repr(value) if isinstance(value, float) else value) for value in values)
 
 
 @lru_cache(maxsize=256)

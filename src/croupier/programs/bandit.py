@@ -13,15 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from croupier.bandits import policy
 from croupier.checks import InvalidParameter
 from croupier.programs.policy_program import FILLED, PolicyProgram
 from croupier.programs.program import Dealt, Wanted
 from croupier.programs.sections import MOST_USERS, Check, Section, smallest_batch, summing, text, whole, within
 from croupier.protocols.sums.several import Sums
-
-SOME_READ = ("failure", "exploration", "seed")
-"""Options of some policies only: others would leave them unread."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +53,7 @@ class BanditProgram(PolicyProgram):
     needed = "horizon"
 
     def __init__(self, parameters: dict[str, Any]) -> None:
-        chosen = policy(**parameters)
-        if chosen.in_blocks:
-            raise InvalidParameter("policy", chosen.name, "one whose arms are shown one at a time: it is a comparison")
-        self._run(chosen)
+        self._run(parameters)
         self._open: dict[int, Open] = {}
         self._phase: dict[int, tuple[Sums, int]] = {}
         self._assigned = np.zeros((1, self.policy.arms), dtype=np.int64)
@@ -79,11 +72,6 @@ class BanditProgram(PolicyProgram):
         name, options = summing(sections)
         chosen = {"name": given.pop("policy", "dp-klucb"), "arms": len(arms), "protocol_name": name}
         return chosen | given | options | smallest_batch(sections, name, options)
-
-    def check_read(self, asked: Section) -> None:
-        for key in SOME_READ:
-            if key in asked and key not in self.policy.reads:
-                raise InvalidParameter(f"program.{key}", asked[key], f"left out: {self.policy.name} does not use it")
 
     @property
     def open(self) -> list[Open]:

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from croupier.bandits import policy
 from croupier.bandits.concurrent import Concurrent
 from croupier.checks import InvalidParameter, positive
 from croupier.comparisons.tails import Floats
@@ -61,10 +60,7 @@ class ComparisonProgram(PolicyProgram):
     def __init__(self, parameters: dict[str, Any]) -> None:
         given = {"horizon": None} | parameters
         self.minimum_run = given.pop("minimum_run", MINIMUM_RUN)
-        chosen = policy(**given)
-        if not chosen.in_blocks:
-            raise InvalidParameter("policy", chosen.name, "one in blocks: this one's arms are shown one at a time")
-        self._run(chosen)
+        self._run(given)
         self._blocks: dict[int, Running] = {}
         self._epoch = -1
         self._odds: Floats = np.zeros(0)
@@ -93,10 +89,6 @@ class ComparisonProgram(PolicyProgram):
             decision["shares"] = given.pop("shares")
         chosen["decision"] = {"control": arms.index(control)} | decision
         return chosen | given | options | smallest_batch(sections, name, options)
-
-    def check_read(self, asked: Section) -> None:
-        if "shares" in asked and self.policy.shares is None:
-            raise InvalidParameter("program.shares", asked["shares"], f"left out: {self.policy.name} does not use it")
 
     # What is wanted
 

@@ -13,13 +13,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from croupier.bandits import Policy
+from croupier.bandits import POLICIES, Policy, policy
 from croupier.checks import InvalidParameter, integer
 from croupier.programs.program import Operation, Program
 from croupier.protocols.sums.several import Sums
 
 FILLED = 0.75
 """After a batch did not fill in time, the next one has this share of the reports that had come."""
+
+
+SHOWN = {
+    True: "one in blocks: this one's arms are shown one at a time",
+    False: "one whose arms are shown one at a time: it is a comparison",
+}
+"""What a policy must be for a program that decides, and for one that does not."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,18 @@ class PolicyProgram(Program):
         **Program.operations,
     }
 
-    def _run(self, policy: Policy) -> None:
-        """Begin with this policy."""
-        if policy.ladder.protocol is None:
-            raise InvalidParameter("policy", policy.name, "a private one: this one reports plain values")
-        self.policy = policy
+    def _run(self, parameters: dict[str, Any]) -> None:
+        """Begin with the policy that these describe."""
+        entry = POLICIES.find(parameters["name"])
+        if entry.in_blocks != self.decides:
+            raise InvalidParameter("policy", entry.name, SHOWN[self.decides])
+        plain = InvalidParameter("policy", entry.name, "a private one: this one reports plain values")
+        try:
+            self.policy = policy(**parameters)
+        except InvalidParameter as error:
+            raise (plain if entry.protocol is None and error.name == "protocol_name" else error) from None
+        if self.policy.ladder.protocol is None:
+            raise plain
         self._wishes: list[Wish] = []
         self._retired: set[int] = set()
         self._reports: Counter[int] = Counter()

@@ -98,9 +98,6 @@ class Program(ABC):
     def parameters(cls, sections: dict[str, Section], arms: list[str]) -> Section:
         """The parameters that a file's sections come to."""
 
-    def check_read(self, asked: Section) -> None:  # noqa: B027
-        """Refuse what was asked for in the section `program` and would be left unread."""
-
     @property
     @abstractmethod
     def wanted(self) -> list[Wanted]:

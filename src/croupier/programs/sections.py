@@ -7,7 +7,7 @@ from typing import Any
 
 from croupier.bandits import Metric
 from croupier.bandits.metrics import CARRIED
-from croupier.checks import CroupierError, InvalidParameter, between, finite, integer, one_of
+from croupier.checks import CroupierError, InvalidParameter, between, did_you_mean, finite, integer, one_of
 from croupier.messages.configuration import TRUSTS
 from croupier.messages.validity import VALIDITIES
 from croupier.protocols import ROWS, default_protocol, protocol
@@ -91,7 +91,8 @@ def checked(section: str, body: Any, checks: dict[str, Check]) -> Section:
         raise InvalidParameter(section, body, "a section")
     for key in body:
         if key not in checks:
-            raise CroupierError(f"{section}.{key} is unknown here: [{section}] holds " + ", ".join(checks))
+            known = ", ".join(checks) + did_you_mean(key, checks)
+            raise CroupierError(f"{section}.{key} is unknown here: [{section}] holds {known}")
     return {key: checks[key](f"{section}.{key}", value) for key, value in body.items()}
 
 

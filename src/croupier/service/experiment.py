@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from croupier.bandits import POLICIES
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import CroupierError, InvalidParameter, unknown
 from croupier.messages.admission import Admission
 from croupier.messages.configuration import NAME, Configuration, Privacy, Reports, ServerKeys
 from croupier.messages.offer import Batch, Offer
@@ -166,8 +166,8 @@ def _plan(body: dict[str, Any]) -> Plan:
     title, arms = body.pop("title", ""), body.pop("arms", [])
     public = body.pop("public", True)
     if body:
-        known = ", ".join(("name", "title", "public", "arms", "control", "program", "metrics", *SECTIONS))
-        raise InvalidParameter("key", next(iter(body)), f"one of {known}")
+        known = ("name", "title", "public", "arms", "control", "program", "metrics", *SECTIONS)
+        raise unknown("key", next(iter(body)), known)
     check_words("title", title)
     if not isinstance(public, bool):
         raise InvalidParameter("public", public, "true or false")
@@ -176,8 +176,7 @@ def _plan(body: dict[str, Any]) -> Plan:
     sections["program"].pop("kind", None)
     asked = dict(sections["program"])
     parameters = {"kind": kind} | chosen.parameters(sections, arms)
-    running = program(parameters)
-    running.check_read(asked)
+    running = _started(parameters, asked)
     mechanisms = [mechanism for turn in running.wanted for _, mechanism in turn.batches]
     if not mechanisms:
         raise CroupierError("the program wants no batch at all: is the horizon shorter than the smallest batch?")
@@ -191,6 +190,16 @@ def _plan(body: dict[str, Any]) -> Plan:
     trust, validity = mechanisms[0].trust, _validity(sections["reports"], mechanisms[0])
     promised = (parameters, recipe, trust, validity, reports, privacy)
     return Plan(name, title or name, tuple(arms), *promised, deadline, public)
+
+
+def _started(parameters: dict[str, Any], asked: Section) -> Program:
+    """A run of the program; what it refuses of its section of the file is named by its place there."""
+    try:
+        return program(parameters)
+    except InvalidParameter as error:
+        if error.name in asked:
+            raise InvalidParameter(f"program.{error.name}", error.value, error.allowed) from None
+        raise
 
 
 def check_length(plan: Plan, suite: str) -> None:

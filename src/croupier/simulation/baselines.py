@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, Request, policy
+from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, Request
 from croupier.bandits.elimination import EVERYONE, Radius
+from croupier.bandits.making import made
 from croupier.bandits.policy import Bools, Integers
-from croupier.checks import CroupierError, InvalidParameter, between, one_of, positive
+from croupier.checks import CroupierError, InvalidParameter, between, ignored, one_of, positive
 from croupier.comparisons.tails import TILTS, Floats, Tails
 from croupier.protocols import ROWS, Protocol
 from croupier.protocols.mechanism import TRUSTS
@@ -105,6 +106,10 @@ OPTIONS = ("scaling", "participations", "trust")
 """Options of protocols that commands hand through to a policy's own."""
 
 
+IN_BLOCKS = ("smallest_effect", "reporting", "delay")
+"""What only policies in blocks read: what is worth finding, who reports, and when."""
+
+
 def read_options(name: str, over: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a protocol's options that a policy reads, over its own protocol or another; None is not given.
 
@@ -131,14 +136,30 @@ def read_options(name: str, over: str | None, given: Mapping[str, Any]) -> dict[
     return {key: value for key, value in given.items() if key in row.options} | row.trusting(trust)
 
 
+def reads(name: str, over: str | None) -> tuple[str, ...]:
+    """What a policy reads of that which is said once for all policies of a comparison.
+
+    >>> reads("kl-ucb", None), reads("dp-se", None)
+    ((), ('epsilon', 'trust'))
+    """
+    entry = ALL_POLICIES.find(name)
+    kind = over or entry.protocol
+    if entry.notion == "none":
+        return ()
+    if kind is None:
+        return ("epsilon", "trust")
+    return ("protocol", "trust", *ROWS.find(kind).takes, *(IN_BLOCKS if entry.in_blocks else ()))
+
+
 def check_read(names: Iterable[str], over: str | None, given: Mapping[str, Any]) -> None:
-    """Refuse an option that none of these policies reads."""
+    """Refuse an option that none of these policies reads; None is not given."""
     chosen = list(names)
-    private = any(ALL_POLICIES.find(name).notion != "none" for name in chosen)
+    read = {key for name in chosen for key in reads(name, over)}
+    for name in chosen:
+        read_options(name, over, {key: given.get(key) for key in OPTIONS})
     for key, value in given.items():
-        read = [read_options(name, over, given) for name in chosen]
-        if value is not None and not any(key in options for options in read) and not (key == "trust" and private):
-            raise InvalidParameter(key, value, f"left out: {', '.join(chosen)} does not read it")
+        if value is not None and key not in read:
+            raise ignored(key, value, chosen)
 
 
 def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: Any) -> Policy:
@@ -156,20 +177,4 @@ def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: An
     >>> simulated_policy("dp-se", arms=3, horizon=10_000, epsilon=1.0).name
     'dp-se'
     """
-    entry = ALL_POLICIES.find(name)
-    if name not in REFERENCES:
-        return policy(name, arms=arms, horizon=horizon, **options)
-    request = Request(
-        entry=entry,
-        arms=arms,
-        horizon=horizon,
-        epsilon=options.get("epsilon"),
-        protocol=None,
-        constants="published",
-        runs=options.get("runs", 1),
-        smallest=None,
-        growth=None,
-        failure=options.get("failure"),
-        exploration=None,
-    )
-    return entry.build(request)
+    return made(ALL_POLICIES.find(name), arms=arms, horizon=horizon, **options)

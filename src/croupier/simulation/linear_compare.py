@@ -59,6 +59,10 @@ ENTRIES = {
 """Rows by name; `central` and `central-tuned` are growing batches in the hands of a trusted server."""
 
 
+GROWING = ("growing", "central")
+"""Models whose batches grow, and who read how: `control`, `largest` and `norm`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Compared:
     """The runs of one entry."""
@@ -128,7 +132,7 @@ def compare(
     tell = None if progress is None else (lambda part: progress(part / total))
     found = []
     for place, entry in enumerate(entries):
-        own = entry.model in ("growing", "central")
+        own = entry.model in GROWING
         options: dict[str, Any] = {"trust": trust, "control": control, **growing} if own else {}
         if entry.model == "local":
             options["block"] = max(32, users // 4096)

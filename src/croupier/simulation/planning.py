@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.bandits.catalogue import LEAST_EPSILON
+from croupier.bandits.making import LEAST_EPSILON
 from croupier.bandits.policy import Policy
 from croupier.checks import InvalidParameter, between, integer
 from croupier.protocols import ROWS

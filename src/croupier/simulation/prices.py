@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from croupier.checks import CroupierError, one_of
+from croupier.checks import CroupierError, did_you_mean, ignored, one_of
 from croupier.frames import Rows
 from croupier.noise.serial import noise_to_dict
 from croupier.protocols import ROWS, SumMechanism, protocol
@@ -125,11 +125,12 @@ def prices(
     [('laplace', 2.83), ('skellam', 2.0), ('discrete-gaussian', 2.0)]
     """
     priced, refused = Rows(), Rows()
-    for name, trust, kind in priceable(constants, options.pop("trust", None)):
+    asked_for = priceable(constants, options.pop("trust", None))
+    _check_read(asked_for, options)
+    for name, trust, kind in asked_for:
         row = ROWS[name]
-        read = ({"dimension": DIMENSION} if row.vectors else {}) | options
-        unread = IN_SHARES if trust == "two-servers" else ()
-        read = {key: value for key, value in read.items() if key in row.options and key not in unread}
+        read = {key: value for key, value in options.items() if key in _readable(name, trust)}
+        read = ({"dimension": DIMENSION} if row.vectors else {}) | read
         own = None if row.notion == "pure" else delta
         try:
             asked = protocol(name, epsilon=epsilon, delta=own, constants=kind, **read | row.trusting(trust))
@@ -139,6 +140,20 @@ def prices(
         if progress is not None:
             progress(1)
     return Rows([*priced, *refused])
+
+
+def _readable(name: str, trust: str) -> list[str]:
+    """The options that a protocol reads under this trust."""
+    return [key for key in ROWS[name].options if trust != "two-servers" or key not in IN_SHARES]
+
+
+def _check_read(rows: Sequence[tuple[str, str, str]], options: Mapping[str, Any]) -> None:
+    """Refuse an option that none of these rows reads, unless it says what is usual."""
+    read = {key for name, trust, _ in rows for key in _readable(name, trust)}
+    for key, value in options.items():
+        if key not in read and (key, value) != ("honest_fraction", 1.0):
+            known = {option for row in ROWS.usable().values() for option in row.options}
+            raise ignored(key, value, [name for name, _, _ in rows], "" if key in known else did_you_mean(key, known))
 
 
 IN_SHARES = ("honest_fraction", *UNREAD_IN_SHARES)

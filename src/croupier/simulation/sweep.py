@@ -25,7 +25,7 @@ from croupier.protocols import ROWS, protocol
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS, MOST_PARTICIPATIONS
 from croupier.registry import Registry
-from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, check_read, read_options
+from croupier.simulation.baselines import ALL_POLICIES, IN_BLOCKS, OPTIONS, check_read, read_options
 from croupier.simulation.cell import DECIDED, LATER, Cell, Row, Special, admitted_cell
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.engines import ENGINES, Store
@@ -140,7 +140,8 @@ class Sweep(Special):
         if "means" in given:
             given |= _implied(given, "the means are given", arms=len(given["means"]), instances=1, low=None, high=None)
         sweep = cls(**given)
-        check_read(sweep.policy, sweep.protocol, sweep.options)
+        alike = {key: given.get(key) for key in ("delta", "protocol", *IN_BLOCKS)}
+        check_read(sweep.policy, sweep.protocol, sweep.options | alike)
         if sweep.low is not None and sweep.high is not None and not sweep.low < sweep.high:
             raise InvalidParameter("low", sweep.low, f"below high = {sweep.high:g}")
         return sweep

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from croupier.checks import CroupierError
+from croupier.checks import CroupierError, by_name
 from croupier.registry import Registry
 from croupier.simulation.drift import Novelty, Swinging, Trending
 from croupier.simulation.levelled import Beta, ClippedGaussian
@@ -32,6 +32,7 @@ WORLDS: Registry[Callable[[Any], World]] = Registry(
 """Worlds made from means (for clipped Gaussians: from centres)."""
 
 
+@by_name
 def world(name: str, means: ArrayLike) -> World:
     """Make a world by its name in `WORLDS`, as the command line does.
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from croupier.checks import InvalidParameter, integer
+from croupier.checks import InvalidParameter, by_name, integer
 from croupier.frames import Rows, Tabular
 from croupier.noise import Source
 from croupier.privacy import Guarantee
@@ -25,6 +25,7 @@ from croupier.validity import Prio3
 from croupier.validity.shares import Ring
 
 
+@by_name
 def histogram(
     *,
     epsilon: float,

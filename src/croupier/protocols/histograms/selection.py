@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from croupier.checks import InvalidParameter, between, integer
+from croupier.checks import InvalidParameter, between, by_name, integer
 from croupier.noise import Source
 from croupier.protocols.histograms.oracles import Integers, Progress
 from croupier.protocols.histograms.planned import Planned
@@ -19,6 +19,7 @@ from croupier.protocols.sums.values import array_of
 from croupier.search import least_passing_integer
 
 
+@by_name
 def selection(
     *,
     epsilon: float,

@@ -104,21 +104,22 @@ class Target:
             one_of("side", self.side or "over", SIDES)
             if self.side == "both" and self.constants != "tight":
                 raise InvalidParameter("constants", self.constants, "tight for side = 'both', which no paper has")
-        elif self.side is not None:
-            raise InvalidParameter("side", self.side, f"left out in the {self.model} model")
-        if self.model == "two-servers":
-            self._check_two_servers()
+        else:
+            if self.side is not None:
+                raise InvalidParameter("side", self.side, f"left out in the {self.model} model")
+            self._check_no_crowd()
         if self.constants == "proof" and self.model != "shuffle":
             raise InvalidParameter("constants", self.constants, f"tight or published in the {self.model} model")
         if self.constants != "tight" and self.model not in PURE and self.epsilon >= 1:
             limit = "a number in (0, 1) with published constants ([GKM21] Lemmas 36 and 37)"
             raise InvalidParameter("epsilon", self.epsilon, limit)
 
-    def _check_two_servers(self) -> None:
-        """Each server adds a whole noise: no user is counted on, and nobody has published such constants."""
+    def _check_no_crowd(self) -> None:
+        """Without a shuffler no user is counted on for the others' privacy; nobody has published two servers' noise."""
         if self.honest_fraction != 1.0:
-            raise InvalidParameter("honest_fraction", self.honest_fraction, "left out: the servers add all the noise")
-        if self.constants != "tight":
+            nobody = f"left out: in the {self.model} model no user is counted on"
+            raise InvalidParameter("honest_fraction", self.honest_fraction, nobody)
+        if self.model == "two-servers" and self.constants != "tight":
             raise InvalidParameter("constants", self.constants, "tight where the servers add the noise")
 
     def _delta(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive
+from croupier.checks import CroupierError, InvalidParameter, between, integer, one_of, positive, unread
 from croupier.noise import Noise
 from croupier.noise.window import TooWide
 from croupier.privacy import Guarantee
@@ -108,11 +108,16 @@ class Row:
         """Whether it sums vectors."""
         return "dimension" in self.options
 
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """All that it reads."""
+        return ("epsilon", *(() if self.notion == "pure" else ("delta",)), *self.options)
+
     def check_options(self, options: Mapping[str, object]) -> None:
         """Refuse an option that would not be read."""
         for name, value in options.items():
             if name not in self.options:
-                raise InvalidParameter(name, value, f"left out: {self.name} takes {', '.join(self.options)}")
+                raise unread(name, value, self.name, self.takes, (*NUMBERS, *VECTORS, *OWN))
 
     def values(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Literal, ParamSpec, TypedDict, Unpack
@@ -120,11 +121,14 @@ def _door(
     @wraps(model)
     def door(*arguments: Given.args, **options: Given.kwargs) -> Protocol:
         row.check_options({key: options[key] for key in options if key not in TARGET})
+        if "delta" not in read:
+            # Whoever asks a purely private sum for a δ is told why there is none.
+            row.delta(math.nan, options.pop("delta", None))  # type: ignore[arg-type]
         return build(*arguments, **options)
 
     said, example = inspect.cleandoc(text).split("\n\n>>>", 1)
     every = inspect.signature(model)
-    read = [key for key in every.parameters if key in (*TARGET, *row.options)]
+    read = [key for key in every.parameters if key in row.takes]
     described = "\n".join(f"{key} : {PARAMETERS[key]}" for key in read)
     door.__signature__ = every.replace(parameters=[every.parameters[key] for key in read])  # type: ignore[attr-defined]
     door.__name__ = door.__qualname__ = name
@@ -158,7 +162,7 @@ def protocol(
     True
     >>> protocol("laplace", epsilon=1.0, side="under")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    croupier.checks.InvalidParameter: side = 'under' is not allowed: it must be left out: laplace takes constants, ...
+    croupier.checks.InvalidParameter: side = 'under' is not allowed: it must be left out: laplace takes epsilon, ...
     """
     row = ROWS.find(name)
     given: dict[str, Any] = {"constants": constants, **options}

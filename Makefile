@@ -13,9 +13,6 @@ run: $(VENV)/.run
 # Tests start many processes: what is compiled is kept, and no two of them use more threads than there are cores.
 unexport PYTHONDONTWRITEBYTECODE
 check test evidence mutants: export OPENBLAS_NUM_THREADS := 1
-# Memory of arrays is kept for the next ones, instead of being asked for and cleared each time.
-check test evidence mutants: export MALLOC_MMAP_THRESHOLD_ := 268435456
-check test evidence mutants: export MALLOC_TRIM_THRESHOLD_ := 1073741824
 
 # What is quick, of every room: for a small change, many times a day.
 check: $(VENV)/.test

@@ -23,7 +23,7 @@ UNREAD = [
     (f"{PLAN} --protocol laplace", "--delta 1e-5"),
     (f"{PLAN} --policy dp-klucb", "--delta 1e-5"),
     (f"{PLAN} --policy dp-klucb", "--power 0.9"),
-    *((f"{PLAN} --guardrail 0.1:0.02", flag) for flag in ("--delta 1e-5", "--users-per-day 9", "--plot a.png")),
+    (f"{PLAN} --guardrail 0.1:0.02", "--delta 1e-5"),
     *((f"{LINEAR} --model local", flag) for flag in ("--trust devices", "--largest 99", "--norm 2", "--control 0.1")),
     *((f"{LINEAR} --model no-privacy", flag) for flag in ("--epsilon 2", "--delta 1e-3")),
     *((f"{LINEAR} --world table:shuttle", flag) for flag in ("--dimension 3", "--actions 3", "--range a=0:1")),

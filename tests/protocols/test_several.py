@@ -135,7 +135,7 @@ def test_shares_are_told_exactly_and_the_primary_metric_has_at_least_half() -> N
         ({"minutes": {"role": "guardrail", "high": 60, "margin": 61}}, "metrics.minutes.margin = 61"),
         ({"minutes": {"margin": 1}}, "metrics.minutes.margin = 1 .* left out"),
         ({"minutes": {"high": -1}}, "metrics.minutes.high = -1 .* above low"),
-        ({"minutes": {"colour": 1}}, "metrics.minutes.colour = 1 .* one of role, low, high"),
+        ({"minutes": {"colour": 1}}, "metrics.minutes.colour = 1 .* takes role, low, high"),
         ({"minutes": {"better": "more"}}, "metrics.minutes.better = 'more'"),
         ({"finished": {"role": "primary", "better": "lower"}}, "metrics.finished.better = 'lower'"),
         ({"minutes": {"cap": 1}}, "metrics.minutes.cap = 1 .* true or false"),

@@ -86,6 +86,7 @@ def command(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     reproduce.add(parser)
+    parser.set_defaults(usual={action.dest: action.default for action in parser._actions})
     return parser.parse_args(arguments)
 
 

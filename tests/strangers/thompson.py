@@ -21,6 +21,8 @@ class Thompson(Policy):
     deterministic, so that a run can be replayed: a draw follows from `seed` and from how often each arm was played.
     """
 
+    reads = ("seed",)
+
     def __init__(self, *arguments: Any, seed: int = 0, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.seed = seed

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from croupier.messages.wire import REPORT_ID
 from croupier.service.store.batch_keys import BatchKeys
@@ -23,6 +23,12 @@ from croupier.service.store.schema import PENDING, STREAMS, Arrival
 
 Lots = dict[tuple[str, str], int | None]
 """By experiment and stream."""
+
+# Built once: putting a statement together takes longer than running it.
+_STREAM = select(STREAMS.c.lot, STREAMS.c.over).where(
+    STREAMS.c.experiment == bindparam("e"), STREAMS.c.stream == bindparam("s")
+)
+_LOCK_STREAM = _STREAM.with_for_update(read=True)
 
 NOT_SETTLING = -1
 KEY = 16
@@ -85,13 +91,12 @@ class ShareWaiting:
         self.database.put(connection, PENDING, rows)
 
     def _lot(self, connection: Connection, experiment: str, stream: str) -> int | None:
-        this = (STREAMS.c.experiment == experiment, STREAMS.c.stream == stream)
-        query = self.database.locked(select(STREAMS.c.lot, STREAMS.c.over).where(*this), read=True)
-        row = connection.execute(query).first()
+        query, names = _STREAM if self.database.sqlite else _LOCK_STREAM, {"e": experiment, "s": stream}
+        row = connection.execute(query, names).first()
         if row is None:
             # Another may begin it at this moment: what counts is what stands there then.
             self._begin_streams(connection, experiment, [stream], 0)
-            row = connection.execute(query).one()
+            row = connection.execute(query, names).one()
         return None if row.over else int(row.lot)
 
     def _begin_streams(self, connection: Connection, experiment: str, streams: Sequence[str], lot: int) -> None:

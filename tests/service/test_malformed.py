@@ -12,14 +12,14 @@ from cases.service.world import GENEROUS
 from croupier.client import AsyncClient
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.signing import from_text
-from croupier.service import openapi
+from croupier.service import http_operations
 from croupier.service.problems import PROBLEMS, URN
 
 AT_ONCE = 5
 
 PATHS = {
     server: sorted({one.path for one in operations} - {"/experiments/{name}/live"})
-    for server, operations in (("front", openapi.FRONT), ("analyzer", openapi.ANALYZER))
+    for server, operations in (("front", http_operations.FRONT), ("analyzer", http_operations.ANALYZER))
 }
 THERE = {"{page}": "pages.js", "{hash}": "AAAA"}
 METHODS = ["GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "ab-cd"]

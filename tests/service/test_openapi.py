@@ -21,10 +21,10 @@ from starlette.routing import Route
 from cases.service.held import held
 from croupier.client.device import REPORT_TYPE
 from croupier.messages.signing import to_text
-from croupier.service import openapi
+from croupier.service import http_operations, openapi
 from croupier.service.problems import PROBLEMS, URN
 
-SERVERS = {"front": openapi.FRONT, "analyzer": openapi.ANALYZER}
+SERVERS = {"front": http_operations.FRONT, "analyzer": http_operations.ANALYZER}
 SCHEMAS = {
     server: schemathesis.openapi.from_dict(openapi.document(server, operations))
     for server, operations in SERVERS.items()

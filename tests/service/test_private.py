@@ -9,7 +9,7 @@ import pytest
 from cases.service.both import PLAN, Both, check_problem
 from cases.service.forgery import resigned
 from cases.service.operator import Browser, known, quick
-from croupier.service import openapi
+from croupier.service import http_operations
 from croupier.service.analyzer_app import LOOK_AGAIN
 from croupier.service.verifying import BadTranscript, verify
 
@@ -43,7 +43,7 @@ def running(both, work):
 async def read_by_a_stranger(both):
     """Everything that the analyzer answers to a GET without any secret, by its path; a refusal by its name."""
     found = {}
-    for one in openapi.ANALYZER:
+    for one in http_operations.ANALYZER:
         path = one.path.format(**PLACES)
         if one.method == "get" and not path.endswith("/live"):
             answer = await both.http.get(f"http://analyzer.test{path}")

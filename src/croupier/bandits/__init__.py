@@ -4,7 +4,7 @@
 """
 
 from croupier.bandits.batch_sizes import Ladder
-from croupier.bandits.catalogue import POLICIES, policy
+from croupier.bandits.catalogue import POLICIES
 from croupier.bandits.concurrent import Concurrent
 from croupier.bandits.elimination import Elimination, SubExponentialRadius, SubGaussianRadius
 from croupier.bandits.entry import Entry, Request
@@ -16,6 +16,7 @@ from croupier.bandits.in_blocks import (
     TopTwo,
 )
 from croupier.bandits.index import IMED, KLUCB, UCB1, IndexPolicy
+from croupier.bandits.making import policy
 from croupier.bandits.metrics import Metric, Metrics
 from croupier.bandits.policy import Policy
 from croupier.bandits.regret_bounds import (

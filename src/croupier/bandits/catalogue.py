@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Unpack
-
 from croupier.bandits.builders import (
     batched,
     by_index,
@@ -31,68 +28,8 @@ from croupier.bandits.in_blocks import (
     in_blocks,
 )
 from croupier.bandits.index import IMED, KLUCB
-from croupier.bandits.making import made
-from croupier.bandits.policy import Policy
 from croupier.bandits.split import Split
-from croupier.bandits.terms import Terms
-from croupier.protocols.sums.recipes import Returning
 from croupier.registry import Registry, instances
-
-
-def policy(
-    name: str,
-    *,
-    arms: int,
-    horizon: int | None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    constants: str = "tight",
-    runs: int = 1,
-    binary: bool = False,
-    protocol_name: str | None = None,
-    smallest: int | None = None,
-    growth: float | None = None,
-    failure: float | None = None,
-    exploration: float | None = None,
-    seed: int | None = None,
-    decision: Terms | Mapping[str, Any] | None = None,
-    metrics: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Unpack[Returning],
-) -> Policy:
-    """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
-
-    What neither the policy nor its protocol reads is refused by name.
-
-    Parameters
-    ----------
-    name : one of `croupier policies`, or an installed one.
-    arms : how many arms there are.
-    horizon : how many users will come. None: unknown, and guessed by doubling.
-    epsilon, delta : the privacy of one user's report; none for a policy without privacy.
-    constants : "tight" or "published": the noise of the protocol and the radii of the policy.
-    runs : how many runs are played at once.
-    binary : whether rewards are zero or one.
-    protocol_name : another protocol than the policy's own.
-    smallest : the size of an arm's first batch.
-    growth : how much larger each batch is than the one before.
-    failure : the chance of losing the best arm (elimination).
-    exploration : scales the index policies' level.
-    seed : all the chance that a policy has (Thompson sampling). None: 0.
-    decision : what may be claimed, and what then: `Terms`, or their names and values (policies in blocks).
-    metrics : several numbers a report, by name, each with what `croupier.bandits.Metric` takes (policies in blocks,
-        between two servers). The primary one is what the policy plays for.
-    options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
-        `front_noise`, `participations` (users may return so often), `trust`, as `croupier.protocols.protocol` has them.
-
-    Examples
-    --------
-    >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
-    >>> flagship.wanted().tolist()
-    [[32, 0, 0]]
-    """
-    given = {key: value for key, value in locals().items() if key not in ("name", "options")}
-    return made(POLICIES.find(name), **given, **options)
-
 
 _OWN: dict[str, Entry] = {
     entry.name: entry

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from croupier.bandits.batch_sizes import Ladder
+from croupier.bandits.catalogue import POLICIES
 from croupier.bandits.entry import Entry, Request
 from croupier.bandits.metrics import Metrics
 from croupier.bandits.policy import Policy
@@ -23,8 +24,8 @@ LEAST_EPSILON = 1e-4
 """Below it noise drowns every batch, and its calibration takes longer than anybody waits."""
 
 
-def made(
-    entry: Entry,
+def policy(
+    name: str | Entry,
     *,
     arms: int,
     horizon: int | None,
@@ -43,10 +44,38 @@ def made(
     metrics: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Unpack[Returning],
 ) -> Policy:
-    """The policy of a row, as `croupier.bandits.policy` is asked for it.
+    """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
 
-    `constants` and `binary` are said of a whole comparison: a policy without noise has nothing to choose by them.
+    What neither the policy nor its protocol reads is refused by name.
+
+    Parameters
+    ----------
+    name : one of `croupier policies`, an installed one, or an `Entry` of your own.
+    arms : how many arms there are.
+    horizon : how many users will come. None: unknown, and guessed by doubling.
+    epsilon, delta : the privacy of one user's report; none for a policy without privacy.
+    constants : "tight" or "published": the noise of the protocol and the radii of the policy.
+    runs : how many runs are played at once.
+    binary : whether rewards are zero or one.
+    protocol_name : another protocol than the policy's own.
+    smallest : the size of an arm's first batch.
+    growth : how much larger each batch is than the one before.
+    failure : the chance of losing the best arm (elimination).
+    exploration : scales the index policies' level.
+    seed : all the chance that a policy has (Thompson sampling). None: 0.
+    decision : what may be claimed, and what then: `Terms`, or their names and values (policies in blocks).
+    metrics : several numbers a report, by name, each with what `croupier.bandits.Metric` takes (policies in blocks,
+        between two servers). The primary one is what the policy plays for.
+    options : of the protocol: `low`, `high`, `clip`, `honest_fraction`, `precision`, `scaling`, `side`, `wrap_failure`,
+        `front_noise`, `participations` (users may return so often), `trust`, as `croupier.protocols.protocol` has them.
+
+    Examples
+    --------
+    >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
+    >>> flagship.wanted().tolist()
+    [[32, 0, 0]]
     """
+    entry = POLICIES.find(name) if isinstance(name, str) else name
     one_of("constants", constants, CONSTANTS)
     own = {"failure": failure, "exploration": exploration, "seed": seed, "decision": decision}
     _check_known(entry.name, options)
@@ -124,7 +153,7 @@ def _check_known(name: str, options: Mapping[str, object]) -> None:
     known = sorted(Returning.__optional_keys__)
     for key, value in options.items():
         if key not in known:
-            taken = [*inspect.signature(made).parameters, *known]
+            taken = [*inspect.signature(policy).parameters, *known]
             raise ignored(key, value, [name], did_you_mean(key, taken))
 
 

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from croupier.checks import CroupierError, InvalidParameter, between, integer
-from croupier.service import exports, meters, openapi
+from croupier.service import exports, http_operations, meters, openapi
 from croupier.service import keys as key_files
 from croupier.service.analyzer import Analyzer
 from croupier.service.connections import most_held
@@ -125,7 +125,7 @@ class AnalyzerApp:
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._trouble, self._stalled)),
             Route("/metrics", self.metrics),
-            Route("/openapi.json", fixed(openapi.document("analyzer", openapi.ANALYZER))),
+            Route("/openapi.json", fixed(openapi.document("analyzer", http_operations.ANALYZER))),
             *self.gate.routes(),
             Route("/", page),
             Route("/participate/{name:experiment}", page),

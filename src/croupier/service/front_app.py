@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from croupier.messages.configuration import NAME
 from croupier.noise import Source
-from croupier.service import openapi
+from croupier.service import http_operations, openapi
 from croupier.service.front_for_analyzer import ForAnalyzer
 from croupier.service.front_for_devices import ForDevices
 from croupier.service.settings import FrontSettings, origins_of
@@ -35,7 +35,7 @@ class FrontApp(ForDevices, ForAnalyzer):
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._trouble)),
             Route("/metrics", self.metrics),
-            Route("/openapi.json", fixed(openapi.document("front", openapi.FRONT))),
+            Route("/openapi.json", fixed(openapi.document("front", http_operations.FRONT))),
         ]
         app = ShortWay(routes=routes, lifespan=self._lifespan)
         app.shorten(f"/experiments/({NAME.pattern})/reports", self.taken, self.meters)

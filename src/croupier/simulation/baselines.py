@@ -14,7 +14,7 @@ import numpy as np
 
 from croupier.bandits import POLICIES, Elimination, Entry, Ladder, Policy, Request
 from croupier.bandits.elimination import EVERYONE, Radius
-from croupier.bandits.making import made
+from croupier.bandits.making import policy
 from croupier.bandits.policy import Bools, Integers
 from croupier.checks import CroupierError, InvalidParameter, between, ignored, one_of, positive
 from croupier.comparisons.tails import TILTS, Floats, Tails
@@ -177,4 +177,4 @@ def simulated_policy(name: str, *, arms: int, horizon: int | None, **options: An
     >>> simulated_policy("dp-se", arms=3, horizon=10_000, epsilon=1.0).name
     'dp-se'
     """
-    return made(ALL_POLICIES.find(name), arms=arms, horizon=horizon, **options)
+    return policy(ALL_POLICIES.find(name), arms=arms, horizon=horizon, **options)

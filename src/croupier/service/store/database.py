@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     Column,
+    ColumnElement,
     Connection,
     Engine,
     Integer,
     MetaData,
     Select,
     Table,
-    bindparam,
+    any_,
     create_engine,
     event,
     insert,
     inspect,
+    literal,
     select,
     text,
 )
@@ -36,6 +39,9 @@ SQLITE = ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "secure_delete
 
 BUSY_SECONDS = 30.0
 """How long one of SQLite's writers waits for the others."""
+
+ARRAYS = {bytes: "bytea[]", str: "text[]", int: "bigint[]", float: "double precision[]", bool: "boolean[]"}
+"""How PostgreSQL is given a column. What does not fit its own type, such as a text that is too long, is refused."""
 
 Step = Callable[[Connection], None]
 
@@ -103,12 +109,25 @@ class Database:
         if not rows:
             return
         if table not in self._puts:
-            wish = insert(table).values({name: bindparam(name) for name in rows[0]})
-            compiled: Any = wish.compile(dialect=self.engine.dialect)
-            self._puts[table] = str(compiled), tuple(compiled.positiontup or ())
-        statement, order = self._puts[table]
-        given: Any = [tuple(row[name] for name in order) for row in rows] if order else rows
-        connection.exec_driver_sql(statement, given)
+            self._puts[table] = self._put(table, rows[0])
+        statement, names = self._puts[table]
+        given: Any = [tuple(row[name] for name in names) for row in rows]
+        # A column at a time PostgreSQL runs one statement, where rows would be as many.
+        connection.exec_driver_sql(statement, given if self.sqlite else tuple(map(list, zip(*given, strict=True))))
+
+    def _put(self, table: Table, names: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+        """The text of an INSERT of these columns, and their order in it."""
+        columns = [table.c[name] for name in names]
+        quoted = ", ".join(map(self.engine.dialect.identifier_preparer.format_column, columns))
+        if self.sqlite:
+            values = f"VALUES ({', '.join('?' for _ in columns)})"
+        else:
+            values = f"SELECT * FROM unnest({', '.join(f'%s::{ARRAYS[one.type.python_type]}' for one in columns)})"
+        return f"INSERT INTO {table.name} ({quoted}) {values}", tuple(one.name for one in columns)
+
+    def among(self, column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElement[bool]:
+        """Whether a column has one of these values, which may be many: PostgreSQL is given them as one."""
+        return column.in_(values) if self.sqlite else column == any_(literal(values, ARRAY(column.type)))
 
     def locked(self, query: Select[Any], *, read: bool = False, skip_locked: bool = False) -> Select[Any]:
         """A query whose rows nobody else changes before the transaction ends; SQLite has one writer at a time anyway.

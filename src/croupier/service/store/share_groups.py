@@ -145,9 +145,16 @@ class ShareGroups(ShareSums):
         choice: Choice,
         most: int,
     ) -> Any:
-        waits = (PENDING.c.experiment == experiment, PENDING.c.stream == choice.stream, PENDING.c.lot <= choice.lot)
-        some = select(PENDING.c.key).where(*waits, PENDING.c.settling == NOT_SETTLING).limit(min(choice.count, most))
-        connection.execute(update(PENDING).where(*waits, PENDING.c.key.in_(some)).values(settling=number))
+        waits = (
+            PENDING.c.experiment == experiment,
+            PENDING.c.stream == choice.stream,
+            PENDING.c.lot <= choice.lot,
+            PENDING.c.settling == NOT_SETTLING,
+        )
+        # By name, not by a query within: of a table that fills so fast PostgreSQL knows too little to plan that well.
+        some = connection.execute(select(PENDING.c.key).where(*waits).limit(min(choice.count, most))).scalars().all()
+        chosen = self.database.among(PENDING.c.key, some)
+        connection.execute(update(PENDING).where(*waits, chosen).values(settling=number))
         row = {"experiment": experiment, "number": number, "open": True}
         row |= {"stream": choice.stream, "batches": json.dumps(choice.batches)}
         wish = self.database.insert(GROUPS).values(row)

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from cases.service.stores import new_store, postgres, postgres_engine
 from croupier.noise import secure
-from croupier.service.store import AnalyzerStore, FrontStore, StoreProblem
+from croupier.service.store import AnalyzerStore, Arrival, FrontStore, NewBatch, StoreProblem
 from croupier.service.store.database import Database
 
 pytestmark = pytest.mark.slow
@@ -117,3 +117,30 @@ def test_every_replica_that_is_not_waited_for_counts(url, states, refused):
             Database(before_the_systems)
     else:
         Database(before_the_systems).close()
+
+
+READ = "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'pending'"
+"""Rows of what waits that this transaction has read so far."""
+
+
+def test_choosing_a_group_reads_what_waits_a_few_times_and_not_once_for_each_report(url):
+    """PostgreSQL knows nothing yet of a table that fills within seconds: a query within another was run row by row."""
+    store = FrontStore(url, secure(), bytes(32))
+    store.put_configuration("e", 0, b"c" * 32, "{}", None)
+    batch = NewBatch(0, b"b" * 32, b"c" * 32, 2000, 0, 0, None, shares="two-servers", stream="a")
+    store.put_offer("e", 0, "o", [batch], stream="a")
+    reports = [
+        Arrival("e", 0, b"t%031d" % who, name, 1010, 2000, (), False, "a", name, b"c" * 32, b"own", b"sealed")
+        for who in range(2000)
+        for name in (b"%016d" % who,)
+    ]
+    assert set(store.accept(reports)) == {"accepted"}
+    read = []
+
+    @event.listens_for(store.database.engine, "commit")
+    def note(connection):
+        read.append(connection.exec_driver_sql(READ).scalar())
+
+    assert len(store.group("e", 1000).reports) == 1000
+    store.close()
+    assert 1000 < sum(read) < 5 * 2000

@@ -243,8 +243,8 @@ class AnalyzerStore(operators.Operators):
         destroyed = self._destroyed(connection)
         for key in {one.key for one in opened if one is not None}:
             names = [one.name for one in opened if one is not None and one.key == key]
-            query = select(_names.c.name).where(_names.c.key == key, _names.c.name.in_(names))
-            seen |= {(key, name) for name in connection.execute(query).scalars()}
+            query = select(_names.c.name).where(_names.c.key == key, self.database.among(_names.c.name, "names"))
+            seen |= {(key, name) for name in connection.execute(query, {"names": names}).scalars()}
         reasons: list[Reason | None] = []
         for one in opened:
             if one is None or one.key in destroyed:

@@ -18,11 +18,11 @@ from sqlalchemy import (
     Select,
     Table,
     any_,
+    bindparam,
     create_engine,
     event,
     insert,
     inspect,
-    literal,
     select,
     text,
 )
@@ -122,12 +122,14 @@ class Database:
         if self.sqlite:
             values = f"VALUES ({', '.join('?' for _ in columns)})"
         else:
-            values = f"SELECT * FROM unnest({', '.join(f'%s::{ARRAYS[one.type.python_type]}' for one in columns)})"
+            values = f"SELECT * FROM unnest({', '.join(f'%b::{ARRAYS[one.type.python_type]}' for one in columns)})"
         return f"INSERT INTO {table.name} ({quoted}) {values}", tuple(one.name for one in columns)
 
-    def among(self, column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElement[bool]:
-        """Whether a column has one of these values, which may be many: PostgreSQL is given them as one."""
-        return column.in_(values) if self.sqlite else column == any_(literal(values, ARRAY(column.type)))
+    def among(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """Whether a column has one of the values that this name is given; PostgreSQL gets them as one, however many."""
+        if self.sqlite:
+            return column.in_(bindparam(name, expanding=True))
+        return column == any_(bindparam(name, type_=ARRAY(column.type)))
 
     def locked(self, query: Select[Any], *, read: bool = False, skip_locked: bool = False) -> Select[Any]:
         """A query whose rows nobody else changes before the transaction ends; SQLite has one writer at a time anyway.

@@ -57,7 +57,6 @@ _FIND_BATCHES = (
     .order_by(BATCHES.c.number)
 )
 _LOCK_BATCHES = _FIND_BATCHES.with_for_update()
-_FIND_SPENT = select(SPENT.c.token, SPENT.c.report).where(SPENT.c.token.in_(bindparam("tokens", expanding=True)))
 _COUNT_BATCH = (
     update(BATCHES)
     .where(BATCHES.c.experiment == bindparam("e"), BATCHES.c.number == bindparam("b"))
@@ -102,6 +101,7 @@ class Intake:
         self.lock = threading.Lock()
         self._pools: dict[Key, tuple[bytes, tuple[bytes, ...]]] = {}
         self._find = _FIND_BATCHES if database.sqlite else _LOCK_BATCHES
+        self._find_spent = select(SPENT.c.token, SPENT.c.report).where(database.among(SPENT.c.token, "tokens"))
         wish = database.insert(POOLS)
         self._pour_one = wish.on_conflict_do_update(
             index_elements=["experiment", "batch", "key"], set_={"payload": wish.excluded.payload}
@@ -125,7 +125,7 @@ class Intake:
             with self.database.write() as connection:
                 batches = self._lock_batches(connection, arrivals)
                 tokens = {"tokens": [arrival.token for arrival in arrivals]}
-                spent = {row.token: row.report for row in connection.execute(_FIND_SPENT, tokens)}
+                spent = {row.token: row.report for row in connection.execute(self._find_spent, tokens)}
                 self._count_waiting(connection, arrivals, batches)
                 names = {"names": sorted({arrival.experiment for arrival in arrivals if arrival.in_shares})}
                 query = _FINISHED if self.database.sqlite else _LOCK_FINISHED
@@ -177,7 +177,7 @@ class Intake:
         }
         if not late:
             return
-        for known in connection.execute(_FIND_SPENT, {"tokens": sorted(late)}):
+        for known in connection.execute(self._find_spent, {"tokens": sorted(late)}):
             del late[known.token]
         marks = sorted(late.items())
         if marks:

@@ -153,8 +153,8 @@ class ShareGroups(ShareSums):
         )
         # By name, not by a query within: of a table that fills so fast PostgreSQL knows too little to plan that well.
         some = connection.execute(select(PENDING.c.key).where(*waits).limit(min(choice.count, most))).scalars().all()
-        chosen = self.database.among(PENDING.c.key, some)
-        connection.execute(update(PENDING).where(*waits, chosen).values(settling=number))
+        chosen = update(PENDING).where(*waits, self.database.among(PENDING.c.key, "keys"))
+        connection.execute(chosen.values(settling=number), {"keys": some})
         row = {"experiment": experiment, "number": number, "open": True}
         row |= {"stream": choice.stream, "batches": json.dumps(choice.batches)}
         wish = self.database.insert(GROUPS).values(row)

@@ -111,11 +111,14 @@ class ShareWaiting:
         if lot is None:
             return []
         where = (PENDING.c.experiment == experiment, PENDING.c.stream == stream, PENDING.c.lot == lot)
-        for row in connection.execute(select(PENDING).where(*where)).all():
-            shown = self.batch_keys.show(lot_key(experiment, stream, lot), row.payload)
-            hidden = self.batch_keys.hide(lot_key(experiment, stream, lot + 1), shown)
+        rows = connection.execute(select(PENDING.c.key, PENDING.c.payload).where(*where)).all()
+        if rows:
+            shown = self.batch_keys.show_all(lot_key(experiment, stream, lot), [row.payload for row in rows])
+            hidden = self.batch_keys.hide_all(lot_key(experiment, stream, lot + 1), shown)
+            anew = update(PENDING).where(*where, PENDING.c.key == bindparam("k"))
             connection.execute(
-                update(PENDING).where(*where, PENDING.c.key == row.key).values(lot=lot + 1, payload=hidden)
+                anew.values(lot=lot + 1, payload=bindparam("p")),
+                [{"k": row.key, "p": payload} for row, payload in zip(rows, hidden, strict=True)],
             )
         connection.execute(update(STREAMS).where(*this).values(lot=lot + 1))
         return [lot_key(experiment, stream, lot)]

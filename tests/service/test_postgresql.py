@@ -2,8 +2,10 @@
 
 import os
 import subprocess
+import threading
 import time
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from cases.service.stores import new_store, postgres, postgres_engine
 from croupier.noise import secure
 from croupier.service.store import AnalyzerStore, Arrival, FrontStore, NewBatch, StoreProblem
 from croupier.service.store.database import Database
+from croupier.service.store.share_groups import Counting, ShareGroups
+from croupier.validity.shares import Ring
 
 pytestmark = pytest.mark.slow
 
@@ -123,18 +127,24 @@ READ = "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_
 """Rows of what waits that this transaction has read so far."""
 
 
-def test_choosing_a_group_reads_what_waits_a_few_times_and_not_once_for_each_report(url):
-    """PostgreSQL knows nothing yet of a table that fills within seconds: a query within another was run row by row."""
+def filled(url, reports):
+    """A front's store in which so many reports wait for a batch."""
     store = FrontStore(url, secure(), bytes(32))
     store.put_configuration("e", 0, b"c" * 32, "{}", None)
-    batch = NewBatch(0, b"b" * 32, b"c" * 32, 2000, 0, 0, None, shares="two-servers", stream="a")
+    batch = NewBatch(0, b"b" * 32, b"c" * 32, reports, 0, 0, None, shares="two-servers", stream="a")
     store.put_offer("e", 0, "o", [batch], stream="a")
-    reports = [
-        Arrival("e", 0, b"t%031d" % who, name, 1010, 2000, (), False, "a", name, b"c" * 32, b"own", b"sealed")
-        for who in range(2000)
-        for name in (b"%016d" % who,)
+    names = [b"%016d" % who for who in range(reports)]
+    arrivals = [
+        Arrival("e", 0, b"t" + name, name, 1010, 2000, (), False, "a", name, b"c" * 32, b"own", b"sealed")
+        for name in names
     ]
-    assert set(store.accept(reports)) == {"accepted"}
+    assert set(store.accept(arrivals)) == {"accepted"}
+    return store
+
+
+def test_choosing_a_group_reads_what_waits_a_few_times_and_not_once_for_each_report(url):
+    """PostgreSQL knows nothing yet of a table that fills within seconds: a query within another was run row by row."""
+    store = filled(url, 2000)
     read = []
 
     @event.listens_for(store.database.engine, "commit")
@@ -144,3 +154,24 @@ def test_choosing_a_group_reads_what_waits_a_few_times_and_not_once_for_each_rep
     assert len(store.group("e", 1000).reports) == 1000
     store.close()
     assert 1000 < sum(read) < 5 * 2000
+
+
+def test_two_who_ask_for_the_first_group_at_the_same_moment_get_the_same(url, monkeypatch):
+    """Else one group would stand over the other, whose reports nobody would ever settle."""
+    store, meet, choose = filled(url, 20), threading.Barrier(2), ShareGroups._choose
+
+    def choose_together(*given):
+        found = choose(*given)
+        with suppress(threading.BrokenBarrierError):
+            meet.wait(0.5)
+        return found
+
+    monkeypatch.setattr(ShareGroups, "_choose", choose_together)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: store.group("e", 10), range(2))
+    assert first == second
+    assert len(first.reports) == 10
+    counting = Counting([None] * 10, [(Ring(61), [0])])
+    assert store.settle("e", first.number, lambda _: counting) == 10
+    assert len(store.group("e", 100).reports) == 10
+    store.close()

@@ -84,8 +84,8 @@ class ShareGroups(ShareSums):
         Asked again it is the same, until it is settled.
         """
         with self.database.write() as connection:
-            row = self._lock_group(connection, experiment)
-            if row is None or not row.open:
+            row = self._lock_group(connection, experiment) or self._first_group(connection, experiment)
+            if not row.open:
                 choice = self._choose(connection, experiment)
                 if choice is None:
                     return None
@@ -104,6 +104,12 @@ class ShareGroups(ShareSums):
     def _lock_group(self, connection: Connection, experiment: str) -> Any:
         query = select(GROUPS).where(GROUPS.c.experiment == experiment)
         return connection.execute(self.database.locked(query)).first()
+
+    def _first_group(self, connection: Connection, experiment: str) -> Any:
+        """A row to lock before the first group is chosen: two who ask at the same moment would else choose one each."""
+        row = {"experiment": experiment, "number": NOT_SETTLING, "open": False, "stream": "", "batches": "[]"}
+        connection.execute(self.database.insert(GROUPS).on_conflict_do_nothing(), row)
+        return self._lock_group(connection, experiment)
 
     def _choose(self, connection: Connection, experiment: str) -> Choice | None:
         """The stream with the most reports that can be settled now.
@@ -155,10 +161,8 @@ class ShareGroups(ShareSums):
         some = connection.execute(select(PENDING.c.key).where(*waits).limit(min(choice.count, most))).scalars().all()
         chosen = update(PENDING).where(*waits, self.database.among(PENDING.c.key, "keys"))
         connection.execute(chosen.values(settling=number), {"keys": some})
-        row = {"experiment": experiment, "number": number, "open": True}
-        row |= {"stream": choice.stream, "batches": json.dumps(choice.batches)}
-        wish = self.database.insert(GROUPS).values(row)
-        connection.execute(wish.on_conflict_do_update(index_elements=["experiment"], set_=row))
+        row = {"number": number, "open": True, "stream": choice.stream, "batches": json.dumps(choice.batches)}
+        connection.execute(update(GROUPS).where(GROUPS.c.experiment == experiment).values(row))
         return self._lock_group(connection, experiment)
 
     def settle(self, experiment: str, number: int, count: Callable[[Chosen], Counting]) -> int:

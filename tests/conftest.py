@@ -1,10 +1,12 @@
 """How the tests are run: what is begun first, what stays together, what is left out, and what could not be tested.
 
 With --evidence FILE it writes there what every test of the marker `evidence` found, test after test: how it ended, how
-long it took, and what it said of itself with `record_property`. A conftest further down is not asked when there is -n.
+long it took, and what it said of itself with `record_property`. After so many --minutes no test is begun any more, and
+--resume goes on with those that FILE does not hold. A conftest further down is not asked when there is -n.
 """
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ TOGETHER = (
     "test_learner_figure",
 )
 """Files whose tests share what takes long to make, a pair of servers or the numbers of figures: one worker has it."""
+
+NO_TIME = "no time is left for it: --resume goes on"
 
 QUICK = 15
 """So many tests of a file are enough for --quick, with one case each."""
@@ -42,6 +46,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_addoption(parser):
     parser.addoption("--evidence", metavar="FILE", help="write what tests marked evidence found, as JSON")
+    parser.addoption("--minutes", type=float, default=float("inf"), help="begin no test later than that")
+    parser.addoption("--resume", action="store_true", help="with --evidence: leave out what FILE says that held")
     parser.addoption("--quick", action="store_true", help="a few tests of every file, one case each")
 
 
@@ -51,9 +57,21 @@ def pytest_collection_modifyitems(config, items):
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
     if config.getoption("--quick"):
-        kept = a_few(items)
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = [item for item in items if item in kept]
+        keep_only(config, items, a_few(items))
+    if config.getoption("--resume"):
+        held = {one["claim"] for one in already_found(config) if one["held"]}
+        keep_only(config, items, {item for item in items if item.nodeid not in held})
+
+
+def keep_only(config, items, kept):
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def already_found(config):
+    """What an earlier run has written down."""
+    path = Path(config.getoption("--evidence"))
+    return json.loads(path.read_text()) if path.exists() else []
 
 
 def a_few(items):
@@ -65,8 +83,15 @@ def a_few(items):
 
 
 def pytest_configure(config):
+    config.begun = time.monotonic()
     if config.getoption("--evidence") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Evidence(Path(config.getoption("--evidence"))))
+        found = already_found(config) if config.getoption("--resume") else []
+        config.pluginmanager.register(Evidence(Path(config.getoption("--evidence")), found))
+
+
+def pytest_runtest_setup(item):
+    if time.monotonic() - item.config.begun > 60 * item.config.getoption("--minutes"):
+        pytest.skip(NO_TIME)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -88,13 +113,22 @@ def pytest_runtest_makereport(item, call):
 class Evidence:
     """What every test of the marker `evidence` measured, written after each: an interrupted run has shown something."""
 
-    def __init__(self, path):
-        self.path, self.found = path, []
+    def __init__(self, path, found):
+        self.path, self.found, self.left = path, found, 0
 
     def pytest_runtest_logreport(self, report):
+        if report.skipped and NO_TIME in str(report.longrepr):
+            self.left += 1
         if "evidence" not in report.keywords or not (report.when == "call" or report.failed):
             return
+        self.found = [one for one in self.found if one["claim"] != report.nodeid]
         about = {"claim": report.nodeid, "held": report.passed, "seconds": round(report.duration, 1)}
         self.found.append(about | dict(report.user_properties))
         self.found.sort(key=lambda one: one["claim"])
         self.path.write_text(json.dumps(self.found, indent=1, ensure_ascii=False) + "\n")
+
+    def pytest_terminal_summary(self, terminalreporter):
+        held = sum(one["held"] for one in self.found)
+        said = f"{self.path}: {held} claims held, {len(self.found) - held} did not"
+        more = f"; {self.left} were not tried for want of time: make evidence RESUME=--resume" if self.left else ""
+        terminalreporter.line(said + more)

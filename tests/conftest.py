@@ -19,9 +19,12 @@ TOGETHER = (
     "test_block_records",
     "test_browser",
     "test_concurrent_figures",
+    "test_exports",
     "test_figures",
+    "test_growing_figure",
     "test_large_logs",
     "test_learner_figure",
+    "test_users_epsilon_figure",
 )
 """Files whose tests share what takes long to make, a pair of servers or the numbers of figures: one worker has it."""
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 RUN = """
 import sys
 
@@ -22,6 +24,7 @@ def run(missing):
     return subprocess.run([sys.executable, "-c", RUN.format(missing=missing)], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_without_the_library_the_command_says_in_one_line_what_to_install():
     for missing in ("numpy", "scipy", "flint", "rich"):
         done = run(missing)
@@ -29,6 +32,7 @@ def test_without_the_library_the_command_says_in_one_line_what_to_install():
         assert done.stderr == f"croupier: {missing} is missing: install croupier[library]\n"
 
 
+@pytest.mark.slow
 def test_with_it_the_command_runs():
     done = run("nothing")
     assert (done.returncode, done.stderr) == (0, "")

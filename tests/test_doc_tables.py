@@ -123,6 +123,7 @@ def test_a_comment_that_is_no_promise_is_found_out() -> None:
         assert text.count("<!-- printed") == len(COMMENT.findall(text)), path.name
 
 
+@pytest.mark.slow
 def test_a_wrong_number_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = printed("croupier reproduce tkms23-tree", tmp_path, monkeypatch)
     shown = {(row["tree"], row["in the sum"]) for row in rows}

@@ -20,6 +20,8 @@ PAGE = (ROOT / "docs" / "first-experiment.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(toml|sh|python|js)\n(.*?)```", PAGE, re.DOTALL)
 EXAMPLE = ROOT / "examples" / "first-experiment.toml"
 HERE = "http://127.0.0.1:8400"
+MEANS, FAR = "--means 0.4,0.48", "--means 0.1,0.9"
+"""How good the screens of the page are, and two that are told apart by few."""
 
 
 def test_the_file_is_the_one_that_is_printed_and_may_go_on_with_the_winner():
@@ -54,13 +56,15 @@ def in_a_page(directory, code):
 
 
 @pytest.mark.slow
-def test_all_of_it_runs(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("means", [FAR, pytest.param(MEANS, marks=pytest.mark.evidence)])
+def test_all_of_it_runs(tmp_path, capsys, monkeypatch, means):
     chromium()
+    assert MEANS in PAGE
     monkeypatch.chdir(tmp_path)
     said, keys = "", {}
     with servers(tmp_path) as url:
         for kind, text in BLOCKS:
-            here = text.replace(HERE, url)
+            here = text.replace(HERE, url).replace(MEANS, means)
             for server, key in keys.items():
                 here = here.replace(f"{server.upper()}_KEY", key)
             if kind == "python":

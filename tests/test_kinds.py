@@ -61,6 +61,7 @@ def named(node: ast.AST) -> set[str]:
     return names | {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
 
 
+@pytest.mark.slow
 def test_fewer_than_fifteen_questions_are_asked_outside_noise():
     found = [
         f"{path.relative_to(SOURCE)}:{one}"
@@ -71,6 +72,7 @@ def test_fewer_than_fifteen_questions_are_asked_outside_noise():
     assert len(found) <= MOST, "\n".join(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

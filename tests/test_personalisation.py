@@ -55,10 +55,10 @@ def test_the_experiment_is_the_example_s() -> None:
 @pytest.mark.slow
 def test_the_live_experiment_runs_with_fewer_users(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file, words = tmp_path / "tips.toml", shlex.split(UP)[1:]
-    file.write_text(quick().replace("epsilon = 1.0", "epsilon = 8.0"), encoding="utf-8")
+    file.write_text(quick(130).replace("epsilon = 1.0", "epsilon = 8.0"), encoding="utf-8")
     words[words.index("examples/tips.toml")] = str(file)
     words[words.index("examples/tips.csv")] = str(ROOT / "examples/tips.csv")
-    words[words.index("30000")] = "700"
+    words[words.index("30000")] = "300"
     assert main([*words, "--port", "0", "--no-browser"]) == 0
     said = capfd.readouterr().out
     assert "tips: every line follows; the run is finished" in said

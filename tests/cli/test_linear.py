@@ -72,6 +72,7 @@ def test_a_plan_says_how_many_users_it_takes(capsys):
     assert "no guarantee" in text
 
 
+@pytest.mark.slow
 def test_a_picture_is_written(capsys, tmp_path):
     path = tmp_path / "regret.png"
     text = said(capsys, "--model", "growing", "--model", "no-privacy", "--plot", str(path), *FEW)

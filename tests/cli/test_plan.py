@@ -41,6 +41,7 @@ def test_power_is_the_share_that_concludes(capsys):
     assert half["fixed_sample"] < most["fixed_sample"]
 
 
+@pytest.mark.slow
 def test_without_a_number_of_runs_an_answer_comes_in_time_and_says_how_many_there_were(capsys, monkeypatch):
     monkeypatch.setattr(plan_decisions, "SECONDS", 0.0)
     monkeypatch.setattr(plan_decisions, "ASKED", 0.0)
@@ -54,6 +55,7 @@ def test_without_a_number_of_runs_an_answer_comes_in_time_and_says_how_many_ther
     assert "so many of 1,000, 25, 25, 25 simulated experiments (in the order of the rows) concluded" in shown
 
 
+@pytest.mark.slow
 def test_more_is_explained_where_it_stands(capsys):
     narrow = ("plan", "--means", ".5,.501", "--epsilon", "1", "--runs", "4", "--guardrail", ".5:.1", "--horizon", "999")
     assert main([*narrow]) == 0
@@ -119,6 +121,7 @@ def test_several_metrics_are_planned_with_what_they_cost(capsys):
     assert "Warning" not in shown
 
 
+@pytest.mark.slow
 def test_days_and_a_picture_are_there_with_several_metrics_too(capsys, tmp_path):
     path = tmp_path / "metrics.png"
     asked = [*METRICS, "--guardrail", "0.2:0.2", "--users-per-day", "20", "--plot", str(path)]

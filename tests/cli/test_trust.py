@@ -40,6 +40,7 @@ def test_a_price_is_that_of_the_trust(capsys: pytest.CaptureFixture[str]) -> Non
     assert vectors["trust"] == "two-servers"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [(), ("--constants", "published", "--honest-fraction", "0.9")])
 def test_a_price_under_a_protocols_own_trust_says_what_an_experiment_pays(
     given: tuple[str, ...], capsys: pytest.CaptureFixture[str]

@@ -286,6 +286,7 @@ def test_at_a_million_users_the_tight_tree_is_ten_times_better_and_near_the_cent
     assert tight.noise_std <= 3.0 * central._std
 
 
+@pytest.mark.slow
 def test_the_best_counter_has_the_least_bound_of_all_it_may_have() -> None:
     options = {"epsilon": 1.5, "delta": 1e-3}
     every = [planned(1000, k) for k in (1, 2, 3, 4, None)]

@@ -187,11 +187,12 @@ def test_the_chance_of_a_vote_of_all_is_what_is_measured(epsilon: float, size: i
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("trials", [600, pytest.param(2_000, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize(
     ("epsilon", "size", "users"), [(1.0, 2, 4), (1.0, 2, 12), (3.0, 2, 8), (3.0, 16, 8), (1.0, 16, 40)]
 )
-def test_a_shuffled_election_is_won_as_often_as_a_local_one(epsilon: float, size: int, users: int) -> None:
-    rng, source, trials, won = np.random.default_rng(7), seeded(7), 2_000, {}
+def test_a_shuffled_election_is_won_as_often_as_a_local_one(epsilon: float, size: int, users: int, trials: int) -> None:
+    rng, source, won = np.random.default_rng(7), seeded(7), {}
     votes = np.where(rng.random((trials, users)) < 0.9, size - 1, 0)
     for model in ("shuffle", "local"):
         choice = Voting(epsilon, model=model).choice(size, users)
@@ -202,6 +203,7 @@ def test_a_shuffled_election_is_won_as_often_as_a_local_one(epsilon: float, size
         assert won["shuffle"] > won["local"] + 0.05
 
 
+@pytest.mark.slow
 def test_no_more_users_are_needed_through_a_shuffler() -> None:
     for epsilon in (1.0, 3.0, 6.0):
         for ballot in (Blank(2, 1), LIST, BITS):

@@ -138,6 +138,7 @@ def missed_and_shown(world, runs, users, seed, failure=0.05, **options):
     return missed, sum(any(gain.lower > 0.0 for gain, _ in one) for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT)
 def test_no_look_shows_a_gain_where_there_is_none(name):
     runs = 30
@@ -146,6 +147,7 @@ def test_no_look_shows_a_gain_where_there_is_none(name):
     assert max(missed, shown) <= binom.isf(1e-9, runs, 0.05)
 
 
+@pytest.mark.slow
 def test_bets_that_forget_the_noise_would_be_noticed(monkeypatch):
     monkeypatch.setattr("croupier.linear.gains._charge", lambda plan, stakes, *others: np.zeros(len(stakes)))
     runs = 40

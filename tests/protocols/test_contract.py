@@ -39,7 +39,7 @@ def some_values(mechanism: Mechanism, batches: int, pattern: str, seed: int = 3)
 SLOW = ("shuffled-vectors", "published")
 """Its noise is so wide that a plan takes seconds."""
 SIZES = [
-    pytest.param(*case, users, marks=getattr(pytest.mark, "evidence" if users in (1000, 30_000) else "slow"))
+    pytest.param(*case, users, marks=getattr(pytest.mark, "evidence" if users > 19 else "slow"))
     if case == SLOW
     else (*case, users)
     for case in EVERY

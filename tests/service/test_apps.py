@@ -370,6 +370,7 @@ def test_a_full_queue_says_try_again(tmp_path):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_the_hybrid_suite_against_quantum_computers_goes_the_whole_way(tmp_path):
     both = Both(tmp_path, "mlkem768-x25519-aes128gcm")
 
@@ -480,6 +481,7 @@ def test_arms_may_not_change_their_places_or_names(both, tmp_path):
         Both(tmp_path, experiment=PLAN | {"program": PLAN["program"] | {"horizon": 500}})
 
 
+@pytest.mark.slow
 def test_an_analyzer_that_was_restored_from_a_backup_counts_what_it_lost_as_expired_and_goes_on(both, tmp_path):
     """The front has released, and deleted, a batch that this log has never heard of."""
 
@@ -638,6 +640,7 @@ def test_a_transcript_with_numbers_that_no_batch_gives_is_refused(both):
             verify(resigned(changed, both.keys.sign))
 
 
+@pytest.mark.slow
 def test_batches_that_the_analyzer_refused_are_counted_apart(both):
     """Whoever reads a verdict sees that sums were thrown away."""
     records = finished_run(both)

@@ -165,8 +165,8 @@ SETTINGS = settings(
 @pytest.mark.parametrize(
     ("stores", "examples"),
     [
-        ("sqlite", 3),
-        ("postgresql", 2),
+        ("sqlite", 2),
+        ("postgresql", 1),
         pytest.param("sqlite", 150, marks=pytest.mark.evidence),
         pytest.param("postgresql", 75, marks=pytest.mark.evidence),
     ],

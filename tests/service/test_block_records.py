@@ -20,7 +20,7 @@ from croupier.service.verifying import BadTranscript, verify
 MEANS = (0.15, 0.85)
 MINIMUM_RUN = 300
 EXPERIMENT = PLAN | {
-    "batches": {"smallest": 32, "deadline": 600},
+    "batches": {"smallest": 16, "deadline": 600},
     "control": "green",
     "decision": {"minimum_run": MINIMUM_RUN, "smallest_effect": 0.3},
 }
@@ -37,7 +37,7 @@ def run(service, blocks=20):
             if person is not None and chance.random() < 0.875:
                 service.says(person, float(chance.random() < MEANS[person.arm]))
                 service.reports(person)
-        service.servers.clock.now += 5
+        service.servers.clock.now += 10
         service.step()
     for _ in range(4):
         service.step()
@@ -84,6 +84,7 @@ def test_nothing_is_decided_before_the_minimum_run_is_over(told):
     assert sum(record["event"] == "released" for record in early) >= 4, "some blocks would have sufficed"
 
 
+@pytest.mark.slow
 def test_with_exploit_everybody_is_shown_the_winner_when_it_has_ended(tmp_path):
     """Without a turn and without a report: also who has seen another arm. Another winner is no revision of its own."""
     plan = EXPERIMENT | {"decision": EXPERIMENT["decision"] | {"then": "exploit"}}

@@ -118,6 +118,7 @@ def test_deals_are_whole_whoever_gives_out_their_turns_and_whatever_crashes(serv
     other.close()
 
 
+@pytest.mark.slow
 def test_the_last_block_before_the_horizon_gives_out_no_more_turns_than_are_expected_to_fit(service_of):
     service = service_of(PLAN | {"program": {"policy": "split", "growth": 1.0, "horizon": 10}})
     people = [service.comes() for _ in range(14)]
@@ -130,6 +131,7 @@ def test_the_last_block_before_the_horizon_gives_out_no_more_turns_than_are_expe
     assert counted(service) == service.accepted.keys()
 
 
+@pytest.mark.slow
 def test_a_late_report_counts_in_its_arms_next_block(service_of):
     service = service_of()
     late = service.comes()
@@ -171,6 +173,7 @@ def test_a_deadline_closes_a_block_with_the_smallest_number_in_each_arm_and_not_
     assert service.live.stalled == ""
 
 
+@pytest.mark.slow
 def test_reports_count_under_the_odds_of_their_turn_and_the_old_epoch_ends_with_its_window(service_of):
     service = service_of(SWINGING)
     late = [service.comes() for _ in range(14)]
@@ -195,6 +198,7 @@ def test_reports_count_under_the_odds_of_their_turn_and_the_old_epoch_ends_with_
     assert max(offer.block.epoch for offer in offers(service).values()) == 2
 
 
+@pytest.mark.slow
 def test_an_old_epoch_in_which_nobody_is_out_ends_at_once(service_of):
     service = service_of(SWINGING)
     fill_a_block(service)
@@ -205,6 +209,7 @@ def test_an_old_epoch_in_which_nobody_is_out_ends_at_once(service_of):
     assert counted(service) == service.accepted.keys()
 
 
+@pytest.mark.slow
 def test_late_reports_are_released_however_few_when_their_window_has_passed(service_of):
     service = service_of(SWINGING)
     *late, _ = [service.comes() for _ in range(3)]
@@ -226,6 +231,7 @@ def test_late_reports_are_released_however_few_when_their_window_has_passed(serv
     assert not [name for name in keys if name.endswith("-0.1")], "nothing is left of what is over"
 
 
+@pytest.mark.slow
 def test_late_turns_that_nobody_reports_are_given_up(service_of):
     service = service_of(SWINGING)
     for _ in range(3):
@@ -240,6 +246,7 @@ def test_late_turns_that_nobody_reports_are_given_up(service_of):
     assert counted(service) == service.accepted.keys()
 
 
+@pytest.mark.slow
 def test_a_holder_who_asks_again_when_odds_have_changed_is_dealt_a_turn_that_still_counts(service_of, monkeypatch):
     """The one of before would be reported when the last of its epoch are counted already."""
     issuer = Ed25519PrivateKey.generate()
@@ -281,6 +288,7 @@ def test_a_turn_that_is_shown_again_is_dealt_once_and_over_when_it_is_reported(s
     assert [record["turns"] for record in released] == [record["users"] for record in released]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reported", [0, 1])
 def test_a_report_that_is_written_when_its_epoch_is_over_is_refused_and_leaves_nothing(service_of, reported):
     """It was looked at a moment before: who is told that a report was accepted is counted."""
@@ -302,6 +310,7 @@ def test_a_report_that_is_written_when_its_epoch_is_over_is_refused_and_leaves_n
         assert not [stream for stream in front.store.waiting(connection, service.name) if stream.endswith("-0")]
 
 
+@pytest.mark.slow
 def test_a_block_that_is_full_closes_though_nobody_reports_one_arm_and_the_check_of_who_is_silent_sounds(service_of):
     """A variant that crashes the app reports nothing: waiting for it would be waiting for ever."""
     service = service_of()
@@ -318,6 +327,7 @@ def test_a_block_that_is_full_closes_though_nobody_reports_one_arm_and_the_check
     assert service.live.program.show()["turns"][1] > 20, "turns that nobody reported are told, too"
 
 
+@pytest.mark.slow
 def test_an_arm_that_an_operator_pauses_is_dealt_to_nobody_and_nothing_of_it_is_lost(service_of):
     plan = PLAN | {"arms": ["red", "green", "blue"]}
     service = service_of(plan)
@@ -340,12 +350,21 @@ def test_an_arm_that_an_operator_pauses_is_dealt_to_nobody_and_nothing_of_it_is_
         service.servers.run(service.live.operate(Asked("pause", 1)))
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_crashes_between_any_two_writes_neither_lose_nor_double_nor_part_a_block(service_of, kind):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "every"),
+    [
+        ("sqlite", 2),
+        ("postgresql", 4),
+        pytest.param("sqlite", 1, marks=pytest.mark.evidence),
+        pytest.param("postgresql", 1, marks=pytest.mark.evidence),
+    ],
+)
+def test_crashes_between_any_two_writes_neither_lose_nor_double_nor_part_a_block(service_of, kind, every):
     """Either server dies before or after each of its transactions, in the life of a block; odds change, too."""
     service = service_of(SWINGING, kind)
     for server in ("front", "analyzer"):
-        for transaction in range(1, 10):
+        for transaction in range(1, 10, every):
             for committed in (False, True):
                 if len(service.people) > 50:
                     break
@@ -361,4 +380,4 @@ def test_crashes_between_any_two_writes_neither_lose_nor_double_nor_part_a_block
     check_arms_and_epochs(service)
     check_nothing_lost(service, {person.bit for person in service.people})
     check_old_epochs_are_over(service)
-    assert len(counted(service)) > 20
+    assert len(counted(service)) > 20 // every

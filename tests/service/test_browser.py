@@ -47,7 +47,7 @@ validity = "none"
 [batches]
 deadline = 20
 [decision]
-smallest_effect = 0.1
+smallest_effect = 0.2
 minimum_run = 0
 """
 FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7), "tips": (0.5,) * 3}
@@ -198,11 +198,11 @@ def test_a_long_log_is_cut_until_one_asks_for_all(world, watched):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, world, browser, tmp_path):
+def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, world, browser):
     """Contrast of at least 4.5, nothing wider than the window, every mark inside it, dark paper in the dark, and no
     serious barrier by axe-core. An operator looks, who sees more than others do.
     """
-    shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
+    shots = os.environ.get("CROUPIER_SCREENSHOTS")
     context = browser.new_context(**VIEWS[view])
     world.log_in(context)
     watched = Watched(context, world.url)
@@ -220,9 +220,8 @@ def test_every_page_can_be_read_in_the_light_in_the_dark_and_on_a_phone(view, wo
         assert marks > 0, path
         assert outside == 0, path
         assert watched.barriers() == [], path
-        shot = shots / f"{path.strip('/#').replace('/', '-')}-{view}.png"
-        page.screenshot(path=shot, full_page=True)
-        assert shot.read_bytes().startswith(b"\x89PNG")
+        if shots:
+            page.screenshot(path=Path(shots) / f"{path.strip('/#').replace('/', '-')}-{view}.png", full_page=True)
     context.close()
     assert watched.wrong == []
 
@@ -531,7 +530,7 @@ STATES = {"finished": None, "crashes": "harmed", "minutes": "not known yet"}
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_metrics_are_shown_with_what_is_known_of_each(world, watched, view, tmp_path):
+def test_metrics_are_shown_with_what_is_known_of_each(world, watched, view):
     """A row a metric and arm, in light and dark and on a phone; what is harmed is said in words."""
     watched.page.set_viewport_size(VIEWS[view]["viewport"])
     watched.page.emulate_media(color_scheme=VIEWS[view]["color_scheme"])
@@ -552,8 +551,8 @@ def test_metrics_are_shown_with_what_is_known_of_each(world, watched, view, tmp_
     assert page.locator("#part-downloads a[href*='/metrics.']").count() == 3
     assert page.evaluate(OVERFLOW) <= 0
     assert watched.barriers() == []
-    shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
-    page.screenshot(path=shots / f"metrics-{view}.png", full_page=True)
+    if shots := os.environ.get("CROUPIER_SCREENSHOTS"):
+        page.screenshot(path=Path(shots) / f"metrics-{view}.png", full_page=True)
 
 
 def test_an_operator_does_everything_by_keyboard_alone(world, watched):

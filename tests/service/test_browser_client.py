@@ -63,7 +63,7 @@ COUNTER = """
 name = "steps"
 [program]
 kind = "counter"
-users = 96
+users = 64
 shufflers = 2
 [reports]
 report_within = 600
@@ -77,7 +77,7 @@ HISTOGRAM = """
 name = "fruit"
 [program]
 kind = "histogram"
-users = 48
+users = 24
 items = ["apple", "pear", "plum"]
 [reports]
 report_within = 600
@@ -91,7 +91,7 @@ arms = ["old", "new"]
 [program]
 policy = "split"
 [decision]
-smallest_effect = 0.3
+smallest_effect = 0.5
 then = "exploit"
 minimum_run = 0
 [reports]
@@ -103,13 +103,13 @@ IN_SHARES = '[privacy]\ntrust = "two-servers"\n'
 UNPROVED = '[reports]\nvalidity = "none"\n'
 RANGE = "binary = false\nlow = 1\nhigh = 5\n"
 PLAYED = {
-    "between": BANDIT.format(name="between", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="laplace").replace(
+    "between": BANDIT.format(name="between", policy="vb-sdp-ae", horizon=96, epsilon=8.0, protocol="laplace").replace(
         "[privacy]\n", IN_SHARES
     )
     + RANGE,
     "labelled": HISTOGRAM.replace("fruit", "labelled").replace("[privacy]\n", '[privacy]\ntrust = "shuffler"\n'),
-    "mixed": BANDIT.format(name="mixed", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="shuffled-laplace"),
-    "counted": BANDIT.format(name="counted", policy="vb-sdp-ae", horizon=160, epsilon=8.0, protocol="counted-messages"),
+    "mixed": BANDIT.format(name="mixed", policy="vb-sdp-ae", horizon=96, epsilon=8.0, protocol="shuffled-laplace"),
+    "counted": BANDIT.format(name="counted", policy="vb-sdp-ae", horizon=96, epsilon=8.0, protocol="counted-messages"),
     "steps": COUNTER,
     "fruit": HISTOGRAM,
     "compared": COMPARED,
@@ -836,9 +836,8 @@ class Page:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, world, browser, tmp_path):
+def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, world, browser):
     home, _ = world
-    shots = Path(os.environ.get("CROUPIER_SCREENSHOTS", tmp_path))
     context = browser.new_context(**VIEWS[view])
     context.add_init_script(NO_OTHER_CHANCE)
     before = _accepted(home, "shown") or 0
@@ -850,13 +849,13 @@ def test_a_participant_clicks_through_a_turn_and_is_told_what_was_sent(view, wor
     assert "Every report proves that its answer is a possible one" in page.locator("#promise").inner_text()
     page.get_by_text("Take a turn").click()
     page.wait_for_selector("#shown strong")
-    _check_looks(page, view, shots / f"browser-client-turn-{view}.png")
+    _check_looks(page, view, "turn")
     page.get_by_text("Yes, it worked").click()
     page.wait_for_selector("#done h2")
     assert "294 bytes, as many as everybody sends" in page.locator("#sent").inner_text()
     assert "Of your ε = 4 you have 3 left" in page.locator("#left").inner_text()
     assert _accepted(home, "shown") == before
-    _check_looks(page, view, shots / f"browser-client-kept-{view}.png")
+    _check_looks(page, view, "kept")
     page.wait_for_selector("#sent:has-text('Sent: 294 bytes')")
     assert _accepted_soon(home, "shown", before + 1)
     # Who returns sees the same arm, and takes no new turn.
@@ -953,9 +952,10 @@ INTRUDER = """async ([elsewhere, analyzer]) => {
 }"""
 
 
-def _check_looks(page, view, shot):
+def _check_looks(page, view, moment):
     found = page.evaluate(LOWEST_CONTRAST)
     assert found["ratio"] >= 4.5, found
     assert (found["paper"] < 0.05) == (view == "dark"), found
     assert page.evaluate(OVERFLOW) <= 0
-    page.screenshot(path=shot, full_page=True)
+    if shots := os.environ.get("CROUPIER_SCREENSHOTS"):
+        page.screenshot(path=Path(shots) / f"browser-client-{moment}-{view}.png", full_page=True)

@@ -20,7 +20,7 @@ from croupier.service.verifying import verify
 
 pytestmark = pytest.mark.slow
 
-USERS = 128
+USERS = 80
 
 
 @pytest.fixture(scope="module")

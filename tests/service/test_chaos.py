@@ -216,7 +216,7 @@ def check_numbers(transcript, accepted):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kills", "horizon", "rounds"), [(2, 128, 3), pytest.param(20, 1200, 20, marks=pytest.mark.evidence)]
+    ("kills", "horizon", "rounds"), [(2, 64, 2), pytest.param(20, 1200, 20, marks=pytest.mark.evidence)]
 )
 def test_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path, kills, horizon, rounds):
     settings = {"front": TICKETS | {"due_within": 1, "openers": 1}, "analyzer": {"openers": 0}}
@@ -225,7 +225,7 @@ def test_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path, kills, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kills", "horizon", "rounds"), [(2, 128, 3), pytest.param(12, 800, 14, marks=pytest.mark.evidence)]
+    ("kills", "horizon", "rounds"), [(2, 64, 2), pytest.param(12, 800, 14, marks=pytest.mark.evidence)]
 )
 def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path, kills, horizon, rounds):
     addresses = {server: stores.new_store("postgresql", tmp_path) for server in ("front", "analyzer")}

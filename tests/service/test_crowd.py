@@ -91,6 +91,7 @@ def test_users_with_tickets_are_admitted_where_others_are_not(tmp_path, monkeypa
     assert sent(both, monkeypatch, issuer=str(tmp_path / "other")) == {"not-admitted": 6}
 
 
+@pytest.mark.slow
 def test_users_with_blind_tokens_are_admitted_where_others_are_not(tmp_path, monkeypatch):
     issuer = key_files.make_token_issuer(tmp_path / "issuer")
     key_files.make_token_issuer(tmp_path / "other")

@@ -95,6 +95,7 @@ def test_elsewhere_counts_are_next_to_the_odds_and_exact_on_average(odds):
         assert abs(total[arm] / total.total() - share) < 5 * spread
 
 
+@pytest.mark.slow
 def test_the_order_within_a_deal_is_any_and_none_of_it_is_known_before():
     """Each place of a deal has either arm as likely, and pairs of places are as the drawing of lots has them."""
     source, first, both = seeded(4), Counter(), Counter()

@@ -55,7 +55,7 @@ control = "red"
 policy = "{policy}"
 [decision]
 minimum_run = 0
-smallest_effect = 0.1
+smallest_effect = 0.2
 [reports]
 report_within = 5
 report_at = [0, 0]
@@ -69,7 +69,7 @@ def bandit(policy, horizon, protocol, epsilon=4.0, smallest=32):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "horizon", "smallest"),
-    [(2_500, 2_400, 100), pytest.param(20_000, 16_000, 1000, marks=pytest.mark.evidence)],
+    [(700, 600, 40), pytest.param(20_000, 16_000, 1000, marks=pytest.mark.evidence)],
 )
 def test_a_crowd_of_whom_a_third_never_report_finds_the_best_arm(tmp_path, users, horizon, smallest):
     """And every decision is the one that a program makes in one process, told the same."""
@@ -89,8 +89,8 @@ def test_a_crowd_of_whom_a_third_never_report_finds_the_best_arm(tmp_path, users
     assert state["accepted"] == max(outcomes["accepted"] // 32 * 32, state["reports"])
     assert state["reports"] <= outcomes["accepted"]
     assert sum(outcomes.values()) - outcomes["experiment-finished"] > users
-    # A share of 30 % never reports; below 26 % is more than four standard deviations away.
-    assert outcomes["silent"] > 0.26 * users
+    # A share of 30 % never reports, within five standard deviations.
+    assert outcomes["silent"] > 0.3 * users - 5 * (0.21 * users) ** 0.5
     verdict = verify(transcript)
     assert verdict.finished
     assert verdict.damaged == 0
@@ -197,7 +197,7 @@ policy = "split"
 epsilon = 8.0
 [decision]
 minimum_run = 0
-smallest_effect = 0.4
+smallest_effect = 0.6
 """
 REPORTED = {"finished": 1, "crashes": 7, "minutes": 12.5}
 REFUSED = (
@@ -256,7 +256,7 @@ def test_an_experiment_with_several_metrics_ends_as_its_totals_and_guardrails_sa
 def test_up_crowd_and_verify_are_three_commands(tmp_path, capsys):
     """As a person would: start both servers, send users, download the transcript, check it, stop."""
     home = tmp_path / "home"
-    text = bandit(policy="dp-klucb", horizon=150, protocol="shuffled-bits")
+    text = bandit(policy="dp-klucb", horizon=100, protocol="shuffled-bits")
     command = [*COMMAND, "up", written(tmp_path, text), "--home", str(home), "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
         try:

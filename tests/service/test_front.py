@@ -56,6 +56,7 @@ def parts_of(world, turn):
     return Report.from_bytes(plain).parts
 
 
+@pytest.mark.slow
 def test_both_arms_of_a_phase_fill_and_leave_with_exactly_their_users(world):
     assert world.fill() == 40
     assert world.front.close_full() == 2
@@ -166,6 +167,7 @@ def test_a_report_sealed_for_one_experiment_does_not_open_in_another(world):
     assert world.upload(world.report(world.turn(), 1.0), name="elsewhere") == ["unopenable-report"]
 
 
+@pytest.mark.slow
 def test_a_late_report_is_told_that_its_batch_has_closed(world):
     late = [world.turn() for _ in range(3)]
     world.clock.now += 60

@@ -72,6 +72,7 @@ def come_to_next_block(service, count):
     return {arm: [person for person in people if person.arm == arm] for arm in (0, 1)}
 
 
+@pytest.mark.slow
 def test_turns_that_are_out_are_not_silent_and_are_told_when_they_are_over(tmp_path):
     """Of a block's turns, those that bring a report too late were not silent, however late that is known."""
     plan = PLAN | {"reward": {"binary": True}} | TRUSTS["devices"]

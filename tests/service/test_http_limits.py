@@ -103,6 +103,7 @@ def test_a_head_that_comes_in_drops_is_dropped(server, drip):
     server.wait_open(0)
 
 
+@pytest.mark.slow
 def test_a_connection_that_was_answered_may_ask_again_and_not_wait_for_ever(server):
     wire = Wire(server.address)
     for _ in range(3):
@@ -464,6 +465,7 @@ def test_no_upload_may_be_longer_than_any_offers_and_all_workers_learn_of_longer
     running(both_here, work)
 
 
+@pytest.mark.slow
 def test_late_and_repeated_reports_are_told_so_when_the_offers_that_are_open_take_shorter_ones(both_here):
     async def work(http, front):
         bodies = await sealed_reports(both_here, 2)
@@ -481,6 +483,7 @@ def test_late_and_repeated_reports_are_told_so_when_the_offers_that_are_open_tak
 # Requests that are held open
 
 
+@pytest.mark.slow
 def test_so_many_turns_are_waited_for_and_no_more(both_here):
     async def work(http, front):
         ask = partial(http.post, f"{BASE}/assignments", headers={"prefer": "wait=10"})
@@ -519,6 +522,7 @@ def test_so_many_streams_are_open_and_no_more():
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_batches_are_shown_so_many_at_a_time_and_the_analyzer_sees_all(both_here, monkeypatch):
     async def work(_, front):
         monkeypatch.setitem(FrontClient.standings.__globals__, "MOST_BATCHES", 1)

@@ -70,6 +70,7 @@ def running(both, work):
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_an_experiment_is_created_started_stopped_and_archived_without_a_restart(both, tmp_path):
     live = both.analyzer.analyzer.live
 

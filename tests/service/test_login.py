@@ -174,6 +174,7 @@ def test_guessing_passwords_is_slow_and_slower_for_a_name_that_was_guessed_at(bo
     running(both, work)
 
 
+@pytest.mark.slow
 def test_nothing_that_is_kept_lets_anybody_in(sqlite_url):
     """Who reads the store has hashes: of a password one that is slow to guess, of tokens and cookies of 32 bytes."""
     store = AnalyzerStore(sqlite_url)
@@ -237,6 +238,7 @@ def test_operators_are_admitted_and_removed_by_a_command_while_the_server_runs(b
     running(both, work)
 
 
+@pytest.mark.slow
 def test_sessions_outlive_a_restart(both, tmp_path):
     known(both)
     first, again = Browser(both), None

@@ -5,11 +5,13 @@ import math
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from croupier.noise import secure, seeded
 from croupier.service.shuffling import mixed, random_order
 
 
+@pytest.mark.slow
 def test_every_order_of_four_is_equally_likely():
     rounds, source = 48_000, seeded(1)
     found = Counter(tuple(random_order(4, source).tolist()) for _ in range(rounds))

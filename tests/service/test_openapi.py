@@ -114,10 +114,11 @@ def servers(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("examples", [3, pytest.param(8, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize(("server", "operation"), CASES)
-def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turns(servers, server, operation):
+def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turns(servers, server, operation, examples):
     before = servers.rows()
-    ask_all(servers, server, operation, examples=8)
+    ask_all(servers, server, operation, examples)
     after = servers.rows()
     if operation.path.endswith("/assignments"):
         for table in ("front.issued", "front.offers"):
@@ -126,11 +127,12 @@ def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turn
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("examples", [4, pytest.param(15, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize(("server", "operation"), TRUSTED)
-def test_what_the_trusted_ask_is_answered_as_described(tmp_path, server, operation):
+def test_what_the_trusted_ask_is_answered_as_described(tmp_path, server, operation, examples):
     with held(tmp_path, users=3) as servers:
         bearer = servers.both.bearer if server == "front" else servers.both.admin
-        ask_all(servers, server, operation, examples=15, bearer=bearer)
+        ask_all(servers, server, operation, examples, bearer=bearer)
 
 
 def test_every_route_is_described_and_every_description_is_a_route(servers):

@@ -164,6 +164,7 @@ def test_an_analyzer_that_does_not_answer_is_said_in_one_line(capsys):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_arm_that_was_just_added_stands_in_the_table_without_a_difference(tmp_path, monkeypatch, capsys):
     with one_bit_a_user(monkeypatch, marks=False):
         service = opened(tmp_path, experiment=PLAN)

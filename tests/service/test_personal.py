@@ -57,14 +57,17 @@ def played(service, users, seed=1):
     return turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("validity", ["prio3", "none"])
 def test_rule_and_decisions_are_those_of_the_library_s_server_and_verify_replays_them(tmp_path, validity):
-    service = begun(tmp_path, validity=validity)
+    users = {"prio3": 96, "none": 160}[validity]
+    few = EXPERIMENT["program"] | {"users": users, "first": users // 4}
+    service = begun(tmp_path, EXPERIMENT | {"program": few}, validity=validity)
     turns = played(service, 600)
     transcript = service.live.transcript()
     records = [json.loads(line) for line in transcript.splitlines()]
     released = [record for record in records if record["event"] == "released"]
-    assert sum(record["users"] for record in released) == 160
+    assert sum(record["users"] for record in released) == users
     assert {turn.arm_name for turn in turns} == {*ARMS}, "the first users choose at random"
 
     running = service.live.plan.program()
@@ -88,6 +91,7 @@ def test_rule_and_decisions_are_those_of_the_library_s_server_and_verify_replays
     service.close()
 
 
+@pytest.mark.slow
 def test_a_log_whose_rule_was_changed_is_refused(service):
     played(service, 80)
     lines = service.live.transcript().splitlines()
@@ -248,6 +252,7 @@ def test_the_device_pays_what_was_signed(service):
     assert before - client.left == pytest.approx(EXPERIMENT["privacy"]["epsilon"])
 
 
+@pytest.mark.slow
 def test_users_of_each_batch_grow(service):
     played(service, 200)
     sizes = [record["users"] for record in service.records("released")]

@@ -74,7 +74,7 @@ def people_of(directory, file):
 @pytest.mark.parametrize(
     ("users", "silent", "epsilon", "ratio", "validity", "features"),
     [
-        (200, 0.3, 8.0, 2.0, "prio3", ""),
+        (140, 0.3, 8.0, 1.3, "prio3", ""),
         pytest.param(14_000, 0.3, 1.0, 1.3, "none", MORE, marks=pytest.mark.evidence),
         # One feature, so that it ends in minutes: proofs grow with the square of the features.
         pytest.param(14_000, 0.3, 1.0, 1.3, "prio3", "", marks=pytest.mark.evidence),

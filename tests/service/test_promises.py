@@ -174,6 +174,7 @@ def accuracy(mechanism, trials):
     return hits
 
 
+@pytest.mark.slow
 def test_strangers_who_fill_a_batch_around_a_user_do_not_read_the_answer():
     """At ε = 1 nobody guesses right oftener than e/(1 + e) = 73 % of the time; false alarm below 10⁻⁹ in 300 tries."""
     recipe = {"epsilon": 1.0, "binary": True, "honest_fraction": 0.9}

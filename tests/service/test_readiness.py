@@ -220,6 +220,7 @@ print(meters.answer().body.decode(), flush=True)
 """
 
 
+@pytest.mark.slow
 def test_several_workers_are_one_scrape_and_a_dead_one_waits_for_nothing():
     def worker(count):
         command = [sys.executable, "-c", WORKER, str(count)]

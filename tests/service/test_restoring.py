@@ -119,6 +119,7 @@ def sealing_keys(service):
     return [key_id(Configuration.from_text(text).keys["analyzer"].seal) for text in configured]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store", "kind", "stage"), moments(0))
 def test_a_restored_analyzer_gives_up_what_was_open_and_goes_on_under_a_new_key(
     begin, tmp_path, monkeypatch, store, kind, stage
@@ -156,6 +157,7 @@ def test_blocks_and_shuffled_batches_are_given_up_too(begin, tmp_path, monkeypat
     assert service.live.trouble == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store", "kind", "stage"), moments(1))
 def test_a_restored_front_gives_up_what_was_open_and_turns_are_void(begin, tmp_path, monkeypatch, store, kind, stage):
     with one_bit_a_user(monkeypatch, kind):
@@ -184,6 +186,7 @@ def test_the_log_of_a_restored_server_verifies_and_says_what_was_given_up(begin,
     assert verdict.released >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "stage"),
     [
@@ -282,6 +285,7 @@ def test_without_its_mark_a_store_that_has_answered_does_not_start(begin, tmp_pa
     restart(service, server)
 
 
+@pytest.mark.slow
 def test_a_mark_that_is_far_behind_knows_its_store(tmp_path):
     """As that of a host which was down for long."""
     store, other = (AnalyzerStore(f"sqlite:///{tmp_path}/{name}.db") for name in ("this", "other"))
@@ -330,6 +334,7 @@ def deadly(monkeypatch, where, name, done):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("where", ANALYZER_STEPS, ids=lambda step: step[1])
 @pytest.mark.parametrize("again", [pytest.param(True, marks=pytest.mark.evidence), False])

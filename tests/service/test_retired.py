@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from cases.service.both import Both
 from croupier.messages.configuration import Configuration
 
@@ -15,6 +17,7 @@ THREE = {
 }
 
 
+@pytest.mark.slow
 def test_a_retired_arm_is_in_the_next_revision(tmp_path):
     both = Both(tmp_path, experiment=THREE)
 

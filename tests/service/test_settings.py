@@ -362,6 +362,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_set_up_stops_the_command_with_one_line_and_status_two(wrong, set_up, monkeypatch, capsys):
     directory, in_use = set_up

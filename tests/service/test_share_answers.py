@@ -46,13 +46,15 @@ def service(tmp_path, monkeypatch, validity):
 # Asking again
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("server", ["front", "analyzer"])
-def test_noise_is_drawn_once_wherever_a_server_dies(tmp_path, server, committed):
+def test_noise_is_drawn_once_wherever_a_server_dies(tmp_path, server, committed, every):
     """With real noise: the front's answer and the total are the same after every crash."""
     service = opened(tmp_path)
     answers, totals, deaths = {}, {}, 0
-    for transaction in range(1, 12):
+    for transaction in range(1, 12, every):
         while service.live.open and len(service.people) < 100:
             person = service.comes(value=0.5)
             if person is None:
@@ -69,8 +71,8 @@ def test_noise_is_drawn_once_wherever_a_server_dies(tmp_path, server, committed)
                 assert answers.setdefault(batch, share) == share == shared(service, batch)
         deaths += service.servers.alive[server] is not victim
         victim.fuse = 0
-    assert len(totals) > 5
-    assert deaths > 5
+    assert len(totals) > 5 // every
+    assert deaths > 5 // every
     service.close()
 
 
@@ -97,6 +99,7 @@ def test_a_front_answers_once_and_one_that_forgot_it_would_tell_the_sum(tmp_path
     service.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarded", [True, False], ids=["kept", "not kept"])
 def test_an_analyzer_draws_a_total_once_and_one_that_forgot_it_would_tell_the_sum(tmp_path, monkeypatch, guarded):
     """The front asks again and again, and takes its own noise, which it knows, from the average."""

@@ -90,6 +90,7 @@ def test_a_copy_in_the_arms_next_batch_does_not_count(service):
     assert later is None
 
 
+@pytest.mark.slow
 def test_without_the_memory_of_names_the_next_batch_has_the_same_sum_again(forgets_names, service):
     """So the same users' values are told twice, each time under one noise."""
     reasons, (first, later) = copied_to_the_next_batch(service)

@@ -266,7 +266,7 @@ def fit(sizes, noise):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("phases", "least", "failure"),
-    [(24, 0.7, 1e-4), pytest.param(1500, 0.9, 1e-6, marks=pytest.mark.evidence)],
+    [(12, 0.55, 1e-4), pytest.param(1500, 0.9, 1e-6, marks=pytest.mark.evidence)],
 )
 def test_of_a_vector_neither_server_with_all_other_clients_sees_more_than_epsilon(
     tmp_path, record_property, phases, least, failure

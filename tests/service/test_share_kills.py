@@ -220,7 +220,7 @@ def _with_another_number(accepted):
 @pytest.mark.parametrize(
     ("kind", "arms", "devices", "kills"),
     [
-        ("sqlite", "in blocks", 300, 2),
+        ("sqlite", "in blocks", 160, 2),
         pytest.param("sqlite", "in turn", 20_000, 30, marks=pytest.mark.evidence),
         pytest.param("postgresql", "in turn", 20_000, 30, marks=pytest.mark.evidence),
         pytest.param("sqlite", "in blocks", 20_000, 30, marks=pytest.mark.evidence),

@@ -33,6 +33,7 @@ def test_whatever_is_no_valid_report_is_refused_by_name_and_the_groups_others_co
     service.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["count", "histogram"])
 def test_shares_of_another_length_or_that_do_not_open_are_refused_by_name(tmp_path, kind):
     service, draw = opened(tmp_path, experiment=experiment(kind)), random.Random(2)
@@ -60,6 +61,7 @@ def test_shares_of_another_length_or_that_do_not_open_are_refused_by_name(tmp_pa
     service.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "tries"),
     [

@@ -78,6 +78,7 @@ def test_an_analyzer_that_shows_wrong_verifiers_only_has_reports_refused(service
     assert service.records("released") == []
 
 
+@pytest.mark.slow
 def test_both_servers_say_the_same_bytes_again_whoever_was_restarted(service):
     group = waiting(service, 5)
     answer = settle(service, group).to_bytes()

@@ -21,6 +21,7 @@ def test_a_report_in_shares_counts_once_and_is_short(tmp_path, monkeypatch, vali
         service.close()
 
 
+@pytest.mark.slow
 def test_a_late_report_is_in_its_arms_next_batch(tmp_path, monkeypatch, validity):
     with one_bit_a_user(monkeypatch):
         service = opened(tmp_path, validity=validity)
@@ -43,6 +44,7 @@ def test_a_late_report_is_in_its_arms_next_batch(tmp_path, monkeypatch, validity
         service.close()
 
 
+@pytest.mark.slow
 def test_a_batch_closes_at_its_deadline_with_what_came(tmp_path, monkeypatch, validity):
     """Larger than the smallest, smaller than was wanted; and with fewer than the smallest it waits, and says so."""
     with one_bit_a_user(monkeypatch):
@@ -83,10 +85,11 @@ def test_a_batch_closes_at_its_deadline_with_what_came(tmp_path, monkeypatch, va
         service.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "horizon"),
     [
-        ("dp-klucb", 160),
+        ("dp-klucb", 80),
         pytest.param("dp-klucb", 2000, marks=pytest.mark.evidence),
         pytest.param("vb-sdp-ae", 2000, marks=pytest.mark.evidence),
     ],
@@ -125,6 +128,7 @@ def test_one_report_a_minute_still_ends_an_experiment_and_nearly_all_are_used(
     service.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("operation", ["pause", "retire"])
 def test_what_has_come_of_an_arm_that_leaves_counts(tmp_path, monkeypatch, operation, kind):

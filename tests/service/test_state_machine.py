@@ -265,8 +265,8 @@ def machine_on(stores):
 @pytest.mark.parametrize(
     ("stores", "examples"),
     [
-        ("sqlite", 6),
-        ("postgresql", 3),
+        ("sqlite", 3),
+        ("postgresql", 1),
         pytest.param("sqlite", 300, marks=pytest.mark.evidence),
         pytest.param("postgresql", 150, marks=pytest.mark.evidence),
     ],

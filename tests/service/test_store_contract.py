@@ -26,6 +26,7 @@ def store(store_url):
     found.close()
 
 
+@pytest.mark.slow
 def test_a_full_batch_leaves_whole_and_once(store):
     assert store.put_offer("e", 0, "o", [batch()])
     assert store.accept([arrival(1), arrival(2)]) == ["accepted"] * 2

@@ -14,7 +14,7 @@ from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.processes import both
 from croupier.service.verifying import verify
 
-USERS, HORIZON, SMALLEST = 900, 600, 64
+USERS, HORIZON, SMALLEST = 300, 200, 32
 EXPERIMENT = f"""
 name = "{{name}}"
 arms = ["red", "green"]

@@ -74,6 +74,7 @@ def test_a_round_of_vectors_is_told_as_a_list(noise, validity, begin):
     assert len({len(person.body) for person in people}) == 1, "a report's length tells nothing"
 
 
+@pytest.mark.slow
 def test_without_noise_the_total_is_that_of_the_encoded_vectors(begin, noiseless):
     service = begin()
     whole = [MOMENTS.of([0.0, 0.5**0.5], 1.0, place=1), MOMENTS.of([0.5**0.5, 0.5**0.5], 0.0)]
@@ -109,6 +110,7 @@ def test_a_vector_that_is_no_users_is_refused_on_the_device(lie, begin):
         mechanism.secret(value, seeded(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", liars.LIES)
 def test_a_liar_is_left_out_of_the_sum(name, begin, noiseless):
     service, draw = begin(), random.Random(1)

@@ -43,7 +43,7 @@ TINY: dict[str, Any] = {
     "tkms23-linucb-regret": concurrent_linear.Setting((1_000, 1_500, 2_000), runs=(2, 1, 1), published=(), steps=20),
     "tkms23-lower-bound": concurrent_floor.Setting((9, 10, 11), (1, 2), runs=3),
     "tkms23-tree": concurrent_tree.Setting(),
-    "tkms23-linucb-adversary": concurrent_adversary.Setting((4_000, 8_000, 16_000), runs=4),
+    "tkms23-linucb-adversary": concurrent_adversary.Setting((2_000, 4_000, 8_000), runs=4),
 }
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, dimension=5)

@@ -257,6 +257,7 @@ def test_fewer_runs_are_the_first_of_more():
     assert many.alike.users[:25].tolist() == few.alike.users.tolist()
 
 
+@pytest.mark.slow
 def test_a_median_of_few_runs_is_within_its_stated_error():
     """Each interval fails once in twenty times; seven of forty would be one suite in 10,000."""
     asked = {"means": [0.3, 0.7], "epsilon": 1.0, "trust": "two-servers"}

@@ -77,7 +77,7 @@ def test_arms_that_report_alike_are_seldom_said_not_to_when_odds_wait_for_late_r
 @pytest.mark.parametrize(("name", "trust"), [("dp-top-two", "two-servers"), ("split", "devices")])
 def test_equal_arms_are_seldom_told_apart_user_by_user(name, trust):
     case = "a swing within a block"
-    check(played(name, trust, case, 60, "users", horizon=1_000, delay=300), case, 60)
+    check(played(name, trust, case, 30, "users", horizon=1_000, delay=300), case, 30)
 
 
 @pytest.mark.evidence
@@ -116,15 +116,18 @@ def concluded(name, world, trust, mode, seed, runs):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("runs", [60, pytest.param(150, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize(("trust", "delay"), [("two-servers", 0), ("two-servers", 150), ("devices", 150)])
-def test_a_block_in_law_is_that_of_every_users_way(trust, delay):
+def test_a_block_in_law_is_that_of_every_users_way(trust, delay, runs):
+    """Runs in law cost little: there are many of them, so that few of every user's way tell as much."""
     silent = Silent(Swinging([0.45, 0.6], swing=0.2, period=400), [0.9, 0.7], zeros=0.8)
     users = [
-        concluded("split", Delayed(silent, delay), trust, mode, seed, 150) for seed, mode in enumerate(("law", "users"))
+        concluded("split", Delayed(silent, delay), trust, mode, seed, each)
+        for seed, (mode, each) in enumerate((("law", 2_000), ("users", runs)))
     ]
     grid = np.unique(np.concatenate(users))
-    shares = [np.searchsorted(np.sort(each), grid, side="right") / 150 for each in users]
-    # Kolmogorov-Smirnov with 150 against 150: a distance above 0.38 has probability below 1e-9.
+    shares = [np.searchsorted(np.sort(each), grid, side="right") / len(each) for each in users]
+    # Kolmogorov-Smirnov with 2,000 against 60: a distance above 0.38 has probability below 1e-7.
     assert np.abs(shares[0] - shares[1]).max() < 0.38
 
 
@@ -140,6 +143,7 @@ def test_late_blocks_in_law_are_those_of_every_users_way():
     assert found[0] == pytest.approx(found[1], rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 40, 1000])
 def test_silent_turns_of_full_batches_have_the_law_of_a_coin_however_late_reports_are(delay):
     """They are counted in the order of dealing: 400 counts of either arm against the negative binomial law."""

@@ -65,6 +65,7 @@ def apart(users, rate, times):
     return float(np.mean([(first - second) ** 2 for first, second in sums]))
 
 
+@pytest.mark.slow
 def test_batches_that_must_be_full_fill_side_by_side_however_few_report(monkeypatch):
     """Users alone make the sums of two batches of 32 differ by 16, squared: so much is what intervals allow for."""
     assert apart(32, 0.05, 80) < 8.0

@@ -14,6 +14,7 @@ from croupier.simulation.linear_worlds import Sphere, Table, class_table
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "trust": "two-servers"}
 
 
+@pytest.mark.slow
 def test_every_model_has_a_row_and_says_whether_it_is_proven():
     told = []
     found = compare(
@@ -66,6 +67,7 @@ def test_a_gain_is_shown_at_the_size_that_is_planned_with_fresh_seeds():
     assert all(gain.upper > 0.0 for gain in fresh)
 
 
+@pytest.mark.slow
 def test_where_nothing_is_to_be_gained_no_number_of_users_shows_a_gain():
     rows = np.linspace(0.0, 1.0, 50)
     world = Table(

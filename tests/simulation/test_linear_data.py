@@ -84,6 +84,7 @@ def test_every_row_of_a_long_file_is_as_likely():
     assert np.abs(drawn - 100.0).max() < 7.0 * np.sqrt(600 * (1 / 6) * (5 / 6))
 
 
+@pytest.mark.slow
 def test_a_file_is_read_line_by_line(monkeypatch):
     """The rows of a file that would never end: what is held does not grow."""
     monkeypatch.setattr(linear_data, "MOST_ROWS", 50)

@@ -335,6 +335,7 @@ def test_a_growing_run_is_its_server_s():
     assert not run.rule.blank
 
 
+@pytest.mark.slow
 def test_no_reference_loses_to_the_private_one_for_want_of_care():
     """A trusted server may run what runs without trust, with less noise; eight runs of each, on the same worlds."""
     found = {

@@ -112,6 +112,7 @@ def test_at_the_margin_no_policy_says_more_than_it_may(name, record_property):
         rare(found["harmed"], 1000)
 
 
+@pytest.mark.slow
 def test_an_arm_at_its_margin_that_is_better_in_what_decides_is_not_shipped():
     chosen = made("split", 2, 300, decision=TERMS)
     beside = [Bernoulli([0.1, 0.15]), Bernoulli([0.3, 0.3]), Bernoulli([0.05, 0.05])]
@@ -191,6 +192,7 @@ COVERED = {
 WATCHED = {"a": {"role": "primary", "binary": False}} | {name: {"binary": False} for name in "bcd"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", COVERED)
 def test_intervals_of_every_metric_hold_at_all_looks(what):
     found = missed(COVERED[what][0], COVERED[what], 200, 10_000, WATCHED)
@@ -207,19 +209,20 @@ def test_intervals_of_every_metric_hold_at_all_looks_in_long_runs(what, record_p
         rare(int(count), 1000)
 
 
+@pytest.mark.slow
 def test_what_users_send_one_by_one_adds_up_to_what_the_law_says():
     metrics = {"a": {"role": "primary"}, "b": {"high": 5}, "c": {"low": -1, "high": 1}}
     worlds = Bernoulli([0.3, 0.6]), [Beta([0.2, 0.4]), Bernoulli([0.5, 0.9])]
     means = {}
     for mode in ("law", "users"):
-        chosen = made("split", 2, 12, 2_400, metrics, epsilon=6.0)
+        chosen = made("split", 2, 6, 2_400, metrics, epsilon=6.0)
         chosen.may_decide = False
         simulate(chosen, worlds[0], seed=4, beside=worlds[1], checkpoints=1, mode=mode)
         compared = (chosen.comparison, *chosen.watched.comparisons)
         means[mode] = [comparison.differences[:, 1, 0].mean() for comparison in compared]
-    # A difference of means of 12 × 1,200 users each side varies by 0.006 or less, and with noise by 0.012; six of them.
-    assert means["law"] == pytest.approx([0.3, 0.2, 0.4], abs=0.07)
-    assert means["users"] == pytest.approx([0.3, 0.2, 0.4], abs=0.07)
+    # A difference of means of 6 × 1,200 users each side varies by 0.009 or less, and with noise by 0.017; six of them.
+    assert means["law"] == pytest.approx([0.3, 0.2, 0.4], abs=0.1)
+    assert means["users"] == pytest.approx([0.3, 0.2, 0.4], abs=0.1)
 
 
 def test_an_arm_added_late_is_guarded_from_then_on():

@@ -46,8 +46,8 @@ title = "The tip that fits"
 arms = ["<u>checklist</u>", "mail, the name of which is a little longer", "video"]
 [program]
 kind = "linear"
-users = 128
-first = 64
+users = 80
+first = 40
 ratio = 2.0
 control = 0.25
 [program.features]

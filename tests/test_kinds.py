@@ -129,6 +129,7 @@ def outside_their_rooms() -> Iterator[tuple[str, ast.AST]]:
             yield str(within), tree
 
 
+@pytest.mark.slow
 def test_hardly_anybody_chooses_by_the_name_of_a_protocol_or_of_a_noise():
     found = {where: lines for where, tree in outside_their_rooms() if (lines := list(by_name(tree)))}
     more = {where: lines for where, lines in found.items() if len(lines) > ASKED_BY_NAME.get(where, 0)}

@@ -150,6 +150,7 @@ def test_files_that_cannot_be_read_are_named(capsys: pytest.CaptureFixture[str],
     assert "names = 'red'" in err
 
 
+@pytest.mark.slow
 def test_price_shows_what_a_user_sends_and_what_is_for_simulation_only(capsys: pytest.CaptureFixture[str]) -> None:
     command = ("price", "--items", 200_000, "--users", 10_000, "--epsilon", 0.9)
     status, out, _ = run(capsys, *command, "--json")

@@ -320,6 +320,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 def test_whatever_write_the_device_dies_at_nothing_is_sent_under_two_ids_lost_or_charged_twice(tmp_path, monkeypatch):
     """A life of two turns, killed before and after its k-th write, for every k, and begun again."""
     from croupier.client import account as accounts

@@ -17,6 +17,8 @@ from croupier.messages.signing import Statement
 from croupier.programs.interpreter import seconds
 from croupier.service.verifying import BadTranscript, verify
 
+pytestmark = pytest.mark.slow
+
 MEANS = (0.15, 0.85)
 MINIMUM_RUN = 300
 EXPERIMENT = PLAN | {
@@ -84,7 +86,6 @@ def test_nothing_is_decided_before_the_minimum_run_is_over(told):
     assert sum(record["event"] == "released" for record in early) >= 4, "some blocks would have sufficed"
 
 
-@pytest.mark.slow
 def test_with_exploit_everybody_is_shown_the_winner_when_it_has_ended(tmp_path):
     """Without a turn and without a report: also who has seen another arm. Another winner is no revision of its own."""
     plan = EXPERIMENT | {"decision": EXPERIMENT["decision"] | {"then": "exploit"}}

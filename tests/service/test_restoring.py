@@ -173,6 +173,7 @@ def test_a_restored_front_gives_up_what_was_open_and_turns_are_void(begin, tmp_p
         assert service.counted() <= {person.bit for person in fresh}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["front", "analyzer"])
 def test_the_log_of_a_restored_server_verifies_and_says_what_was_given_up(begin, tmp_path, server):
     service = begin(tmp_path)

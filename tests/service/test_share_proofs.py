@@ -160,6 +160,7 @@ def test_an_analyzer_without_the_key_of_open_turns_says_so_and_goes_on_with_it(s
 # In public
 
 
+@pytest.mark.slow
 def test_refusals_are_public_in_receipts_on_the_dashboard_and_to_whoever_verifies(service):
     draw = random.Random(3)
     for name in ("twice as much", "a word beyond the field"):

@@ -19,7 +19,7 @@ from croupier.privacy.composition import _step
 from croupier.protocols import histogram, padding, shuffled_laplace
 from croupier.protocols.histograms.universe import UNIVERSES
 from croupier.protocols.sums.carriers import SplitAndMix
-from croupier.service import front_for_devices, openapi
+from croupier.service import front_for_devices, http_operations
 from croupier.service.groups import Reason
 from croupier.service.problems import PROBLEMS
 from croupier.validity import prio3_count, prio3_histogram, prio3_sum
@@ -60,8 +60,8 @@ def test_every_refusal_that_a_client_can_meet_is_in_the_table():
         "/experiments/{name}/reports",
         "/experiments/{name}/configurations/{hash}",
     }
-    asked = [one for one in openapi.FRONT if one.path in paths]
-    asked += [one for one in openapi.ANALYZER if (one.method, one.path) == ("get", "/experiments/{name}")]
+    asked = [one for one in http_operations.FRONT if one.path in paths]
+    asked += [one for one in http_operations.ANALYZER if (one.method, one.path) == ("get", "/experiments/{name}")]
     assert len(asked) == 4
     told = {token for row in table(WIRE, "| TOKEN |") for token in words(row[0])}
     assert {token for one in asked for token in one.problems} <= told <= set(PROBLEMS)

@@ -74,6 +74,11 @@ def policy(
     >>> flagship = policy("dp-klucb", arms=3, horizon=10**6, epsilon=1.0, binary=True)
     >>> flagship.wanted().tolist()
     [[32, 0, 0]]
+
+    A row makes the same policy as its name, and needs no registration:
+
+    >>> policy(POLICIES["dp-klucb"], arms=3, horizon=10**6, epsilon=1.0, binary=True).wanted().tolist()
+    [[32, 0, 0]]
     """
     entry = POLICIES.find(name) if isinstance(name, str) else name
     one_of("constants", constants, CONSTANTS)

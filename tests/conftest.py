@@ -30,7 +30,7 @@ TOGETHER = (
 
 NO_TIME = "no time is left for it: --resume goes on"
 
-QUICK = 15
+QUICK = 10
 """So many tests of a file are enough for --quick, with one case each."""
 
 

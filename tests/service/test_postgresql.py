@@ -123,7 +123,9 @@ def test_every_replica_that_is_not_waited_for_counts(url, states, refused):
         Database(before_the_systems).close()
 
 
-READ = "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relid = 'pending'::regclass"
+READ = """
+SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relid = 'pending'::regclass
+"""
 """Rows of what waits that this transaction has read so far."""
 
 

@@ -438,3 +438,25 @@ def test_the_analyzers_store_is_not_the_shufflers(store_url):
     AnalyzerStore(store_url).close()
     with pytest.raises(StoreProblem, match="another server's"):
         FrontStore(store_url, secure(), KEY)
+
+
+def test_rows_that_are_put_together_are_read_as_they_were(store):
+    """A column at a time or a row at a time: small and large numbers, empty and long bytes, quotes and backslashes."""
+    numbers, texts = (-1, 0, 1, 2**15, 2**31, 2**62), ("", "a", '{x,"y"}', "NULL", "\\N", "ü%s")
+    rows = [
+        {
+            "experiment": "e",
+            "stream": text,
+            "key": bytes(size),
+            "lot": number,
+            "configuration": text.encode() * size,
+            "settling": -number,
+            "payload": bytes(range(256)) * size,
+        }
+        for size, (number, text) in enumerate(zip(numbers, texts, strict=True))
+    ]
+    with store.database.write() as connection:
+        store.database.put(connection, schema.PENDING, rows)
+    with store.database.read() as connection:
+        read = connection.execute(select(schema.PENDING)).mappings().all()
+    assert sorted(map(dict, read), key=lambda row: len(row["key"])) == rows

@@ -57,7 +57,7 @@ SETTINGS = {
     "front_internal": "analyzer: its own way to the front (default: the same)",
     "epoch": "analyzer: seconds that a sealing key is offered; 0: for ever",
     "session": "analyzer: seconds until who logged in at its page must do so again",
-    "poll": "analyzer: seconds between two looks at the front",
+    "poll": "analyzer: seconds between two looks at the front; ten times as long while nothing happens",
 }
 """What each setting means; `docs/service.md` has the defaults."""
 

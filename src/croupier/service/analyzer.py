@@ -18,6 +18,9 @@ from croupier.service.releasing import Releasing
 
 log = logging.getLogger("croupier")
 
+SLOWER, RAREST = 1.25, 10
+"""While nothing happens each wait is so many times the last, up to so many times the first."""
+
 
 class Analyzer(Releasing):
     """Drives live experiments: publishes turns, takes released batches in, keeps the log."""
@@ -32,11 +35,15 @@ class Analyzer(Releasing):
         return Live(plan, self.settling.store, self.keys, self.clock, self.settling.waits)
 
     async def run(self, name: str, poll: float) -> None:
-        """Drive one experiment until it is finished or this is cancelled."""
+        """Drive one experiment until this is cancelled; it is looked at less often while nothing happens."""
         live = self.live[name]
         published: set[int] = set()
+        wait, seen = poll, (-1, -1)
         while True:
-            await asyncio.sleep(await self.round(live, published, poll))
+            pause = await self.round(live, published, poll)
+            now = live.version, live.settled
+            wait, seen = poll if now != seen else min(SLOWER * wait, RAREST * poll), now
+            await asyncio.sleep(max(pause, wait))
 
     async def round(self, live: Live, published: set[int], poll: float) -> float:
         """One step, whatever comes of it; returns how long to wait for the next."""

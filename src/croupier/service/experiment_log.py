@@ -109,6 +109,8 @@ class Live:
     """Whether this may be elsewhere than where the log ends."""
     version: int = 0
     """Counts up whenever there is something new to show."""
+    settled: int = 0
+    """Counts the groups of reports in shares that were settled, since this process runs."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:

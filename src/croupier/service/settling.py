@@ -64,6 +64,7 @@ class Settling:
             group = Group.from_bytes(body)
             answer = await self._settle(live, group, hashlib.sha256(body).digest())
             body = await self.link.settle(live.name, group.number, answer.to_bytes())
+            live.settled += 1
 
     async def _settle(self, live: Live, group: Group, digest: bytes) -> Answer:
         """What becomes of a group's reports, on disk before it is said.

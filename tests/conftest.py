@@ -5,6 +5,7 @@ long it took, and what it said of itself with `record_property`. After so many -
 --resume goes on with those that FILE does not hold. A conftest further down is not asked when there is -n.
 """
 
+import gc
 import json
 import time
 from pathlib import Path
@@ -52,6 +53,17 @@ def pytest_addoption(parser):
     parser.addoption("--minutes", type=float, default=float("inf"), help="begin no test later than that")
     parser.addoption("--resume", action="store_true", help="with --evidence: leave out what FILE says that held")
     parser.addoption("--quick", action="store_true", help="a few tests of every file, one case each")
+
+
+def pytest_collection():
+    """A quarter of collecting was looking through the tests for garbage, of which there is none."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

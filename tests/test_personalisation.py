@@ -78,7 +78,7 @@ def test_the_app_plays_and_reports(tmp_path: Path) -> None:
         shown.append(action)
         return 1
 
-    with both(home, [str(file)]):
+    with both(home, [str(file)], front={"openers": 0}, analyzer={"openers": 0}):
         keys = {server: key_files.load(home.directory / server / "keys").verify for server in ("analyzer", "front")}
         app = APP.replace("https://analyzer.example", home.analyzer_url)
         names = {"KEYS": keys, "show": show}

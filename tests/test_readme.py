@@ -20,8 +20,12 @@ def test_examples_run(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out
 
 
-LONG = {"croupier plan ": "--runs 40", "croupier price --users 1000 ": "--constants tight"}
-"""What takes many seconds as it stands, and how it takes few."""
+LONG = {
+    "croupier count ": "--runs 1",
+    "croupier plan ": "--runs 40",
+    "croupier price --users 1000 ": "--constants tight",
+}
+"""What takes seconds as it stands, and how it takes few."""
 
 
 def cases() -> list[Any]:

@@ -17,7 +17,7 @@ KINDS = [Elimination, IndexPolicy, KLUCB, IMED, Thompson, DPSE]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_odds_are_odds_on_playable_arms_and_asking_changes_nothing(name):
-    chosen = make(name, arms=4, runs=6)
+    chosen = make(name, arms=4, horizon=8_000, runs=3)
     chosen.pause(2)
 
     def watch(now):

@@ -192,22 +192,24 @@ def exact_delta(noise: Noise, shift: int, epsilon, depth: float = DEPTH):
 def closed_form(trials: int, p: float, epsilon: float):
     """The spec's two tail sums for Binomial noise and shift 1, by 60-digit recurrence from both ends."""
     p, e = mp.mpf(p), mp.exp(mp.mpf(epsilon))
+    odds = p / (1 - p)
     k1 = int(mp.ceil((trials + 1) * p / (p + e * (1 - p)))) - 1
     k2 = int(mp.floor(e * (trials + 1) * p / (1 - p + e * p))) + 1
 
     def tail(k: int, step: int):
-        """P(X = k) and everything beyond it in the direction of `step`."""
+        """P(X = k) and what lies beyond it in the direction of `step`."""
         if not 0 <= k <= trials:
-            return mp.mpf(0)
-        mass = mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k)
-        total, least = mass, mass * mp.mpf(10) ** -50
+            return mp.mpf(0), mp.mpf(0)
+        first = mass = mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k)
+        beyond, least = mp.mpf(0), mass * mp.mpf(10) ** -50
         while mass > least and 0 <= k + step <= trials:
-            grown = (trials - k) * p / ((k + 1) * (1 - p)) if step > 0 else k * (1 - p) / ((trials - k + 1) * p)
-            mass, k = mass * grown, k + step
-            total += mass
-        return total
+            mass *= odds * (trials - k) / (k + 1) if step > 0 else k / (odds * (trials - k + 1))
+            k += step
+            beyond += mass
+        return first, beyond
 
-    return max(tail(k1, -1) - e * tail(k1 - 1, -1), tail(k2 - 1, 1) - e * tail(k2, 1))
+    below, above = tail(k1, -1), tail(k2 - 1, 1)
+    return max(first + beyond - e * beyond for first, beyond in (below, above))
 
 
 def exact_divergence(own: Law, shift: int, order):

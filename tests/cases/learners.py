@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,14 @@ class World:
         return self.learner.ballot(columns=self.columns, seed=Seed.of(seed), alpha=self.alpha, beta=self.beta / 3)
 
     def error(self, hypothesis: Any) -> float:
+        rows, labels = self._tried
+        return float(np.mean(hypothesis.predict(rows) != labels))
+
+    @cached_property
+    def _tried(self) -> tuple[Rows, Rows]:
+        """What every hypothesis is tried on."""
         rows = self.draw(np.random.default_rng(99), 5_000)
-        return float(np.mean(hypothesis.predict(rows) != self.label(rows)))
+        return rows, self.label(rows)
 
     def agreement(self, users: int, seeds: int) -> np.ndarray:
         """Which part of the users has the commonest vote, for each of some public seeds and fresh users."""

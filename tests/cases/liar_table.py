@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -40,8 +41,13 @@ class Row:
 
     def measured(self, liars: int) -> float:
         """How much higher a mean is than without liars, on average over batches."""
-        means = [[self.attacked(count, batch) for count in (liars, 0)] for batch in range(BATCHES)]
-        return float(np.mean([lied - alone for lied, alone in means]))
+        gained = [self.attacked(liars, batch) - self._alone[batch] for batch in range(BATCHES)]
+        return float(np.mean(gained))
+
+    @cached_property
+    def _alone(self) -> list[float]:
+        """The means of batches without liars."""
+        return [self.attacked(0, batch) for batch in range(BATCHES)]
 
 
 def drawn(batch: int, party: int) -> Source:
@@ -83,8 +89,12 @@ def _in_shares(trust: str, **options: object) -> Callable[[int, int], float]:
     ring = plan.ring
     assert ring is not None
 
+    @cache
+    def honest(batch: int) -> list[int]:
+        return [plan.secret(0.0, drawn(batch, user))[0] for user in range(USERS)]
+
     def attacked(liars: int, batch: int) -> float:
-        secrets = [plan.secret(0.0, drawn(batch, user))[0] for user in range(USERS - liars)]
+        secrets = honest(batch)[: USERS - liars]
         secrets += [USERS * plan.precision // max(1, liars)] * liars
         noise = [plan.server_noise(drawn(batch, USERS + server))[0] for server in range(2)]
         told = plan.told([sum(secrets + noise) % ring.modulus])
@@ -128,8 +138,12 @@ def _proved(**options: object) -> Callable[[int, int], float]:
 def _in_messages(plan: Mechanism, lie: Callable[[int], list[bytes]]) -> Callable[[int, int], float]:
     """Slots that a front shuffles: liars send what `lie` says for so many of them."""
 
+    @cache
+    def honest(batch: int) -> list[list[bytes]]:
+        return [list(plan.slots(0.0, drawn(batch, user))) for user in range(USERS)]
+
     def attacked(liars: int, batch: int) -> float:
-        slots = [slot for user in range(USERS - liars) for slot in plan.slots(0.0, drawn(batch, user))]
+        slots = [slot for user in honest(batch)[: USERS - liars] for slot in user]
         slots += lie(liars) if liars else []
         read = plan.read([*slots, *plan.front_slots(drawn(batch, USERS))])
         assert plan.possible[0] <= read.decoded <= plan.possible[1], "the batch would be refused"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cases.vector_reports import DRAWN, LEVELS, MECHANISMS, OURS
+from cases.vector_reports import DRAWN, MECHANISMS, OURS, levels
 from croupier.client.account import Account, Taken
 from croupier.client.limits import Limits
 from croupier.continual import counter
@@ -123,9 +123,9 @@ def deltas() -> list[dict[str, Any]]:
     uneven = replace(bits, share=Binomial(1, 0.25))
     turns = [((one,), one.guarantee.epsilon) for one, _, _ in (MECHANISMS | DRAWN).values() if one != bits]
     turns += [((uneven,), 0.9), ((published,), 0.9), ((laplace,), 0.5), ((counted,), 0.5)]
-    turns += [(LEVELS, 1.0), ((counted, counted), 2.0), ((laplace, laplace), 1.5), ((laplace, laplace), 2.0)]
-    levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published", **OURS)
-    turns.append((levels.mechanisms, 1.0))
+    turns += [(levels(), 1.0), ((counted, counted), 2.0), ((laplace, laplace), 1.5), ((laplace, laplace), 2.0)]
+    published_levels = counter(3000, 3, epsilon=1.0, delta=1e-6, over="shuffled-laplace", constants="published", **OURS)
+    turns.append((published_levels.mechanisms, 1.0))
     found = []
     for mechanisms, epsilon in turns:
         offer = Offer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
+from cases.made import Made
 from croupier.continual import counter
 from croupier.messages.admission import EVERYBODY
 from croupier.messages.configuration import Configuration, Privacy, Reports, ServerKeys
@@ -39,43 +41,61 @@ SUITE = "x25519-aes128gcm"
 COLOURS = ("red", "green", "blue")
 OURS = {"honest_fraction": 0.9, "front_noise": True}
 """What a service plans: nine of ten users are counted on, and the front adds a whole noise of its own."""
-LEVELS = counter(200, 2, epsilon=1.0, delta=1e-6, over="shuffled-bits", **OURS).mechanisms
-
-MECHANISMS: dict[str, tuple[Mechanism, Any, int]] = {
-    "shuffled-laplace": (shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40), 1.0, 1),
-    "shuffled-bits": (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=200), 1.0, 1),
-    "counted-messages": (counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.0, 1),
-    "histogram": (histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, **OURS).plan(users=100), "blue", 1),
-}
+MECHANISMS: Made[tuple[Mechanism, Any, int]] = Made(
+    {
+        "shuffled-laplace": lambda: (shuffled_laplace(epsilon=1.0, binary=True, **OURS).plan(users=40), 1.0, 1),
+        "shuffled-bits": lambda: (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=200), 1.0, 1),
+        "counted-messages": lambda: (counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.0, 1),
+        "histogram": lambda: (
+            histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, **OURS).plan(users=100),
+            "blue",
+            1,
+        ),
+    }
+)
 """What each report is made with: a mechanism, a value, and the seed of the draws."""
 
-DRAWN: dict[str, tuple[Mechanism, Any, int]] = {
-    "shuffled-laplace-range": (shuffled_laplace(epsilon=1.0, low=-1, high=3, **OURS).plan(users=40), 0.3, 6),
-    "shuffled-levels": (shuffled_levels(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.5, 1),
-    "shuffled-bits-noisy": (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=32), 0.0, 2),
-    "shuffled-bits-published": (
-        shuffled_bits(epsilon=0.9, delta=1e-6, constants="published", **OURS).plan(users=400),
-        1.0,
-        1,
-    ),
-    "counted-messages-noisy": (counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=40), 1.0, 1),
-    "counted-messages-under": (
-        counted_messages(epsilon=0.25, delta=1e-6, side="under", **OURS).plan(users=100),
-        0.0,
-        9,
-    ),
-    "histogram-under": (
-        histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, side="under", **OURS).plan(users=100),
-        "red",
-        7,
-    ),
-    "histogram-buckets": (
-        histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9, "2024-05", ("red", "green")), **OURS).plan(users=2000),
-        "mauve",
-        10,
-    ),
-}
+DRAWN: Made[tuple[Mechanism, Any, int]] = Made(
+    {
+        "shuffled-laplace-range": lambda: (
+            shuffled_laplace(epsilon=1.0, low=-1, high=3, **OURS).plan(users=40),
+            0.3,
+            6,
+        ),
+        "shuffled-levels": lambda: (shuffled_levels(epsilon=1.0, delta=1e-6, **OURS).plan(users=100), 0.5, 1),
+        "shuffled-bits-noisy": lambda: (shuffled_bits(epsilon=1.0, delta=1e-6, **OURS).plan(users=32), 0.0, 2),
+        "shuffled-bits-published": lambda: (
+            shuffled_bits(epsilon=0.9, delta=1e-6, constants="published", **OURS).plan(users=400),
+            1.0,
+            1,
+        ),
+        "counted-messages-noisy": lambda: (counted_messages(epsilon=1.0, delta=1e-6, **OURS).plan(users=40), 1.0, 1),
+        "counted-messages-under": lambda: (
+            counted_messages(epsilon=0.25, delta=1e-6, side="under", **OURS).plan(users=100),
+            0.0,
+            9,
+        ),
+        "histogram-under": lambda: (
+            histogram(epsilon=1.0, delta=1e-6, universe=COLOURS, side="under", **OURS).plan(users=100),
+            "red",
+            7,
+        ),
+        "histogram-buckets": lambda: (
+            histogram(epsilon=1.0, delta=1e-6, universe=Buckets(9, "2024-05", ("red", "green")), **OURS).plan(
+                users=2000
+            ),
+            "mauve",
+            10,
+        ),
+    }
+)
 """The same, in reports that also say what was drawn and with which ephemeral keys they are sealed."""
+
+
+@cache
+def levels() -> tuple[Mechanism, ...]:
+    """What the batches of a counter's turn are made with."""
+    return counter(200, 2, epsilon=1.0, delta=1e-6, over="shuffled-bits", **OURS).mechanisms
 
 
 def fixed(what: str, length: int) -> bytes:
@@ -238,8 +258,8 @@ def drawn(mechanism: Mechanism, value: Any, opened: tuple[bytes, ...], seed: int
 def two_batches() -> dict[str, Any]:
     """A counter's turn: one value in two batches of different sizes."""
     privacy = Privacy(1.0, 1e-6, 0.9, "a device", 86_400)
-    configuration = configuration_of(LEVELS[0], arms=(), program={"kind": "counter"}, privacy=privacy)
-    return report_of("two-batches", SUITE, configuration, LEVELS, 1.0, 1)
+    configuration = configuration_of(levels()[0], arms=(), program={"kind": "counter"}, privacy=privacy)
+    return report_of("two-batches", SUITE, configuration, levels(), 1.0, 1)
 
 
 def seals() -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from cases.made import Made
 from cases.vector_reports import (
     COLOURS,
     SERVERS,
@@ -52,7 +53,6 @@ SEVERAL: dict[str, Any] = {
     "privacy": BY_SERVERS,
     "reports": Reports(86_400, (300.0, 600.0), METRICS.plan(users=100).extremes[0], repeat=False),
 }
-LEVELS = counter(200, 2, epsilon=1.0, over="laplace", honest_fraction=0.9).mechanisms
 
 
 def of_vectors(name: str, values: Moments, **more: Any) -> Mechanism:
@@ -60,43 +60,57 @@ def of_vectors(name: str, values: Moments, **more: Any) -> Mechanism:
     return protocol(name, epsilon=1.0, dimension=values.dimension, precision=1024, **more).about(values).plan(users=100)
 
 
-SHARED: dict[str, tuple[tuple[Mechanism, ...], Any, dict[str, Any]]] = {
-    "laplace": ((laplace(binary=True, **TWO).plan(users=100),), 1.0, {"privacy": BY_SERVERS}),
-    "laplace-block": (
-        (laplace(binary=True, **TWO).plan(users=100),),
-        1.0,
-        {"privacy": BY_SERVERS, "reports": Reports(86_400, (300.0, 600.0), 0.0, repeat=False)},
-    ),
-    "laplace-range": ((laplace(low=-1, high=3, **TWO).plan(users=100),), 0.3, {"privacy": BY_SERVERS}),
-    "histogram": (
-        (histogram(epsilon=1.0, model="two-servers", universe=COLOURS).plan(users=100),),
-        "blue",
-        NO_ARMS | {"privacy": BY_SERVERS},
-    ),
-    "histogram-buckets": (
-        (histogram(epsilon=1.0, model="two-servers", universe=Buckets(5, "2024-05", ("red",))).plan(users=100),),
-        "mauve",
-        NO_ARMS | {"privacy": BY_SERVERS},
-    ),
-    "count-proved": ((laplace(binary=True, **TWO).plan(users=100),), 1.0, {"privacy": BY_SERVERS} | PROVED),
-    "number-proved": ((laplace(low=-1, high=3, **TWO).plan(users=100),), 0.3, {"privacy": BY_SERVERS} | PROVED),
-    "histogram-proved": (
-        (histogram(epsilon=1.0, model="two-servers", universe=COLOURS).plan(users=100),),
-        "blue",
-        NO_ARMS | {"privacy": BY_SERVERS} | PROVED,
-    ),
-    "histogram-buckets-proved": (
-        (histogram(epsilon=1.0, model="two-servers", universe=Buckets(5, "2024-05", ("red",))).plan(users=100),),
-        "mauve",
-        NO_ARMS | {"privacy": BY_SERVERS} | PROVED,
-    ),
-    "vectors": ((of_vectors("laplace-vectors", MOMENTS),), VECTOR, LINEAR),
-    "vectors-proved": ((of_vectors("shared-vectors", MOMENTS, delta=1e-6),), VECTOR, LINEAR | PROVED),
-    "several": ((METRICS.plan(users=100),), REPORTED, SEVERAL),
-    "several-proved": ((METRICS.plan(users=100),), REPORTED, SEVERAL | PROVED),
-    "devices": ((laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40),), 1.0, {"privacy": BY_DEVICES}),
-    "devices-two-batches": (LEVELS, 1.0, {"arms": (), "program": {"kind": "counter"}, "privacy": BY_DEVICES}),
-}
+SHARED: Made[tuple[tuple[Mechanism, ...], Any, dict[str, Any]]] = Made(
+    {
+        "laplace": lambda: ((laplace(binary=True, **TWO).plan(users=100),), 1.0, {"privacy": BY_SERVERS}),
+        "laplace-block": lambda: (
+            (laplace(binary=True, **TWO).plan(users=100),),
+            1.0,
+            {"privacy": BY_SERVERS, "reports": Reports(86_400, (300.0, 600.0), 0.0, repeat=False)},
+        ),
+        "laplace-range": lambda: ((laplace(low=-1, high=3, **TWO).plan(users=100),), 0.3, {"privacy": BY_SERVERS}),
+        "histogram": lambda: (
+            (histogram(epsilon=1.0, model="two-servers", universe=COLOURS).plan(users=100),),
+            "blue",
+            NO_ARMS | {"privacy": BY_SERVERS},
+        ),
+        "histogram-buckets": lambda: (
+            (histogram(epsilon=1.0, model="two-servers", universe=Buckets(5, "2024-05", ("red",))).plan(users=100),),
+            "mauve",
+            NO_ARMS | {"privacy": BY_SERVERS},
+        ),
+        "count-proved": lambda: ((laplace(binary=True, **TWO).plan(users=100),), 1.0, {"privacy": BY_SERVERS} | PROVED),
+        "number-proved": lambda: (
+            (laplace(low=-1, high=3, **TWO).plan(users=100),),
+            0.3,
+            {"privacy": BY_SERVERS} | PROVED,
+        ),
+        "histogram-proved": lambda: (
+            (histogram(epsilon=1.0, model="two-servers", universe=COLOURS).plan(users=100),),
+            "blue",
+            NO_ARMS | {"privacy": BY_SERVERS} | PROVED,
+        ),
+        "histogram-buckets-proved": lambda: (
+            (histogram(epsilon=1.0, model="two-servers", universe=Buckets(5, "2024-05", ("red",))).plan(users=100),),
+            "mauve",
+            NO_ARMS | {"privacy": BY_SERVERS} | PROVED,
+        ),
+        "vectors": lambda: ((of_vectors("laplace-vectors", MOMENTS),), VECTOR, LINEAR),
+        "vectors-proved": lambda: ((of_vectors("shared-vectors", MOMENTS, delta=1e-6),), VECTOR, LINEAR | PROVED),
+        "several": lambda: ((METRICS.plan(users=100),), REPORTED, SEVERAL),
+        "several-proved": lambda: ((METRICS.plan(users=100),), REPORTED, SEVERAL | PROVED),
+        "devices": lambda: (
+            (laplace(epsilon=1.0, binary=True, honest_fraction=0.9).plan(users=40),),
+            1.0,
+            {"privacy": BY_DEVICES},
+        ),
+        "devices-two-batches": lambda: (
+            counter(200, 2, epsilon=1.0, over="laplace", honest_fraction=0.9).mechanisms,
+            1.0,
+            {"arms": (), "program": {"kind": "counter"}, "privacy": BY_DEVICES},
+        ),
+    }
+)
 """What each report is made with: mechanisms, a value, and what its configuration has of its own."""
 
 

@@ -294,7 +294,7 @@ def test_no_command_is_a_wish_for_help(capsys: pytest.CaptureFixture[str]) -> No
 TABLES = [
     (("protocols",), ROWS),
     (("policies",), ALL_POLICIES),
-    (("price", "--users", "100", "--epsilon", "0.5"), ROWS),
+    (("price", "--users", "20", "--epsilon", "0.9", "--delta", "1e-3"), ROWS),
     (("price", "skellam", "--users", "100", "--epsilon", "0.5"), ["Skellam(sigma2="]),
     (("price", "--users", "500", "--epsilon", "0.5", "--items", "9"), ["central-pure", "never"]),
     (

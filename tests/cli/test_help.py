@@ -52,7 +52,7 @@ CITING = [
     ["policies"],
     ["protocols"],
     ["reproduce"],
-    ["price", "--users", "100", "--epsilon", "2"],
+    ["price", "--users", "20", "--epsilon", "2"],
     ["price", "--users", "100", "--epsilon", "1", "--items", "5"],
     ["price", "shuffled-bits", "--users", "100", "--epsilon", "2", "--constants", "published"],
     ["simulate", "--policy", "sdp-ae", "--means", ".4,.6", "--horizon", "1000", "--constants", "published"],

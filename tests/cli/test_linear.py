@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from croupier.cli import main
+from croupier.cli import linear, main
 
 TIPS = Path(__file__).parents[2] / "examples" / "tips.csv"
 LOGGED = ("--data", str(TIPS), "--action-column", "tip", "--reward-column", "finished")
@@ -63,11 +63,22 @@ def test_where_nothing_is_to_be_gained_it_says_so(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_plan_says_how_many_users_it_takes(capsys):
+def test_a_plan_says_how_many_users_it_takes(capsys, monkeypatch):
+    needs = []
+
+    def worked_out(*given, **options):
+        needs.append(real(*given, **options))
+        return needs[-1]
+
+    real = linear.users_to_gain
+    monkeypatch.setattr(linear, "users_to_gain", worked_out)
     found = rows(capsys, "--world", "table:iris", "--plan", "--epsilon", "2")
     assert [row["trust"] for row in found] == ["two-servers", "devices"]
     assert all(2_000 <= row["users"] <= 64_000 for row in found)
+    again = iter(needs)
+    monkeypatch.setattr(linear, "users_to_gain", lambda *given, **options: next(again))
     text = said(capsys, "--world", "table:iris", "--plan", "--epsilon", "2")
+    assert all(f"{row['users']:,.0f}" in text for row in found)
     assert "users needed" in text
     assert "no guarantee" in text
 

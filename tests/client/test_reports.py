@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases.made import Made
 from croupier.checks import CroupierError
 from croupier.messages.wire import Envelope, Malformed, Part, Report, message_info, report_info, upload_bytes
 from croupier.noise import seeded
@@ -22,17 +23,22 @@ from croupier.protocols import (
 from croupier.protocols.padding import CAP_SHARE
 
 ITEMS = ("red", "green", "blue")
-CARRIED = {
-    "laplace": (shuffled_laplace(epsilon=1.0, binary=True).plan(users=40), (0.0, 1.0)),
-    "laplace-real": (shuffled_laplace(epsilon=1.0).plan(users=40), (0.0, 0.37, 1.0)),
-    "bits": (shuffled_bits(epsilon=1.0).plan(users=200), (0.0, 1.0)),
-    "bits-published": (shuffled_bits(epsilon=0.9, constants="published").plan(users=2000), (0.0, 1.0)),
-    "levels": (shuffled_levels(epsilon=1.0).plan(users=100), (0.0, 0.5, 1.0)),
-    "counted": (counted_messages(epsilon=1.0).plan(users=100), (0.0, 1.0)),
-    "counted-under": (counted_messages(epsilon=1.0, side="under").plan(users=100), (0.0, 1.0)),
-    "histogram": (histogram(epsilon=1.0, delta=1e-6, universe=ITEMS).plan(users=100), ITEMS),
-    "histogram-under": (histogram(epsilon=1.0, delta=1e-6, universe=ITEMS, side="under").plan(users=100), ITEMS),
-}
+CARRIED = Made(
+    {
+        "laplace": lambda: (shuffled_laplace(epsilon=1.0, binary=True).plan(users=40), (0.0, 1.0)),
+        "laplace-real": lambda: (shuffled_laplace(epsilon=1.0).plan(users=40), (0.0, 0.37, 1.0)),
+        "bits": lambda: (shuffled_bits(epsilon=1.0).plan(users=200), (0.0, 1.0)),
+        "bits-published": lambda: (shuffled_bits(epsilon=0.9, constants="published").plan(users=2000), (0.0, 1.0)),
+        "levels": lambda: (shuffled_levels(epsilon=1.0).plan(users=100), (0.0, 0.5, 1.0)),
+        "counted": lambda: (counted_messages(epsilon=1.0).plan(users=100), (0.0, 1.0)),
+        "counted-under": lambda: (counted_messages(epsilon=1.0, side="under").plan(users=100), (0.0, 1.0)),
+        "histogram": lambda: (histogram(epsilon=1.0, delta=1e-6, universe=ITEMS).plan(users=100), ITEMS),
+        "histogram-under": lambda: (
+            histogram(epsilon=1.0, delta=1e-6, universe=ITEMS, side="under").plan(users=100),
+            ITEMS,
+        ),
+    }
+)
 
 
 @pytest.fixture(params=CARRIED, ids=str)

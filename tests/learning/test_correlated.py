@@ -45,9 +45,9 @@ def assert_rate(hits: int, trials: int, rate: float) -> None:
     assert min(binom.cdf(hits, trials, rate), binom.sf(hits - 1, trials, rate)) > ALARM, (hits / trials, rate)
 
 
-@pytest.fixture(scope="module")
-def races() -> np.ndarray:
-    return draws(np.stack(LAWS), 20_000)
+@pytest.fixture(scope="module", params=[6_000, pytest.param(20_000, marks=pytest.mark.evidence)])
+def races(request: pytest.FixtureRequest) -> np.ndarray:
+    return draws(np.stack(LAWS), request.param)
 
 
 @pytest.mark.slow
@@ -123,11 +123,11 @@ def bins(words: np.ndarray) -> np.ndarray:
     return (words >> np.uint64(61)).astype(int)
 
 
-@pytest.fixture(scope="module")
-def streamed() -> np.ndarray:
+@pytest.fixture(scope="module", params=[1_500, pytest.param(4_000, marks=pytest.mark.evidence)])
+def streamed(request: pytest.FixtureRequest) -> np.ndarray:
     """Two users' draws from a space too large to list, under many seeds: seeds by (candidate, bin) of both."""
     found = []
-    for number in range(4_000):
+    for number in range(request.param):
         stream = Stream(Seed.of("streams").child(number), lambda words: words)
         both = stream.race(lambda words: np.stack((BINS[bins(words)], OTHER[bins(words)])))
         assert isinstance(both, np.ndarray)

@@ -298,8 +298,8 @@ RUNS, CONFIDENCE = 100, 0.999
     ("name", "private"),
     [
         ("thresholds", "shuffle"),
-        ("thresholds", "central"),
-        ("thresholds", "local"),
+        pytest.param("thresholds", "central", marks=pytest.mark.evidence),
+        pytest.param("thresholds", "local", marks=pytest.mark.evidence),
         ("decision lists", "shuffle"),
         ("decision lists", "central-pure"),
     ],

@@ -96,5 +96,6 @@ def test_the_room_is_light_and_works_without_scikit_learn() -> None:
         "print('Voting' in dir(), 'PrivateClassifier' in dir())\n"
     )
     assert run(code).split() == ["[]", "True", "True", "True", "False", "True", "False"]
-    everything = "from croupier.learning import *; print('Voting' in dir(), 'PrivateClassifier' in dir())"
-    assert run(everything).split() == ["True", "True"]
+    everything: dict[str, object] = {}
+    exec("from croupier.learning import *", everything)
+    assert {"Voting", "PrivateClassifier"} <= set(everything)

@@ -50,19 +50,20 @@ def test_a_gamma_that_is_none_is_refused(gamma: object) -> None:
 
 
 @pytest.mark.slow
-def test_a_vote_has_the_law_of_the_exponential_weights() -> None:
+@pytest.mark.parametrize("votes", [3_000, pytest.param(10_000, marks=pytest.mark.evidence)])
+def test_a_vote_has_the_law_of_the_exponential_weights(votes: int) -> None:
     # One chi-square test with a false-alarm rate of 1e-11.
     from scipy.special import chdtrc
 
     samples = Samples.of([[0], [1], [2], [2], [3]], [False, True, False, True, False], groups=[0] * 5)
     learner = Stable(Points(5), gamma=4.0)
-    seeds = [Seed.of(number) for number in range(10_000)]
+    seeds = [Seed.of(number) for number in range(votes)]
     ballots = [learner.ballot(columns=1, seed=seed, alpha=0.1, beta=0.1) for seed in seeds]
     law = ballots[0].weights(samples)[0]
     wrong = np.asarray([3, 1, 2, 3, 2]) / 5
     assert law == pytest.approx(np.exp(-4.0 * wrong) / np.exp(-4.0 * wrong).sum())
     counts = np.bincount([int(ballot.votes(samples)[0]) for ballot in ballots], minlength=5)
-    assert chdtrc(4, ((counts - 10_000 * law) ** 2 / (10_000 * law)).sum()) > 1e-11
+    assert chdtrc(4, ((counts - votes * law) ** 2 / (votes * law)).sum()) > 1e-11
 
 
 @pytest.mark.slow

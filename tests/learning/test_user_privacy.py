@@ -82,7 +82,8 @@ def winners(count: Callable[[np.ndarray, Source], int], trials: int) -> list[np.
 @pytest.mark.slow
 @pytest.mark.parametrize("route", ["list", "bits"])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_audit_finds_no_more_than_is_claimed(model: str, route: str) -> None:
+@pytest.mark.parametrize("trials", [500, pytest.param(1_500, marks=pytest.mark.evidence)])
+def test_the_audit_finds_no_more_than_is_claimed(model: str, route: str, trials: int) -> None:
     # A correct learner is found wanting with probability 1e-10.
     ballot = LEARNER.ballot(columns=1, seed=Seed.of(1), alpha=0.1, beta=0.1)
     election = Voting(1.0, model=model, route=route, check_bits=0).plan(ballot, SIZE, Seed.of(1))
@@ -92,7 +93,7 @@ def test_the_audit_finds_no_more_than_is_claimed(model: str, route: str) -> None
             return election.run(votes, source)  # type: ignore[return-value]
         return int(election.run(votes[:, None].astype(np.uint8), source)[0][0])  # type: ignore[index]
 
-    first, second = winners(count, 1_500 if route == "list" else 600)
+    first, second = winners(count, trials if route == "list" else 2 * trials // 5)
     claim = election.privacy
     assert epsilon_lower_bound(first, second, delta=claim.delta, failure=1e-10).epsilon <= claim.epsilon
 

@@ -82,8 +82,9 @@ def test_every_value_is_kept_in_proportion_to_its_probability(noise: RatioNoise)
 
 
 @every_known
-def test_blocks_give_the_law_that_a_table_gives(noise: RatioNoise) -> None:
-    assert not misfits(noise, blocks(noise).sample(5000, Stream(31)))
+@pytest.mark.parametrize("draws", [2000, pytest.param(5000, marks=pytest.mark.evidence)])
+def test_blocks_give_the_law_that_a_table_gives(noise: RatioNoise, draws: int) -> None:
+    assert not misfits(noise, blocks(noise).sample(draws, Stream(31)))
 
 
 @pytest.mark.parametrize("noise", [DiscreteGaussian(10_000)], ids=repr)
@@ -147,7 +148,6 @@ def test_laws_that_fit_are_drawn_from_their_table(noise: RatioNoise) -> None:
     assert noise.sample(40, Script(words)).tolist() == Inverter(noise).sample(40, Script(words)).tolist()
 
 
-SIZE = 6000
 WIDE: tuple[tuple[Noise, Callable[[np.ndarray], np.ndarray]], ...] = (
     (Poisson(10**12), stats.poisson(10**12).cdf),
     (Poisson(1e17), stats.norm(1e17, math.sqrt(1e17)).cdf),
@@ -163,19 +163,22 @@ WIDE: tuple[tuple[Noise, Callable[[np.ndarray], np.ndarray]], ...] = (
 
 
 @pytest.mark.parametrize(("noise", "cdf"), WIDE, ids=[repr(noise) for noise, _ in WIDE])
-def test_noise_too_wide_for_a_table_has_its_law(noise: Noise, cdf: Callable[[np.ndarray], np.ndarray]) -> None:
+@pytest.mark.parametrize("size", [3500, pytest.param(6000, marks=pytest.mark.evidence)])
+def test_noise_too_wide_for_a_table_has_its_law(
+    noise: Noise, cdf: Callable[[np.ndarray], np.ndarray], size: int
+) -> None:
     """Thirty bins of equal share: a false alarm once in 1e14. The closed forms are within 1e-5 of each bin's share."""
-    draws = noise.sample(SIZE, Stream(34))
+    draws = noise.sample(size, Stream(34))
     guide = np.sort(noise.sample(40_000, seeded(35)))
     edges = guide[np.linspace(0, len(guide) - 1, 31).astype(int)[1:-1]].astype(float)
-    expected = SIZE * np.diff(np.concatenate(([0.0], cdf(edges), [1.0])))
+    expected = size * np.diff(np.concatenate(([0.0], cdf(edges), [1.0])))
     seen = np.bincount(np.searchsorted(edges, draws.astype(float), side="left"), minlength=len(edges) + 1)
     assert chi_square(seen, expected) > ALARM
     # Any place in a block of many values is as good as its neighbours, so the last digits are fair.
     for modulus in (2, 3):
         counts = np.bincount(draws % modulus, minlength=modulus)
         if not isinstance(noise, Polya) or noise.r > 1:
-            assert chi_square(counts, np.full(modulus, SIZE / modulus)) > ALARM
+            assert chi_square(counts, np.full(modulus, size / modulus)) > ALARM
 
 
 def test_the_widest_draws_fit_sixty_four_bits() -> None:

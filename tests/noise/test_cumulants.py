@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,11 +29,19 @@ def exact_cumulant(noise: Noise, t: float) -> float:
     """log E[e^{t(X - mean)}] over the table; t must leave its ends negligible."""
     start, masses, _, _ = table(noise)
     with ctx.workprec(BITS):
-        step = arb(t).exp()
-        power, total, first = (arb(t) * start).exp(), arb(0), arb(0)
-        for x, mass in enumerate(masses, start):
-            total, first, power = total + power * mass, first + x * mass, power * step
-        return float(total.log() - arb(t) * first)
+        # Horner's scheme, from the highest value down.
+        step, total = arb(t).exp(), arb(0)
+        for mass in reversed(masses):
+            total = total * step + mass
+        return float(total.log() + arb(t) * (start - exact_mean(noise)))
+
+
+@cache
+def exact_mean(noise: Noise) -> arb:
+    """The mean over the table, once for every t."""
+    start, masses, _, _ = table(noise)
+    with ctx.workprec(BITS):
+        return sum((x * mass for x, mass in enumerate(masses, start)), arb(0))
 
 
 def highest(noise: Noise) -> float:
@@ -45,16 +54,16 @@ def highest(noise: Noise) -> float:
 
 
 @every_member
-@pytest.mark.parametrize("share", [-0.5, 0.01, 0.7])
-def test_cumulant_is_that_of_the_law(noise: Noise, share: float) -> None:
-    t = share * min(highest(noise), 1.5 / noise.std, 1.0)
-    found, exact = float(noise.cumulant(np.asarray([t]))[0]), exact_cumulant(noise, t)
-    if isinstance(noise, DiscreteGaussian | DiscreteGaussianSum):
-        # Only an upper bound is promised, and it is one that a wide law attains.
-        assert found >= exact * (1 - 1e-12)
-        assert found <= exact * (1.01 if noise.sigma2 >= 1 else 1.5)
-    else:
-        assert found == pytest.approx(exact, rel=1e-9)
+def test_cumulant_is_that_of_the_law(noise: Noise) -> None:
+    for share in (-0.5, 0.01, 0.7):
+        t = share * min(highest(noise), 1.5 / noise.std, 1.0)
+        found, exact = float(noise.cumulant(np.asarray([t]))[0]), exact_cumulant(noise, t)
+        if isinstance(noise, DiscreteGaussian | DiscreteGaussianSum):
+            # Only an upper bound is promised, and it is one that a wide law attains.
+            assert found >= exact * (1 - 1e-12)
+            assert found <= exact * (1.01 if noise.sigma2 >= 1 else 1.5)
+        else:
+            assert found == pytest.approx(exact, rel=1e-9)
 
 
 @every_member

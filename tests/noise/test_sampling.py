@@ -52,9 +52,10 @@ def test_samples_follow_the_law(noise: Noise, make: Callable[[int], Source]) -> 
 
 
 @every_member
-def test_single_draws_follow_the_law(noise: Noise) -> None:
+@pytest.mark.parametrize("count", [200, pytest.param(400, marks=pytest.mark.evidence)])
+def test_single_draws_follow_the_law(noise: Noise, count: int) -> None:
     source = Stream(12)
-    draws = np.concatenate([noise.sample(1, source) for _ in range(400)])
+    draws = np.concatenate([noise.sample(1, source) for _ in range(count)])
     assert not misfits(noise, draws)
 
 

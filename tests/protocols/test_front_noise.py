@@ -37,7 +37,7 @@ from croupier.protocols.padding import REAL
 from croupier.protocols.sums.carriers import CountedMessages, ShuffledBits, SplitAndMix
 
 ALARM = 1e-12
-DRAWS = 1200
+DRAWS, MANY = 500, 1200
 
 
 class Seeded:
@@ -148,16 +148,21 @@ def check_user_law(mechanism, value, draws=DRAWS):
     assert misfit(user_law(mechanism, value), [tally(mechanism, one) for one in sent]) > ALARM
 
 
-@pytest.mark.parametrize("kind", SMALL)
-def test_what_the_front_sends_has_the_law_of_the_noise_of_those_who_are_counted_on(kind):
-    check_front_law(SMALL[kind]())
+few_or_many = pytest.mark.parametrize("draws", [DRAWS, pytest.param(MANY, marks=pytest.mark.evidence)])
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_what_a_device_sends_has_the_law_of_its_value_and_one_share(kind):
+@few_or_many
+def test_what_the_front_sends_has_the_law_of_the_noise_of_those_who_are_counted_on(kind, draws):
+    check_front_law(SMALL[kind](), draws)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+@few_or_many
+def test_what_a_device_sends_has_the_law_of_its_value_and_one_share(kind, draws):
     mechanism = SMALL[kind]()
     for value in (0, 1):
-        check_user_law(mechanism, value)
+        check_user_law(mechanism, value, draws)
 
 
 def tight_limits(kind):
@@ -176,11 +181,12 @@ def deep_limits(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", LIMITED)
-def test_limits_that_cut_deep_leave_the_law_of_the_noise_below_them(kind, deep_limits):
+@few_or_many
+def test_limits_that_cut_deep_leave_the_law_of_the_noise_below_them(kind, draws, deep_limits):
     mechanism = tight_limits(kind)
-    check_front_law(mechanism)
+    check_front_law(mechanism, draws)
     for value in (0, 1):
-        check_user_law(mechanism, value)
+        check_user_law(mechanism, value, draws)
 
 
 def test_a_limit_on_all_messages_instead_of_the_noise_is_noticed(monkeypatch, deep_limits):
@@ -188,7 +194,7 @@ def test_a_limit_on_all_messages_instead_of_the_noise_is_noticed(monkeypatch, de
     assert mechanism.shape.cap is not None
     monkeypatch.setattr(CountedMessages, "fits", lambda self, plan, report, value: report[1] <= plan.shape.cap)
     with pytest.raises(AssertionError):
-        check_user_law(mechanism, 1, 4 * DRAWS)
+        check_user_law(mechanism, 1, 4 * MANY)
 
 
 class Half:
@@ -381,7 +387,7 @@ def test_a_user_among_fakes_is_hidden_by_the_pieces_of_the_front(modulus, partie
     assert exposed > 10 * found, "the other parties' pieces matter"
 
 
-def check_laplace_front(mechanism, draws=DRAWS):
+def check_laplace_front(mechanism, draws=MANY):
     """As many pieces as all parties send, and a sum that is the noise of those who are counted on."""
     carrier, source = mechanism.carrier, Seeded(3)
     assert mechanism.front_shares == mechanism.honest >= SplitAndMix.least_users

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from cases.protocols import make
+from cases.protocols import SENDABLE, make
 from croupier import protocols
 from croupier.bandits import policy
 from croupier.checks import CroupierError, InvalidParameter
@@ -57,7 +57,9 @@ def test_an_option_is_read_or_refused(name: str) -> None:
             counted = option in ("honest_fraction", "wrap_failure") and row.trust == "two-servers"
             under = (("trust", "devices"),) if counted else ()
             given = common | dict(under) | {option: "devices" if value == row.trust else value}
-            tried = ("tight",) if option == "trust" else row.constants
+            # Tight constants of several batches take a search, so others come first where they are quick.
+            slow = "tight" if (name, "published") in SENDABLE else "published"
+            tried = ("tight",) if option == "trust" else sorted(row.constants, key=slow.__eq__)
             assert any(usual(constants, *under) != planned(name, constants, given) for constants in tried)
 
 

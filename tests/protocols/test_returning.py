@@ -37,17 +37,18 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @pytest.mark.parametrize(("name", "constants"), slow(SENDABLE, ("counted-messages", "tight")))
-@pytest.mark.parametrize("users", [40, 1000])
-def test_all_batches_of_a_user_keep_the_promise(name: str, constants: str, users: int) -> None:
-    mechanism = make(name, constants, participations=3).plan(users)
-    claim, together = mechanism.guarantee, 3 * mechanism.loss
-    assert claim.participations == 3
-    assert mechanism.certificate().holds
-    if claim.notion == "pure":
-        assert together.pure <= claim.epsilon == 0.5
-    else:
-        assert together.delta(claim.epsilon) <= claim.delta
-    assert make(name, constants).plan(users).variance < mechanism.variance
+def test_all_batches_of_a_user_keep_the_promise(name: str, constants: str) -> None:
+    # What each batch is asked for is searched for once, for batches of every size.
+    for users in (40, 1000):
+        mechanism = make(name, constants, participations=3).plan(users)
+        claim, together = mechanism.guarantee, 3 * mechanism.loss
+        assert claim.participations == 3
+        assert mechanism.certificate().holds
+        if claim.notion == "pure":
+            assert together.pure <= claim.epsilon == 0.5
+        else:
+            assert together.delta(claim.epsilon) <= claim.delta
+        assert make(name, constants).plan(users).variance < mechanism.variance
 
 
 @pytest.mark.parametrize("name", ["shuffled-bits", "shuffled-levels", "shuffled-laplace", "laplace"])
@@ -66,11 +67,12 @@ def test_two_batches_summed_over_all_outcomes(name: str) -> None:
     noise = mechanism.guard
     reach = noise.tail_quantile(1e-12)
     low = 0 if name == "counted-messages" else -reach
-    x = np.arange(low - shift, reach + shift + 1)
-    law = np.array([noise.pmf(int(value)) for value in x])
+    # Every probability once: a moved law is the same list, read further up or down.
+    listed = np.array([noise.pmf(value) for value in range(low - 2 * shift, reach + 2 * shift + 1)])
+    law = listed[shift:-shift]
     worst = 0.0
     for ways in itertools.product((1, -1), repeat=2):
-        moved = [np.array([noise.pmf(int(value - way * shift)) for value in x]) for way in ways]
+        moved = [listed[: -2 * shift] if way == 1 else listed[2 * shift :] for way in ways]
         excess = np.multiply.outer(law, law) - math.exp(claim.epsilon) * np.multiply.outer(*moved)
         worst = max(worst, float(np.maximum(excess, 0.0).sum()))
     assert worst <= claim.delta

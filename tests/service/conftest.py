@@ -1,13 +1,40 @@
 """Stores for the tests of this room."""
 
 import os
+import sys
+from importlib.util import find_spec
 
 import pytest
+from sqlalchemy import create_engine
 
 from cases.service import stores
 from croupier.protocols import HistogramMechanism
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.service.store import database
+
+if find_spec("sniffio") is None:
+    # A transport to an application in this process looks for it at every request, and would look on the disk.
+    sys.modules["sniffio"] = None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_are_compiled_once():
+    """Not once a store, of which every test has new ones: stores of a kind share what was compiled."""
+    firsts = {}
+
+    def engine(url, **options):
+        made = create_engine(url, **options)
+        first = firsts.get(made.dialect.name)
+        # A dialect knows its server's version once somebody has connected.
+        if first is None or not hasattr(first.dialect, "server_version_info"):
+            firsts[made.dialect.name] = made
+        else:
+            made.dialect, made._compiled_cache = first.dialect, first._compiled_cache
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "create_engine", engine)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 MEANS = (0.15, 0.85)
 MINIMUM_RUN = 300
 EXPERIMENT = PLAN | {
-    "batches": {"smallest": 16, "deadline": 600},
+    "batches": {"smallest": 8, "deadline": 600},
     "control": "green",
     "decision": {"minimum_run": MINIMUM_RUN, "smallest_effect": 0.3},
 }
@@ -39,7 +39,7 @@ def run(service, blocks=20):
             if person is not None and chance.random() < 0.875:
                 service.says(person, float(chance.random() < MEANS[person.arm]))
                 service.reports(person)
-        service.servers.clock.now += 10
+        service.servers.clock.now += 20
         service.step()
     for _ in range(4):
         service.step()

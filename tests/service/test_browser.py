@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from cases.service.browser_world import BOXES, LOWEST_CONTRAST, OUTSIDE, OVERFLOW, VIEWS, Watched, chromium, launched
-from cases.service.processes import COUNTER, HISTOGRAM, QUICK, TIPS, home_of, written
+from cases.service.processes import COUNTER, HISTOGRAM, SELDOM, TIPS, home_of, written
 from croupier.cli import main
 from croupier.service.crowd import Crowd, run, wait_finished
 from croupier.service.keys import bearer
@@ -94,7 +94,7 @@ class World:
         assert context.request.post(f"{self.url}/session", data={"name": "", "secret": self.token}).ok
 
     def restart_analyzer(self, children):
-        command = self.home.command("analyzer", self.files, **QUICK["analyzer"])
+        command = self.home.command("analyzer", self.files, **SELDOM["analyzer"])
         children["analyzer"] = Child(command, self.url, children["analyzer"].log)
         children["analyzer"].wait_answering(path="/readyz")
 
@@ -103,7 +103,7 @@ class World:
 def world(tmp_path_factory):
     chromium()
     world = World(tmp_path_factory.mktemp("browser"))
-    with both(world.home, world.files, **QUICK) as world.children:
+    with both(world.home, world.files, **SELDOM) as world.children:
         threads = [world.crowd(name, 1000, means) for name, means in FINISHED.items()]
         for thread in threads:
             thread.join()

@@ -19,9 +19,9 @@ from scipy import stats
 
 from cases import vector_reports as making
 from cases.blind_tokens import ISSUERS
-from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, SEEDED, Asked, site, write_demo
+from cases.service.browser_pages import NO_OTHER_CHANCE, REACHED, SEEDED, Asked, bomb, site, write_demo
 from cases.service.browser_world import LOWEST_CONTRAST, OVERFLOW, VIEWS, chromium, launched
-from cases.service.processes import METRICS, QUICK, home_of, in_process, transcript_of, written
+from cases.service.processes import METRICS, SELDOM, home_of, in_process, transcript_of, written
 from croupier.client import Limits, TokenRequest
 from croupier.messages.admission import Admission
 from croupier.messages.admittance import Door
@@ -149,7 +149,7 @@ def world(tmp_path_factory):
     files = [written(directory, text, f"{name}.toml") for name, text in (PLAYED | OPEN).items()]
     home = home_of(directory)
     with site(directory / "site") as origin:
-        allowed = {server: {**settings, "origins": origin} for server, settings in QUICK.items()}
+        allowed = {server: {**settings, "origins": origin} for server, settings in SELDOM.items()}
         with both(home, files, **allowed):
             yield home, origin
 
@@ -786,6 +786,7 @@ def test_the_database_is_opened_once_and_the_browser_asked_to_keep_it(context, w
 
 
 def test_no_answer_is_endless_slow_without_end_or_somewhere_else(ask):
+    bomb()
     said = {kind: ask("hostile", kind) for kind in ("endless", "bomb", "stalled", "elsewhere")}
     assert all(one.startswith("no-answer") for one in said.values()), said
     assert "more than 4194304 bytes" in said["bomb"]

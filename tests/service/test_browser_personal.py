@@ -9,7 +9,7 @@ import pytest
 
 from cases.service.browser_pages import NO_OTHER_CHANCE, Asked, site
 from cases.service.browser_world import launched
-from cases.service.processes import QUICK, TIPS, home_of, transcript_of, written
+from cases.service.processes import SELDOM, TIPS, home_of, transcript_of, written
 from croupier.messages.configuration import Configuration
 from croupier.messages.offer import Offer
 from croupier.messages.signing import to_text
@@ -29,7 +29,7 @@ def world(tmp_path_factory):
     directory = tmp_path_factory.mktemp("browser-personal")
     home, file = home_of(directory), written(directory, TIPS)
     with site(directory / "site") as origin, launched() as browser:
-        allowed = {server: {**settings, "origins": origin} for server, settings in QUICK.items()}
+        allowed = {server: {**settings, "origins": origin} for server, settings in SELDOM.items()}
         with both(home, [file], **allowed):
             context = browser.new_context()
             context.add_init_script(NO_OTHER_CHANCE)

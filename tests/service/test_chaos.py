@@ -225,12 +225,12 @@ def test_kills_under_load_lose_nothing_and_count_nothing_twice(tmp_path, kills, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kills", "horizon", "rounds"), [(2, 64, 2), pytest.param(12, 800, 14, marks=pytest.mark.evidence)]
+    ("kills", "horizon", "rounds", "openers"), [(2, 64, 2, 0), pytest.param(12, 800, 14, 1, marks=pytest.mark.evidence)]
 )
-def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path, kills, horizon, rounds):
+def test_two_workers_on_postgresql_are_killed_under_load_and_lose_nothing(tmp_path, kills, horizon, rounds, openers):
     addresses = {server: stores.new_store("postgresql", tmp_path) for server in ("front", "analyzer")}
     settings = {
-        "front": TICKETS | {"due_within": 1, "openers": 1, "workers": 2, "store": addresses["front"]},
+        "front": TICKETS | {"due_within": 1, "openers": openers, "workers": 2, "store": addresses["front"]},
         "analyzer": {"openers": 0, "store": addresses["analyzer"]},
     }
     check_all(*killed_under_load(tmp_path, 3, kills, {"horizon": horizon, "rounds": rounds}, settings))

@@ -48,7 +48,7 @@ deadline = 60
 
 
 SIDES = """
-name = "sides"
+name = "sides-{policy}"
 arms = ["red", "green", "blue"]
 control = "red"
 [program]
@@ -162,33 +162,36 @@ def test_a_counter_and_a_histogram_run_side_by_side_and_the_sync_client_takes_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["split", "concurrent-elimination"])
-def test_an_experiment_in_blocks_ends_with_the_decision_that_its_totals_lead_to(tmp_path, policy):
+def test_experiments_in_blocks_end_with_the_decision_that_their_totals_lead_to(tmp_path):
     """Real servers, the real client and a crowd; the same totals told to the policy in this process decide the same."""
-    home = home_of(tmp_path)
-    with both(home, [written(tmp_path, SIDES.format(policy=policy))], **QUICK):
-        pinned = {server: key_files.load(home.directory / server / "keys").verify for server in ("analyzer", "front")}
-        own = {"account": tmp_path / "account.json", "keys": pinned, "background": False}
-        with Client(home.analyzer_url, limits=Limits(epsilon_per_period=20.0), **own) as client:
-            client._run(client.device.send_now(client.play("sides", patience=20), 1.0))
-            with pytest.raises(Reported):
-                client.play("sides", sticky=False)
-        crowd = Crowd(home.analyzer_url, "sides", 6000, (0.2, 0.3, 0.8), silent=0.2, seed=3, keys=home.verify_keys)
-        outcomes = run(crowd)
-        state = wait_finished(home.analyzer_url, "sides", 60)
-        transcript = transcript_of(home, "sides")
-    verdict = verify(transcript)
-    assert state["finished"]
-    assert verdict.finished
-    assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 2)
-    assert state["decision"]["sentence"].startswith("blue scores more than red by ")
-    # Nothing that was accepted is thrown away, unless the last block of all has too few.
-    assert verdict.reports >= 0.95 * (outcomes["accepted"] + 1)
-    assert in_process(transcript) == verdict.decision
+    home, policies = home_of(tmp_path), ("split", "concurrent-elimination")
+    files = [written(tmp_path, SIDES.format(policy=policy), f"{policy}.toml") for policy in policies]
+    with both(home, files, **QUICK):
+        found = {policy: _sides(tmp_path, home, f"sides-{policy}") for policy in policies}
+    for policy, (outcomes, state, transcript) in found.items():
+        verdict = verify(transcript)
+        assert state["finished"]
+        assert verdict.finished
+        assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 2), policy
+        assert state["decision"]["sentence"].startswith("blue scores more than red by ")
+        # Nothing that was accepted is thrown away, unless the last block of all has too few.
+        assert verdict.reports >= 0.95 * (outcomes["accepted"] + 1)
+        assert in_process(transcript) == verdict.decision
+
+
+def _sides(tmp_path, home, name):
+    """An app's own turn and a crowd; what was answered, how it stands, and the transcript."""
+    own = {"account": tmp_path / f"{name}.json", "keys": home.verify_keys, "background": False}
+    with Client(home.analyzer_url, limits=Limits(epsilon_per_period=20.0), **own) as client:
+        client._run(client.device.send_now(client.play(name, patience=20), 1.0))
+        with pytest.raises(Reported):
+            client.play(name, sticky=False)
+    crowd = Crowd(home.analyzer_url, name, 6000, (0.2, 0.3, 0.8), silent=0.2, seed=3, keys=home.verify_keys)
+    return run(crowd), wait_finished(home.analyzer_url, name, 60), transcript_of(home, name)
 
 
 SEVERAL = """
-name = "several"
+name = "several-{name}"
 arms = ["A", "B"]
 control = "A"
 [program]
@@ -210,46 +213,51 @@ REFUSED = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("crashes", [0.1, 0.9])
-def test_an_experiment_with_several_metrics_ends_as_its_totals_and_guardrails_say(tmp_path, crashes):
+def test_experiments_with_several_metrics_end_as_their_totals_and_guardrails_say(tmp_path):
     """B is better in what decides. Where it crashes no more than A it wins; where it crashes too often A stays."""
-    home = home_of(tmp_path)
+    home, crashes = home_of(tmp_path), {"seldom": 0.1, "often": 0.9}
     text = SEVERAL + METRICS + "[reports]\nreport_within = 5\nreport_at = [0, 0]\n"
-    with both(home, [written(tmp_path, text)], **QUICK):
-        pinned = {server: key_files.load(home.directory / server / "keys").verify for server in ("analyzer", "front")}
-        own = {"account": tmp_path / "account.json", "keys": pinned, "background": False}
-        with Client(home.analyzer_url, limits=Limits(epsilon=8.0, epsilon_per_period=20.0), **own) as client:
-            turn = client.play("several", patience=20)
-            for value, words in REFUSED:
-                with pytest.raises(InvalidParameter, match=words):
-                    client.report(turn, value)
-            assert client.report(turn, REPORTED)
-            assert client.send_due() is None
-        beside = (("crashes", (0.1, crashes)),)
-        run(Crowd(home.analyzer_url, "several", 3000, (0.2, 0.8), seed=3, beside=beside, keys=home.verify_keys))
-        state = wait_finished(home.analyzer_url, "several", 60)
-        transcript = transcript_of(home, "several")
-        rows = httpx2.get(f"{home.analyzer_url}/experiments/several/tables/metrics.json", timeout=30).json()
-        batches = httpx2.get(f"{home.analyzer_url}/experiments/several/tables/batches.json", timeout=30).json()
-    verdict = verify(transcript)
-    assert state["finished"]
-    assert verdict.finished
-    assert in_process(transcript) == verdict.decision
-    guard = next(row for row in rows if row["metric"] == "crashes")
-    assert [row["metric"] for row in rows] == ["finished", "crashes", "minutes"]
-    if crashes < 0.5:
-        assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 1)
-        assert guard["state"] == "safe"
-        assert state["decision"]["sentence"].startswith("finished: B scores more than A by ")
-    else:
-        assert (verdict.decision["kind"], verdict.decision["leader"]) == ("harmful", 0)
-        assert guard["state"] == "harmed"
-        assert state["decision"]["sentence"] == "A stays: B harms crashes, among those who reported"
-    assert guard["lower"] < 5 * (crashes - 0.1) < guard["upper"]
-    released = [row for row in batches if row["event"] == "released"]
-    assert released[0]["mean_finished"] == released[0]["mean"]
-    # Six standard deviations of the noise: sums of crashes are on the scale from 0 to 5.
-    assert -60 < released[0]["sum_crashes"] < 5 * released[0]["users"] + 60
+    files = [written(tmp_path, text.format(name=name), f"{name}.toml") for name in crashes]
+    with both(home, files, **QUICK):
+        found = {name: _several(tmp_path, home, f"several-{name}", chance) for name, chance in crashes.items()}
+    for name, (state, transcript, rows, batches) in found.items():
+        verdict = verify(transcript)
+        assert state["finished"]
+        assert verdict.finished
+        assert in_process(transcript) == verdict.decision
+        guard = next(row for row in rows if row["metric"] == "crashes")
+        assert [row["metric"] for row in rows] == ["finished", "crashes", "minutes"]
+        if name == "seldom":
+            assert (verdict.decision["kind"], verdict.decision["leader"]) == ("better", 1)
+            assert guard["state"] == "safe"
+            assert state["decision"]["sentence"].startswith("finished: B scores more than A by ")
+        else:
+            assert (verdict.decision["kind"], verdict.decision["leader"]) == ("harmful", 0)
+            assert guard["state"] == "harmed"
+            assert state["decision"]["sentence"] == "A stays: B harms crashes, among those who reported"
+        assert guard["lower"] < 5 * (crashes[name] - 0.1) < guard["upper"]
+        released = [row for row in batches if row["event"] == "released"]
+        assert released[0]["mean_finished"] == released[0]["mean"]
+        # Six standard deviations of the noise: sums of crashes are on the scale from 0 to 5.
+        assert -60 < released[0]["sum_crashes"] < 5 * released[0]["users"] + 60
+
+
+def _several(tmp_path, home, name, chance):
+    """An app's own turn and a crowd, for which B crashes with this chance; how it stands, and what is shown of it."""
+    own = {"account": tmp_path / f"{name}.json", "keys": home.verify_keys, "background": False}
+    with Client(home.analyzer_url, limits=Limits(epsilon=8.0, epsilon_per_period=20.0), **own) as client:
+        turn = client.play(name, patience=20)
+        for value, words in REFUSED:
+            with pytest.raises(InvalidParameter, match=words):
+                client.report(turn, value)
+        assert client.report(turn, REPORTED)
+        assert client.send_due() is None
+    beside = (("crashes", (0.1, chance)),)
+    run(Crowd(home.analyzer_url, name, 3000, (0.2, 0.8), seed=3, beside=beside, keys=home.verify_keys))
+    state = wait_finished(home.analyzer_url, name, 60)
+    tables = f"{home.analyzer_url}/experiments/{name}/tables"
+    rows, batches = (httpx2.get(f"{tables}/{table}.json", timeout=30).json() for table in ("metrics", "batches"))
+    return state, transcript_of(home, name), rows, batches
 
 
 @pytest.mark.slow

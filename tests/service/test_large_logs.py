@@ -28,7 +28,7 @@ from croupier.service.verifying import lines_of, verify
 from croupier.service.views import Shown
 from croupier.service.waits import Waits
 
-LONG, SHORT = 10_000, 150
+LONG, SHORT = 4_000, 100
 
 
 @pytest.fixture(scope="module")

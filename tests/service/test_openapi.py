@@ -114,7 +114,7 @@ def servers(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("examples", [3, pytest.param(8, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("examples", [2, pytest.param(8, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize(("server", "operation"), CASES)
 def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turns(servers, server, operation, examples):
     before = servers.rows()
@@ -127,7 +127,7 @@ def test_what_anybody_asks_is_answered_as_described_and_changes_nothing_but_turn
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("examples", [4, pytest.param(15, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("examples", [2, pytest.param(15, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize(("server", "operation"), TRUSTED)
 def test_what_the_trusted_ask_is_answered_as_described(tmp_path, server, operation, examples):
     with held(tmp_path, users=3) as servers:

@@ -60,7 +60,7 @@ def played(service, users, seed=1):
 @pytest.mark.slow
 @pytest.mark.parametrize("validity", ["prio3", "none"])
 def test_rule_and_decisions_are_those_of_the_library_s_server_and_verify_replays_them(tmp_path, validity):
-    users = {"prio3": 96, "none": 160}[validity]
+    users = {"prio3": 48, "none": 80}[validity]
     few = EXPERIMENT["program"] | {"users": users, "first": users // 4}
     service = begun(tmp_path, EXPERIMENT | {"program": few}, validity=validity)
     turns = played(service, 600)
@@ -93,7 +93,7 @@ def test_rule_and_decisions_are_those_of_the_library_s_server_and_verify_replays
 
 @pytest.mark.slow
 def test_a_log_whose_rule_was_changed_is_refused(service):
-    played(service, 80)
+    played(service, 50)
     lines = service.live.transcript().splitlines()
     at = next(place for place, line in enumerate(lines) if '"rule"' in line and place > 2)
     record = json.loads(lines[at])
@@ -254,6 +254,6 @@ def test_the_device_pays_what_was_signed(service):
 
 @pytest.mark.slow
 def test_users_of_each_batch_grow(service):
-    played(service, 200)
+    played(service, 110)
     sizes = [record["users"] for record in service.records("released")]
     assert all(one <= two for one, two in pairwise(sizes[:-1]))

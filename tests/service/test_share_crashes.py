@@ -50,11 +50,11 @@ def ended(service):
 @pytest.mark.parametrize(
     ("kind", "store", "every", "validity"),
     [
-        ("bandit", "sqlite", 6, "prio3"),
-        ("bandit", "sqlite", 8, "none"),
-        ("counter", "postgresql", 10, "prio3"),
-        ("histogram", "sqlite", 8, "prio3"),
-        ("linear", "sqlite", 10, "prio3"),
+        ("bandit", "sqlite", 9, "prio3"),
+        ("bandit", "sqlite", 12, "none"),
+        ("counter", "postgresql", 12, "prio3"),
+        ("histogram", "sqlite", 12, "prio3"),
+        ("linear", "sqlite", 12, "prio3"),
         *(
             pytest.param(kind, store, 1, validity, marks=pytest.mark.evidence)
             for kind in KINDS
@@ -93,7 +93,7 @@ def test_crashes_between_any_two_writes_change_nothing(
 @pytest.mark.parametrize(
     ("kind", "store", "seed", "most"),
     [
-        *((*case, 16) for case in FEW),
+        *((*case, 13) for case in FEW),
         *(pytest.param(*case, MOST_PEOPLE, marks=pytest.mark.evidence) for case in FEW),
         *(
             pytest.param(kind, store, seed, MOST_PEOPLE, marks=pytest.mark.evidence)

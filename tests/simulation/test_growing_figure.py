@@ -24,10 +24,11 @@ def body() -> dict[str, Any]:
 
 
 def test_it_is_drawn_from_its_json_alone(body: dict[str, Any], tmp_path: Path) -> None:
-    text = json.dumps(body, allow_nan=False)
-    first, _ = write(body, tmp_path / "first")
-    again, _ = write(json.loads(text), tmp_path / "again")
-    assert first.read_bytes() == again.read_bytes()
+    read = json.loads(json.dumps(body, allow_nan=False))
+    assert read == body
+    picture, numbers = write(read, tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert json.loads(numbers.read_text(encoding="utf-8")) == body
 
 
 def test_its_table_says_of_every_case_what_the_tree_loses_and_the_others_over_it(body: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from croupier.cli import main
-from croupier_papers import FIGURES, Task, compute, user_level_epsilon, write
+from croupier_papers import FIGURES, Task, compute, user_level_epsilon, user_level_histograms, write
 from croupier_papers.style import CAPTION, QUICK, finish
 from croupier_papers.user_level_learners import MODELS, PROBLEMS, Panel, Setting
 
@@ -113,8 +113,9 @@ def test_a_title_says_whose_figure_it_is(name: str) -> None:
     figure = FIGURES[name]
     small = {
         NAME: Setting((Panel("thresholds", (8, 16)),), runs=1),
+        "gkm21-histogram-error": user_level_histograms.Setting((800, 2_000), (100, 300), 2_000, 100, runs=2),
         "gkm21-users-epsilon": user_level_epsilon.Setting((0.5, 1.0), 1.0),
-    }.get(name, figure.quick)
+    }[name]
     drawn = finish(figure.draw(figure.compute(small, Task())), figure.source, quick=True)
     title = drawn.subfigs[0].get_suptitle()
     assert title.splitlines()[0] == figure.source

@@ -113,11 +113,12 @@ def test_at_the_margin_no_policy_says_more_than_it_may(name, record_property):
 
 
 @pytest.mark.slow
-def test_an_arm_at_its_margin_that_is_better_in_what_decides_is_not_shipped():
-    chosen = made("split", 2, 300, decision=TERMS)
+@pytest.mark.parametrize("runs", [100, pytest.param(300, marks=pytest.mark.evidence)])
+def test_an_arm_at_its_margin_that_is_better_in_what_decides_is_not_shipped(runs):
+    chosen = made("split", 2, runs, decision=TERMS)
     beside = [Bernoulli([0.1, 0.15]), Bernoulli([0.3, 0.3]), Bernoulli([0.05, 0.05])]
     run = simulate(chosen, Bernoulli([0.5, 0.6]), seed=3, beside=beside, checkpoints=1)
-    rare(int(run.false_decisions.sum()), 300)
+    rare(int(run.false_decisions.sum()), runs)
     assert np.mean(chosen.waiting) > 0.9
     waits = [chosen.decision(run) for run in np.flatnonzero(chosen.waiting).tolist()]
     assert {decision.waits for decision in waits} <= {("crashes",), ("crashes", "minutes")}
@@ -193,11 +194,12 @@ WATCHED = {"a": {"role": "primary", "binary": False}} | {name: {"binary": False}
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("runs", [100, pytest.param(200, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("what", COVERED)
-def test_intervals_of_every_metric_hold_at_all_looks(what):
-    found = missed(COVERED[what][0], COVERED[what], 200, 10_000, WATCHED)
+def test_intervals_of_every_metric_hold_at_all_looks(what, runs):
+    found = missed(COVERED[what][0], COVERED[what], runs, 10_000, WATCHED)
     for count in found:
-        rare(int(count), 200)
+        rare(int(count), runs)
 
 
 @pytest.mark.evidence

@@ -252,7 +252,7 @@ class PolyaDifference(Noise):
     def tail_quantile(self, probability: float) -> int:
         if not 0.0 < probability < 0.5:
             return super().tail_quantile(probability)
-        return least_tail_quantile(self._tail_at, probability, math.ceil(self.std))
+        return _difference_quantile(self, probability)
 
     def _tail_at(self, x: int) -> float:
         """P(X > x) for x >= 0: by Fourier inversion for many parts, else by summing over one part."""
@@ -292,6 +292,12 @@ class PolyaDifference(Noise):
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         return self.part._simulate(count, generator) - self.part._simulate(count, generator)
+
+
+@lru_cache(maxsize=256)
+def _difference_quantile(noise: PolyaDifference, probability: float) -> int:
+    """Looked up for every batch that is released or replayed, most of which have the same noise."""
+    return least_tail_quantile(noise._tail_at, probability, math.ceil(noise.std))
 
 
 @lru_cache(maxsize=32)

@@ -65,6 +65,7 @@ OPERATE_SECONDS = 10.0
 LARGEST_SHARE = 1e6
 LOOK_AGAIN = 5.0
 """Whether somebody may still see what is private is looked at again so often."""
+DESCRIBED = fixed(openapi.document("analyzer", http_operations.ANALYZER))
 
 
 class AnalyzerApp:
@@ -125,7 +126,7 @@ class AnalyzerApp:
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._trouble, self._stalled)),
             Route("/metrics", self.metrics),
-            Route("/openapi.json", fixed(openapi.document("analyzer", http_operations.ANALYZER))),
+            Route("/openapi.json", DESCRIBED),
             *self.gate.routes(),
             Route("/", page),
             Route("/participate/{name:experiment}", page),

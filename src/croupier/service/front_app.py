@@ -18,6 +18,8 @@ from croupier.service.front_for_devices import ForDevices
 from croupier.service.settings import FrontSettings, origins_of
 from croupier.service.web import ShortWay, add_handlers, admit_pages, fixed, healthz, readyz
 
+DESCRIBED = fixed(openapi.document("front", http_operations.FRONT))
+
 
 class FrontApp(ForDevices, ForAnalyzer):
     """The routes, and what runs beside them."""
@@ -35,7 +37,7 @@ class FrontApp(ForDevices, ForAnalyzer):
             Route("/healthz", healthz),
             Route("/readyz", readyz(self._trouble)),
             Route("/metrics", self.metrics),
-            Route("/openapi.json", fixed(openapi.document("front", http_operations.FRONT))),
+            Route("/openapi.json", DESCRIBED),
         ]
         app = ShortWay(routes=routes, lifespan=self._lifespan)
         app.shorten(f"/experiments/({NAME.pattern})/reports", self.taken, self.meters)

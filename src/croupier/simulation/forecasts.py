@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from croupier.bandits import Terms
 from croupier.bandits.batch_sizes import noise_variance, quiet_size
@@ -195,6 +194,8 @@ def fixed_sample(rate: float, lift: float, arms: int = 2, power: float = 0.8, co
     >>> fixed_sample(0.5, 0.05), fixed_sample(0.02, 0.004), fixed_sample(0.5, 0.05, arms=3)
     (3130, 42218, 5685)
     """
+    from scipy.special import ndtri  # its import takes a while, which every command and server is spared
+
     between("power", power, 0, 1)
     other = min(rate + float(between("lift", lift, 0, 1)), 1.0)
     middle = (rate + other) / 2.0

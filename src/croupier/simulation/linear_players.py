@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -315,12 +316,20 @@ def _shuffled(needs: Needs, plan: LinearPlan, source: SeededSource) -> Player:
     return StatisticsPlayer(needs, ShuffledSums(plan.counter, source), plan.confidence)
 
 
+@lru_cache(maxsize=32)
+def _planned(plan: Callable[..., LinearPlan], *numbers: int | None, **options: Any) -> LinearPlan:
+    """Many runs follow one plan."""
+    return plan(*numbers, **options)
+
+
 def _concurrent(needs: Needs, source: SeededSource) -> Player:
-    return _shuffled(needs, linear_bandit(needs.users, needs.world.wide, needs.shufflers, **needs.planned()), source)
+    plan = _planned(linear_bandit, needs.users, needs.world.wide, needs.shufflers, **needs.planned())
+    return _shuffled(needs, plan, source)
 
 
 def _sequential(needs: Needs, source: SeededSource) -> Player:
-    return _shuffled(needs, sequential_linear_bandit(needs.users, needs.world.wide, **needs.planned()), source)
+    plan = _planned(sequential_linear_bandit, needs.users, needs.world.wide, **needs.planned())
+    return _shuffled(needs, plan, source)
 
 
 def _central_tree(needs: Needs, source: SeededSource) -> Player:

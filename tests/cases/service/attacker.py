@@ -21,9 +21,9 @@ EXACT = {
     "reward": {"protocol": "shuffled-laplace", "binary": True},
     "privacy": {"epsilon": 20.0, "honest_fraction": 1.0},
     "reports": {"report_within": 600, "report_at": [0, 0]},
-    "batches": {"smallest": 32, "deadline": 10_000},
+    "batches": {"smallest": 20, "deadline": 10_000},
 }
-USERS = 32
+USERS = 20
 BASE = "http://front.test/experiments/colours"
 ADDRESS = f"{BASE}/reports"
 

@@ -23,6 +23,8 @@ from croupier.service.store.batch_keys import BatchKeys
 
 DIGIT = 30
 """Bits of a Python integer in each four bytes."""
+EMPTY = bytes(4096)
+"""A page of memory in which there is nothing."""
 SMALL, EACH = range(48, 161, 16), 50_000
 """The sizes of objects that a sum, a key or their text may lie in, and more of each than there are free."""
 
@@ -76,8 +78,18 @@ def _memory(process: int) -> bytes:
             if place and "[v" not in line:
                 start, end = (int(edge, 16) for edge in place.groups())
                 memory.seek(start)
-                pieces.append(memory.read(end - start))
+                pieces += _without_emptiness(memory.read(end - start))
     return b"".join(pieces)
+
+
+def _without_emptiness(content: bytes) -> Iterator[bytes]:
+    """All pages, but of several in a row that hold only zeros the first: most of a memory was never written to."""
+    before = b""
+    for start in range(0, len(content), len(EMPTY)):
+        page = content[start : start + len(EMPTY)]
+        if not page == before == EMPTY:
+            yield page
+        before = page
 
 
 def _masked(payload: bytes, mask: bytes) -> bytes:

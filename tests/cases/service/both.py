@@ -67,7 +67,7 @@ class Both:
             plain_http=True,
             url="http://analyzer.test",
             openers=0,
-            poll=0.01,
+            poll=0.03,
             suite=suite,
             origins=origins,
         )

@@ -7,13 +7,19 @@ import shutil
 import threading
 import zlib
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from cases.service.browser_world import launched
 
 CLIENT = Path(__file__).parents[3] / "clients" / "javascript"
+
+
+@cache
+def bomb() -> bytes:
+    """What unpacks to 64 MiB. It is made once, and before it is asked for: a client does not wait for long."""
+    return zlib.compress(b" " * 64 * 2**20)
 
 
 class _Site(SimpleHTTPRequestHandler):
@@ -47,7 +53,7 @@ class _Site(SimpleHTTPRequestHandler):
     def bomb(self) -> None:
         """Little that unpacks to much."""
         self._begin(200, {"content-encoding": "deflate"})
-        self.wfile.write(zlib.compress(b" " * 64 * 2**20))
+        self.wfile.write(bomb())
 
     def stalled(self) -> None:
         """A head, and then nothing until the client has gone."""

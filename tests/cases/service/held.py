@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import MetaData, select
+from sqlalchemy import inspect
 
 from cases.service.both import Both
 
@@ -33,11 +33,10 @@ class Held:
         """Every row of every table of both stores."""
         found = {}
         for server, store in (("front", self.both.front.front.store), ("analyzer", self.both.analyzer.store)):
-            tables = MetaData()
             with store.database.engine.connect() as connection:
-                tables.reflect(connection)
-                for name, table in sorted(tables.tables.items()):
-                    found[f"{server}.{name}"] = sorted(map(repr, connection.execute(select(table)).all()))
+                for name in sorted(inspect(connection).get_table_names()):
+                    rows = connection.exec_driver_sql(f'SELECT * FROM "{name}"')
+                    found[f"{server}.{name}"] = sorted(map(repr, rows.all()))
         return found
 
 

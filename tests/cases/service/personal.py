@@ -18,8 +18,8 @@ EXPERIMENT: dict[str, Any] = {
     "arms": ARMS,
     "program": {
         "kind": "linear",
-        "users": 160,
-        "first": 40,
+        "users": 80,
+        "first": 20,
         "ratio": 2.0,
         "control": 0.1,
         "features": {"age": [18, 80], "evening": [0, 100]},

@@ -60,6 +60,8 @@ report_at = [0, 0]
 epsilon = 8.0
 """
 QUICK = {"front": {"due_within": 1, "openers": 0}, "analyzer": {"openers": 0}}
+SELDOM = QUICK | {"analyzer": QUICK["analyzer"] | {"poll": 0.2}}
+"""For servers that wait most of the time, while pages are looked at: they look at each other less often."""
 METRICS = """
 [metrics.finished]
 role = "primary"

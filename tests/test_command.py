@@ -37,3 +37,14 @@ def test_with_it_the_command_runs():
     done = run("nothing")
     assert (done.returncode, done.stderr) == (0, "")
     assert "laplace" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_server_waits_for_no_import_that_it_does_not_need():
+    code = (
+        "import sys; from croupier import cli; cli.parser(['serve']); import croupier.service.front_app, "
+        "croupier.service.analyzer_app; print(*(name for name in sys.modules if name in "
+        "{'scipy', 'matplotlib', 'pandas', 'croupier_papers', *(f'croupier.cli.{name}' for name in cli.COMMANDS)}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["croupier.cli.serve"]

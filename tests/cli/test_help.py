@@ -6,10 +6,11 @@ import shlex
 
 import pytest
 
-from croupier.cli import GROUPS, main, parser
+from croupier import cli
+from croupier.cli import main, operate, parser
 from croupier.references import KEY, cited
 
-COMMANDS = {module.NAME: module for modules in GROUPS.values() for module in modules}
+COMMANDS = {name: cli.command(name) for name in cli.COMMANDS}
 
 
 def _help(capsys: pytest.CaptureFixture[str], *command: str) -> str:
@@ -30,6 +31,11 @@ def test_help_fits_80_columns_and_explains_every_option(
     assert KEY.findall(text) == []
 
 
+def test_every_command_has_the_name_that_it_is_found_by() -> None:
+    assert [module.NAME for module in COMMANDS.values()] == [*COMMANDS]
+    assert tuple(wish.NAME for wish in operate.WISHES) == cli.OPERATIONS
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_description_is_made_of_sentences(command: str) -> None:
     about = COMMANDS[command].ABOUT
@@ -44,7 +50,7 @@ def test_the_examples_are_commands(command: str) -> None:
     for line in lines:
         program, *arguments = shlex.split(line)
         assert program == "croupier"
-        options, rest = parser().parse_known_args(arguments)
+        options, rest = parser([command]).parse_known_args(arguments)
         assert (options.command, [word for word in rest if word[0] == "-"]) == (command, [])
 
 

@@ -10,48 +10,32 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from croupier import __version__
 from croupier.checks import CroupierError, did_you_mean
-from croupier.cli import (
-    audit,
-    count,
-    create,
-    crowd,
-    export,
-    histogram,
-    learn,
-    linear,
-    operate,
-    plan,
-    policies,
-    price,
-    protocols,
-    reproduce,
-    serve,
-    simulate,
-    status,
-    sweep,
-    up,
-    verify,
-)
 from croupier.cli.options import real, whole
 from croupier.noise.window import TooWide
 from croupier.references import cited
 
-GROUPS: dict[str, tuple[Any, ...]] = {
-    "try it": (simulate, count, linear, sweep, policies),
-    "plan an experiment": (plan, protocols, price),
-    "run it": (up, serve, crowd, histogram, learn),
-    "operate it": (status, create, *operate.WISHES, export),
-    "check the privacy": (audit, verify),
-    "reproduce a paper": (reproduce,),
+OPERATIONS = ("start", "pause", "resume", "stop", "retire", "add", "ramp")
+"""Commands that ask one thing of an experiment: they are in one module, `operate`."""
+
+GROUPS = {
+    "try it": ("simulate", "count", "linear", "sweep", "policies"),
+    "plan an experiment": ("plan", "protocols", "price"),
+    "run it": ("up", "serve", "crowd", "histogram", "learn"),
+    "operate it": ("status", "create", *OPERATIONS, "export"),
+    "check the privacy": ("audit", "verify"),
+    "reproduce a paper": ("reproduce",),
 }
 """Commands by what a person wants."""
 
-SERVING = (up, serve)
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+
+SERVING = ("up", "serve")
 """Those that run until they are stopped, and have no result to print as JSON."""
 
 EXAMPLES = "for example:"
@@ -91,44 +75,52 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Build the whole command line."""
+def command(name: str) -> Any:
+    """What a command is. It is imported when it is asked for: others take as long to import as a server to start."""
+    if name in OPERATIONS:
+        return {wish.NAME: wish for wish in import_module("croupier.cli.operate").WISHES}[name]
+    return import_module(f"croupier.cli.{name}")
+
+
+def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The command line with these commands."""
+    known = {name: command(name) for name in names}
     top = _Parser(
         prog="croupier",
         description="Private online learning without a trusted server.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join([*_overview(), "`croupier COMMAND --help` explains one command, with an example."]),
+        epilog="\n".join([*_overview(known), "`croupier COMMAND --help` explains one command, with an example."]),
         usage="croupier COMMAND [options]",
     )
     top.add_argument("--version", action="version", version=f"croupier {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS)
-    for modules in GROUPS.values():
-        for module in modules:
-            command = commands.add_parser(
-                module.NAME,
-                prog=f"croupier {module.NAME}",
-                help=module.SUMMARY,
-                description=module.ABOUT,
-                epilog="\n".join([EXAMPLES, *(f"  {line}" for line in module.EXAMPLES)]),
-                formatter_class=_Help,
-            )
-            if module not in SERVING:
-                command.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
-            module.add(command)
-            command.set_defaults(run=module.run, usual={action.dest: action.default for action in command._actions})
+    for name, module in known.items():
+        one = commands.add_parser(
+            name,
+            prog=f"croupier {name}",
+            help=module.SUMMARY,
+            description=module.ABOUT,
+            epilog="\n".join([EXAMPLES, *(f"  {line}" for line in module.EXAMPLES)]),
+            formatter_class=_Help,
+        )
+        if name not in SERVING:
+            one.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
+        module.add(one)
+        one.set_defaults(run=module.run, usual={action.dest: action.default for action in one._actions})
     return top
 
 
-def _overview() -> list[str]:
+def _overview(known: Mapping[str, Any]) -> list[str]:
     lines = []
-    for wish, modules in GROUPS.items():
-        lines += [f"{wish}:"] + [f"  {module.NAME:<12}{module.SUMMARY}" for module in modules] + [""]
+    for wish, names in GROUPS.items():
+        lines += [f"{wish}:"] + [f"  {name:<12}{known[name].SUMMARY}" for name in names if name in known] + [""]
     return lines
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; files may come after them, which argparse alone does not allow behind another positional."""
-    top, given = parser(), _joined(sys.argv[1:] if arguments is None else arguments)
+    given = _joined(sys.argv[1:] if arguments is None else arguments)
+    top = parser(given[:1] if given and given[0] in COMMANDS else COMMANDS)
     _check_flags(top, given)
     options, rest = top.parse_known_args(given)
     if rest and (not hasattr(options, "files") or any(argument.startswith("-") for argument in rest)):

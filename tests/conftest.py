@@ -23,6 +23,7 @@ TOGETHER = (
     "test_exports",
     "test_figures",
     "test_growing_figure",
+    "test_http_limits",
     "test_large_logs",
     "test_learner_figure",
     "test_users_epsilon_figure",
@@ -31,7 +32,7 @@ TOGETHER = (
 
 NO_TIME = "no time is left for it: --resume goes on"
 
-QUICK = 10
+QUICK = 7
 """So many tests of a file are enough for --quick, with one case each."""
 
 

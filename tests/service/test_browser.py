@@ -47,7 +47,7 @@ validity = "none"
 [batches]
 deadline = 20
 [decision]
-smallest_effect = 0.2
+smallest_effect = 0.4
 minimum_run = 0
 """
 FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7), "tips": (0.5,) * 3}
@@ -61,7 +61,7 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.home = home_of(directory)
         texts = {
-            "colours": BANDIT.format(name="colours", horizon=400),
+            "colours": BANDIT.format(name="colours", horizon=240),
             "steps": COUNTER,
             "fruit": HISTOGRAM,
             "screens": SCREENS,

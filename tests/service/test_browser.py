@@ -61,7 +61,7 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.home = home_of(directory)
         texts = {
-            "colours": BANDIT.format(name="colours", horizon=240),
+            "colours": BANDIT.format(name="colours", horizon=400),
             "steps": COUNTER,
             "fruit": HISTOGRAM,
             "screens": SCREENS,

@@ -68,7 +68,7 @@ def main() -> None:
     values = bernoulli_stream(10**6, 0.5, 1)
     for shufflers in (1, 2, 3, 5, 8, None):
         made = plan(10**6, shufflers)
-        report(f"k = {made.shufflers}, batches from {made.tree.low}", made, values)
+        report(f"k = {made.shufflers}, batches from {made.tree.smallest}", made, values)
     heading("One value at a time, 10⁵ users (aim: 5 µs)")
     bare = seconds(lambda: add_up([1.0] * 10**5)) / 10**5
     for shufflers in (1, 3, None):

@@ -76,7 +76,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def command(name: str) -> Any:
-    """What a command is. It is imported when it is asked for: others take as long to import as a server to start."""
+    """What a command is. It is imported when it is asked for: a server that starts need not wait for the others."""
     if name in OPERATIONS:
         return {wish.NAME: wish for wish in import_module("croupier.cli.operate").WISHES}[name]
     return import_module(f"croupier.cli.{name}")

@@ -75,8 +75,11 @@ def test_real_runs_lie_in_the_95_per_cent_range_of_their_plan(tmp_path, record_p
     shown = {"low": low, "median": planned.better.until(0.5), "high": high, "taken": taken, "decisions": decisions}
     record_property("real runs", shown)
     assert sum(low <= reports <= high for reports in taken) >= 8
-    # A false one would come once in twenty times at most, and here in none of 4,000 simulated runs.
     assert planned.wrong < 0.01
-    assert [(decision["kind"], decision["leader"]) for decision in decisions] == [("better", 1)] * 12
+    # Here the difference is just the margin, so "no difference" is no error. In 81 of 20,000 simulated runs that came first:
+    # two of twelve would come about once in 900 such tests.
+    kinds = [(decision["kind"], decision["leader"]) for decision in decisions]
+    assert kinds.count(("better", 1)) >= 11
+    assert all(kind != "better" or leader == 1 for kind, leader in kinds)
     # Each interval misses the difference once in twenty times at most: three of twelve in one of 50 such tests.
     assert sum(decision["lower"] <= EFFECT <= decision["upper"] for decision in decisions) >= 10

@@ -7,7 +7,9 @@ long it took, and what it said of itself with `record_property`. After so many -
 
 import gc
 import json
+import re
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,11 +39,17 @@ QUICK = 7
 
 
 class Scheduling(LoadScopeScheduling):
-    """Every test by itself, to whoever is free; those that share something file by file."""
+    """Slow tests each by itself, to whoever is free; quick ones, and those that share something, file by file."""
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
-        return file if file.rpartition("/")[2].startswith(TOGETHER) else nodeid
+        return file if file.rpartition("/")[2].startswith(TOGETHER) or is_quick(file) else nodeid
+
+
+@cache
+def is_quick(file):
+    """If no test of the file has a marker that says how long it takes."""
+    return not re.search(r"mark\.(slow|evidence)", Path(file).read_text())
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -50,6 +50,8 @@ def _sum(name, **options):
 ROWS = {
     "`shuffled-laplace`, binary": _sum("shuffled-laplace", binary=True),
     "`shuffled-laplace`, values in [0, 1]": _sum("shuffled-laplace"),
+    "`skellam`": _sum("skellam"),
+    "`discrete-gaussian`": _sum("discrete-gaussian"),
     "`shuffled-bits`": _sum("shuffled-bits"),
     "`shuffled-levels`": _sum("shuffled-levels"),
     "`counted-messages`": _sum("counted-messages"),

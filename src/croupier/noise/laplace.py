@@ -38,6 +38,9 @@ LEAST_SCALE = 1 / 512
 DIGITS = 256
 """Above this scale noise is drawn digit by digit: a table would take long to make."""
 
+RATIO_BITS = 192
+"""Enough for the ratio of two masses to a double, however wide the noise and however far apart they are."""
+
 MANY = 16
 """From this shape on the characteristic function falls fast enough for Fourier inversion."""
 
@@ -210,8 +213,12 @@ class PolyaDifference(Noise):
         return self.part.odds <= 2.0**14 and self.std <= 2.0**24
 
     def log_ratio(self, shift: int) -> Number:
-        # With r >= 1 the ratios are mixtures of those of discrete Laplace; below, the law peaks more sharply.
-        return abs(shift) / Fraction(self.scale) if self.r >= 1 else math.inf
+        """With r >= 1 the ratios are mixtures of those of discrete Laplace; below, the law peaks more sharply.
+
+        With r < 1 the masses of a Pólya variable are moments of a measure on [0, 1], so from 0 on those of the difference
+        are too: they fall, ever more slowly by the step, and P(0)/P(shift) is the largest ratio.
+        """
+        return abs(shift) / Fraction(self.scale) if self.r >= 1 else _peak_ratio(self, abs(shift))
 
     def pair(self, shift: int, floor: float = SHALLOW) -> Pair:
         """With r > 1 the noise is discrete Laplace plus more, and where it is too wide to tabulate that bounds it."""
@@ -292,6 +299,19 @@ class PolyaDifference(Noise):
 
     def _simulate(self, count: int, generator: np.random.Generator) -> Integers:
         return self.part._simulate(count, generator) - self.part._simulate(count, generator)
+
+
+@lru_cache(maxsize=256)
+def _peak_ratio(noise: PolyaDifference, shift: int) -> float:
+    """log P(0)/P(shift), rounded up, where P(x) = (1-β)^{2r} β^x Γ(r+x)/(Γ(r) x!) ₂F₁(r, r+x; 1+x; β²)."""
+    with precise(RATIO_BITS):
+        r, rate = to_arb(noise.r), 1 / to_arb(noise.scale)
+        squared = (-2 * rate).exp()
+        peak, there = (squared.hypgeom_2f1(r, r + x, arb(1 + x)).log() for x in (0, shift))
+        chosen = (r + shift).lgamma() - r.lgamma() - arb(1 + shift).lgamma()
+        ratio = peak - there - chosen + shift * rate
+        upper = math.nextafter(float(ratio.upper()), math.inf)
+    return upper if upper < math.inf else math.inf  # a ball that holds every number bounds nothing
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ const card = (heading, ...points) =>
 function left(batch) {
   if (batch.residual_advantage >= 1) return "They would read your answer: your report alone has no noise.";
   const guess = `The best guess between the two most different answers would be right in ${percent((1 + batch.residual_advantage) / 2)} of cases.`;
-  return batch.hides_nothing_alone ? `Some reports would show their value outright. ${guess}` : `ε = ${number(batch.residual_epsilon)}. ${guess}`;
+  return batch.hides_nothing_alone ? `No ε holds for every report: some would show their value, or nearly. ${guess}` : `ε = ${number(batch.residual_epsilon)}. ${guess}`;
 }
 
 // What each trust means to a participant: what leaves the device, what hides it, what each server learns, and what is not promised.

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from croupier.checks import CroupierError
 from croupier.noise import Noise, Source
+from croupier.noise.base import rounded_up
 from croupier.privacy import Loss
 from croupier.protocols.mechanism import Residual
 from croupier.protocols.padding import Shape
@@ -170,21 +171,9 @@ class Carrier(ABC):
 
 
 def hidden_by(noise: Noise, shift: int, dimension: int) -> Residual:
-    """A number plus noise: the largest log ratio of P(x) to P(x - shift), over the table of the law."""
-    if dimension > 1:
-        # Any coordinate may move by the whole range: coordinates add up, and this is a bound, not the exact value.
-        single = hidden_by(noise, shift, 1)
-        return Residual(dimension * single.epsilon, min(1.0, dimension * single.advantage))
-    window = noise.window()
-    law = window.pmf
-    low, high = noise.support
-    if low is not None or high is not None or shift >= len(law):
-        epsilon = math.inf
-    else:
-        # Beyond the table the ratio of these families only comes closer to that of their exponential tail.
-        inside = np.abs(np.log(law[shift:]) - np.log(law[:-shift]))
-        epsilon = float(inside.max()) + 2.0 * window.error
-    return Residual(epsilon, min(1.0, distance_moved(law, shift)))
+    """A number plus noise: what the noise says of two values so far apart. Coordinates add up, which is a bound."""
+    epsilon = dimension * rounded_up(noise.log_ratio(shift))
+    return Residual(epsilon, min(1.0, dimension * distance_moved(noise.window().pmf, shift)))
 
 
 def distance_moved(law: Floats, shift: int) -> float:

@@ -76,8 +76,8 @@ def test_real_runs_lie_in_the_95_per_cent_range_of_their_plan(tmp_path, record_p
     record_property("real runs", shown)
     assert sum(low <= reports <= high for reports in taken) >= 8
     assert planned.wrong < 0.01
-    # Here the difference is just the margin, so "no difference" is no error. In 81 of 20,000 simulated runs that came first:
-    # two of twelve would come about once in 900 such tests.
+    # Here the difference is just the margin, so "no difference" is no error. In 81 of 20,000 simulated runs that came
+    # first: two of twelve would come about once in 900 such tests.
     kinds = [(decision["kind"], decision["leader"]) for decision in decisions]
     assert kinds.count(("better", 1)) >= 11
     assert all(kind != "better" or leader == 1 for kind, leader in kinds)

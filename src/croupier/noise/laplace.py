@@ -215,8 +215,8 @@ class PolyaDifference(Noise):
     def log_ratio(self, shift: int) -> Number:
         """With r >= 1 the ratios are mixtures of those of discrete Laplace; below, the law peaks more sharply.
 
-        With r < 1 the masses of a Pólya variable are moments of a measure on [0, 1], so from 0 on those of the difference
-        are too: they fall, ever more slowly by the step, and P(0)/P(shift) is the largest ratio.
+        With r < 1 the masses of a Pólya variable are moments of a measure on [0, 1], and so are those of the
+        difference from 0 on: they fall, ever more slowly by the step, and P(0)/P(shift) is the largest ratio.
         """
         return abs(shift) / Fraction(self.scale) if self.r >= 1 else _peak_ratio(self, abs(shift))
 

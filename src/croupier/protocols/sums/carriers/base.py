@@ -11,7 +11,6 @@ view holds what a perfect intermediary would let through, and nothing else.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -99,7 +99,8 @@ def published(name: str, *, arms: int, horizon: int, epsilon: float, runs: int, 
     common: dict[str, Any] = {"arms": arms, "horizon": horizon, "runs": runs} | options
     if epsilon < limit:
         private: dict[str, Any] = {} if ALL_POLICIES[name].notion == "none" else {"epsilon": epsilon}
-        return simulated_policy(name, constants="published", **private, **common), "published"
+        private |= {} if kind is None else {"constants": "published"}
+        return simulated_policy(name, **private, **common), "published"
     model = simulated_policy(name, epsilon=limit / 2, constants="published", **common)
     carried = replace(model.ladder.protocol, epsilon=epsilon, constants="tight")  # type: ignore[type-var]
     said = f"published radii, tight protocol (the theorem needs ε < {limit:g})"

@@ -1,5 +1,6 @@
 """What a policy does not read is refused by name: in the library, on the command line and in an experiment's file."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from croupier.bandits import POLICIES, policy
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli import main
 from croupier.protocols import ROWS
+from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.service.experiment import plan
 from croupier.simulation import ALL_POLICIES, simulated_policy
 
@@ -57,6 +59,24 @@ def test_a_policy_refuses_what_its_protocol_does_not_read(name: str) -> None:
     for key, value in OF_PROTOCOLS.items():
         if kind is None or key not in ROWS[kind].takes:
             refused(key, value, name=name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ALL_POLICIES[name].protocol is None])
+@pytest.mark.parametrize("constants", CONSTANTS)
+def test_constants_are_refused_where_no_protocol_has_noise(name: str, constants: str) -> None:
+    refused("constants", constants, name=name)
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--epsilon", "1"), ("--constants", "published"), ("--delta", "1e-6")])
+def test_a_comparison_refuses_a_promise_that_none_of_its_policies_makes(
+    flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = ["simulate", "--policy", "kl-ucb", "--means", ".2,.8", "--horizon", "500", "--runs", "2"]
+    assert main([*alone, flag, value]) == 2
+    assert f"{flag.removeprefix('--')} = " in capsys.readouterr().err
+    assert main([*alone, "--policy", "dist-rdp-se", flag, value, "--json"]) == 0
+    plain, private = json.loads(capsys.readouterr().out)
+    assert (plain["epsilon"], plain["constants"], private["epsilon"]) == (None, None, 1.0)
 
 
 @pytest.mark.parametrize("name", NAMES)

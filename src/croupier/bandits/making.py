@@ -31,7 +31,7 @@ def policy(
     horizon: int | None,
     epsilon: float | None = None,
     delta: float | None = None,
-    constants: str = "tight",
+    constants: str | None = None,
     runs: int = 1,
     binary: bool = False,
     protocol_name: str | None = None,
@@ -54,7 +54,7 @@ def policy(
     arms : how many arms there are.
     horizon : how many users will come. None: unknown, and guessed by doubling.
     epsilon, delta : the privacy of one user's report; none for a policy without privacy.
-    constants : "tight" or "published": the noise of the protocol and the radii of the policy.
+    constants : "tight" or "published": the noise of the protocol and the radii of the policy. None: tight.
     runs : how many runs are played at once.
     binary : whether rewards are zero or one.
     protocol_name : another protocol than the policy's own.
@@ -81,11 +81,13 @@ def policy(
     [[32, 0, 0]]
     """
     entry = POLICIES.find(name) if isinstance(name, str) else name
-    one_of("constants", constants, CONSTANTS)
     own = {"failure": failure, "exploration": exploration, "seed": seed, "decision": decision}
     _check_known(entry.name, options)
     _check_numbers(smallest, growth, failure, exploration)
     kind = protocol_name or entry.protocol
+    if kind is None:
+        _check_no_protocol(entry, epsilon, delta, options | ({} if constants is None else {"constants": constants}))
+    constants = one_of("constants", constants or CONSTANTS[0], CONSTANTS)
     if constants == "published" and not entry.tight_only and entry.protocol not in (None, kind):
         whose = f"{entry.protocol} with published constants: no radius is stated for another noise ({entry.paper})"
         raise InvalidParameter("protocol_name", protocol_name, whose)
@@ -100,9 +102,7 @@ def policy(
         measured = Metrics.of(metrics, float(positive("epsilon", epsilon)), **said)
         _check_epsilon(entry.name, "laplace", measured.epsilon, constants)
         carried = measured.protocols[0]
-    elif kind is None:
-        _check_no_protocol(entry, epsilon, delta, options)
-    else:
+    elif kind is not None:
         carried = _carried(entry.name, kind, epsilon, delta, constants, binary, options)
         if carried.published and horizon is not None:
             # The papers let the modular sum wrap around with their own p.

@@ -187,9 +187,10 @@ Model = tuple[str, str, dict[str, Any]]
 def _models(name: str, over: str | None, options: argparse.Namespace, given: dict[str, Any]) -> list[Model]:
     """What a row says, its policy, and that one's privacy; none is there twice."""
     entry = ALL_POLICIES.find(name)
+    budget = {"epsilon": options.epsilon, "delta": options.delta}
     models: list[Model] = [("no privacy", FREE, {})]
     if name != FREE:
-        models.append((name, name, privacy_of(name, options.epsilon, options.delta, over, given)))
+        models.append((name, name, privacy_of(name, over, budget | given)))
     if (over or entry.protocol) == LOCAL:
         return models
     # A policy that sums over no protocol has no local form: the default stands in, under its own name.

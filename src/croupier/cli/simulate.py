@@ -45,7 +45,7 @@ from croupier.simulation import (
     simulated_policy,
     world,
 )
-from croupier.simulation.baselines import IN_BLOCKS, check_read, read_options
+from croupier.simulation.baselines import BUDGET, IN_BLOCKS, check_read, read_options, reads
 from croupier.simulation.cell import drawn_means
 from croupier.simulation.reporting import LONGEST
 
@@ -70,14 +70,13 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--protocol", metavar="NAME", help=f"{PROTOCOL} (default: the policy's own)")
     add_world(command)
     command.add_argument("--horizon", type=int, required=True, metavar="T", help="users in a run")
-    command.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="the privacy parameter ε (default: 1)")
+    command.add_argument("--epsilon", type=float, metavar="E", help="the privacy parameter ε (default: 1)")
     command.add_argument(
         "--delta", type=float, metavar="D", help="δ, where a protocol needs one (default: the protocol's)"
     )
     command.add_argument(
         "--constants",
         choices=CONSTANTS,
-        default="tight",
         help="noise and radii: calculated exactly, or a paper's (default: tight)",
     )
     add_protocol_options(command)
@@ -109,7 +108,9 @@ def run(options: argparse.Namespace) -> int:
     names = [ALL_POLICIES.admit(name) for name in options.policy or ["dp-klucb"]]
     ROWS.admit(options.protocol)
     given = protocol_options(options)
-    check_read(names, options.protocol, given | typed(options, "epsilon", "delta", "protocol", *IN_BLOCKS))
+    check_read(names, options.protocol, given | typed(options, *BUDGET, "protocol", *IN_BLOCKS))
+    options.epsilon = 1.0 if options.epsilon is None else options.epsilon
+    budget = {key: getattr(options, key) for key in BUDGET}
     decision = {} if options.smallest_effect is None else {"smallest_effect": options.smallest_effect}
     metrics, beside = _metrics(options, where, names)
     if metrics is not None and given.get("trust") not in (None, "two-servers"):
@@ -121,9 +122,8 @@ def run(options: argparse.Namespace) -> int:
             horizon=options.horizon,
             runs=options.runs,
             binary=where.binary and metrics is None,
-            constants=options.constants,
             **({"decision": decision} if ALL_POLICIES[name].in_blocks else {}),
-            **privacy_of(name, options.epsilon, options.delta, options.protocol, given),
+            **privacy_of(name, options.protocol, budget | given),
             **({} if metrics is None else {"metrics": metrics}),
         )
         for name in names
@@ -137,7 +137,8 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         from croupier.simulation.plots import plot_regret
 
-        title = f"{where.arms} arms, {options.runs} runs, ε = {options.epsilon:g}, {options.constants} constants"
+        constants = options.constants or CONSTANTS[0]
+        title = f"{where.arms} arms, {options.runs} runs, ε = {options.epsilon:g}, {constants} constants"
         path = plot_regret(done, options.plot, title)
     if options.json:
         print_json(rows)
@@ -213,17 +214,15 @@ def silent(where: World, reporting: list[float] | None, zeros: float | None) -> 
     return Silent(where, shares[0] if len(shares) == 1 else shares, ratio)
 
 
-def privacy_of(
-    name: str, epsilon: float, delta: float | None, over: str | None, given: dict[str, Any]
-) -> dict[str, Any]:
+def privacy_of(name: str, over: str | None, given: dict[str, Any]) -> dict[str, Any]:
     """What of privacy a policy takes: nothing without privacy, no δ where it is pure, and the options that it reads."""
     entry = ALL_POLICIES.find(name)
     if entry.notion == "none":
         return {}
     if over is not None and entry.protocol is None:
         raise InvalidParameter("protocol", over, f"left out: {name} has noise of its own")
-    notion = entry.notion if over is None else ROWS.find(over).notion
-    budget: dict[str, Any] = {"epsilon": epsilon} if notion == "pure" else {"epsilon": epsilon, "delta": delta}
+    read = reads(name, over)
+    budget = {key: given[key] for key in BUDGET if key in read and given.get(key) is not None}
     budget |= read_options(name, over, given)
     return budget if over is None else budget | {"protocol_name": over}
 
@@ -242,7 +241,8 @@ def summary(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     }
     given = [key for key in protocol_options(options) if key != "trust"]
     read = {} if protocol is None else {key: getattr(protocol, key) for key in given}
-    return private | read | run.summary() | {"constants": options.constants, "seed": options.seed}
+    constants = None if protocol is None else protocol.constants
+    return private | read | run.summary() | {"constants": constants, "seed": options.seed}
 
 
 def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:

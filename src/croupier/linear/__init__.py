@@ -4,8 +4,9 @@ from croupier.linear.ellipsoid import Confidence, confidence
 from croupier.linear.ellipsoid import NoiseBounds as TreeNoiseBounds
 from croupier.linear.findings import Findings
 from croupier.linear.gains import Gain
-from croupier.linear.growing import TUNED, GrowingPlan, NoiseSum, first_batch, growing_bandit
+from croupier.linear.growing import TUNED, GrowingPlan, first_batch, growing_bandit
 from croupier.linear.noise_norms import largest_matrix, longest_vector
+from croupier.linear.noise_sum import NoiseSum
 from croupier.linear.norms import box_norm, described_norm, usual_norm
 from croupier.linear.plan import LinearPlan, balanced_batch, linear_bandit, sequential_linear_bandit
 from croupier.linear.server import LinearServer

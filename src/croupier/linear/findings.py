@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,12 @@ from numpy.typing import NDArray
 from croupier.checks import InvalidParameter, between
 from croupier.frames import Rows
 from croupier.linear.gains import Gain, Measured
-from croupier.linear.growing import GrowingPlan, NoiseSum
+from croupier.linear.noise_sum import NoiseSum
 from croupier.linear.sets import Sets
 from croupier.personal import LEVEL, Belief, Context, Rule
+
+if TYPE_CHECKING:
+    from croupier.linear.growing import GrowingPlan
 
 Floats = NDArray[np.float64]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,11 @@ from croupier.checks import InvalidParameter, between
 from croupier.comparisons import Stakes
 from croupier.comparisons.bets import BOLDEST, RATIO
 from croupier.comparisons.comparison import MEMORY, least
-from croupier.linear.growing import GrowingPlan, NoiseSum
+from croupier.linear.noise_sum import NoiseSum
 from croupier.protocols.sums.moments import COUNTED
+
+if TYPE_CHECKING:
+    from croupier.linear.growing import GrowingPlan
 
 Floats = NDArray[np.float64]
 

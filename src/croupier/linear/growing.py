@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from croupier.checks import InvalidParameter, between, by_name, integer, one_of, positive
 from croupier.linear.noise_norms import largest_matrix, longest_vector
+from croupier.linear.noise_sum import NoiseSum
 from croupier.linear.norms import usual_norm
 from croupier.linear.sets import NoiseBounds, Sets, chance_at
+from croupier.linear.sums import GrowingSums, Sums
 from croupier.privacy import Guarantee
 from croupier.protocols import ROWS, Moments, Protocol, SumMechanism, protocol
 from croupier.protocols.mechanism import TRUSTS
@@ -137,58 +139,14 @@ class GrowingPlan:
         """What sums a batch of so many users."""
         return self.protocol.plan(users)
 
+    def sums(self) -> Sums:
+        """Its batches under way, none yet."""
+        return GrowingSums(self)
+
     def noise_bounds(self, sums: NoiseSum, sets: Sets | None = None) -> NoiseBounds:
         """How far the noise of these batches can have pushed the sums of one parameter, at this time."""
         part = (sets or self.sets).part * chance_at(sums.batches)
         return _noise_bounds(sums, self.moments, self.sets.norm, part)
-
-
-@dataclass(frozen=True)
-class NoiseSum:
-    """The noises that are in a sum: each mechanism with how often, and how many users were rounded."""
-
-    mechanisms: tuple[tuple[SumMechanism, int], ...] = ()
-    users: int = 0
-
-    @property
-    def batches(self) -> int:
-        return sum(count for _, count in self.mechanisms)
-
-    def plus(self, mechanism: SumMechanism) -> NoiseSum:
-        """With one more batch; batches of the same noise are one entry."""
-        alone = mechanism.for_users(1) if mechanism.fits_any_batch else mechanism
-        counts = dict(self.mechanisms)
-        same = next((known for known in counts if known.noise == alone.noise and known.unit == alone.unit), alone)
-        counts[same] = counts.get(same, 0) + 1
-        return NoiseSum(tuple(counts.items()), self.users + mechanism.users)
-
-    @property
-    def variance(self) -> float:
-        """Of one number of the sum, in its own units, rounding included at its most."""
-        noise = math.fsum(count * mechanism.variance for mechanism, count in self.mechanisms)
-        return noise + self.users * self._step**2 / 4.0
-
-    @property
-    def wrap_probability(self) -> float:
-        """The chance that any number of any batch wrapped around."""
-        return math.fsum(count * m.dimension * m.wrap_probability for m, count in self.mechanisms)
-
-    @property
-    def _step(self) -> float:
-        first = self.mechanisms[0][0]
-        return first.values.span / first.precision
-
-    def cumulant(self, slopes: Floats, most: float, squares: float) -> Floats:
-        """log E e^{l·error} of a combination of numbers: coefficients of at most `most`, their squares add up so.
-
-        The cumulant K of Skellam and Laplace noise has K(l)/l² rising, so a coefficient c has at most (c/most)² of
-        that of `most`. Rounding moves each user's number by less than one step: Hoeffding's cumulant.
-        """
-        total = self.users * squares * (slopes * self._step) ** 2 / 8.0
-        for mechanism, count in self.mechanisms:
-            noise = np.asarray(mechanism.noise.cumulant(most * mechanism.unit * slopes))
-            total = total + count * squares / most**2 * np.where(np.isnan(noise), np.inf, noise)
-        return np.asarray(total)
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ from croupier.continual import (
 )
 from croupier.linear.ellipsoid import Confidence, confidence
 from croupier.linear.statistics import DIAMETER, SCALE, statistics_dimension
+from croupier.linear.sums import Sums, TreeSums
 from croupier.privacy import gaussian_scale
 
 SEQUENTIAL_POWER = 0.6
@@ -44,6 +45,10 @@ class LinearPlan:
     @property
     def dimension(self) -> int:
         return self.confidence.dimension
+
+    def sums(self) -> Sums:
+        """Its tree under way, no user counted yet."""
+        return TreeSums(self)
 
 
 @by_name

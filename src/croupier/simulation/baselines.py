@@ -106,6 +106,9 @@ OPTIONS = ("scaling", "participations", "trust")
 """Options of protocols that commands hand through to a policy's own."""
 
 
+BUDGET = ("epsilon", "delta", "constants")
+"""What is said once of the privacy of all policies of a comparison, for those that read it."""
+
 IN_BLOCKS = ("smallest_effect", "reporting", "delay")
 """What only policies in blocks read: what is worth finding, who reports, and when."""
 
@@ -148,7 +151,7 @@ def reads(name: str, over: str | None) -> tuple[str, ...]:
         return ()
     if kind is None:
         return ("epsilon", "trust")
-    return ("protocol", "trust", *ROWS.find(kind).takes, *(IN_BLOCKS if entry.in_blocks else ()))
+    return ("protocol", "constants", "trust", *ROWS.find(kind).takes, *(IN_BLOCKS if entry.in_blocks else ()))
 
 
 def check_read(names: Iterable[str], over: str | None, given: Mapping[str, Any]) -> None:

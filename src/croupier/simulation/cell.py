@@ -16,7 +16,7 @@ from croupier import __version__
 from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.protocols import ROWS
-from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, simulated_policy
+from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, reads, simulated_policy
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.reporting import Delayed, Silent
 from croupier.simulation.runner import Run, simulate
@@ -129,7 +129,7 @@ class Cell(Special):
             horizon=self.horizon,
             epsilon=self.epsilon,
             delta=self.delta,
-            constants=self.constants,
+            constants=self.constants if "constants" in reads(self.policy, self.protocol) else None,
             runs=runs,
             binary=self.make_world().binary,
             **({} if self.protocol is None else {"protocol_name": self.protocol}),

@@ -15,7 +15,7 @@ def made(name, epsilon):
         return error
 
 
-@pytest.mark.parametrize("epsilon", [1e-300, 1e-6, 1e-4, 500.0])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-6, 1e-4, 0.01, 500.0])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_simulation_ends_in_a_result_or_in_one_clear_line(name, epsilon):
     chosen = made(name, epsilon)

@@ -14,11 +14,16 @@ from croupier.bandits.index import IMED, KLUCB, UCB1
 from croupier.bandits.policy import Policy
 from croupier.bandits.regret_bounds import sdp_ae_batch, shuffled_bits_sigma
 from croupier.bandits.thompson import Thompson, Uniform
+from croupier.checks import InvalidParameter
 from croupier.protocols import Protocol
 from croupier.protocols.sums.secagg import LOCAL_CONSTANT
 
 GROWTH = 1.3
 """The flagship's ratio of batch sizes, and its exploration of 0.6 log T: tuned on instances that no figure uses."""
+
+
+LARGEST = 2**19
+"""Users of a batch that all others are like, unless its size is asked for: the noise of more takes long to calibrate."""
 
 
 def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, growth: float, first: int = 2) -> Policy:
@@ -53,6 +58,9 @@ def sdp_ae(request: Request) -> Policy:
     else:
         # Sixteen times the noise's variance: rewards, at a quarter each, then vary four times as much as the noise.
         size = max(SMALLEST, math.ceil(16.0 * request.protocol.plan(10_000).variance))
+        if size > LARGEST and request.smallest is None:
+            few = f"one at which a batch of {request.entry.name} has at most {LARGEST:,} users, not {size:,}"
+            raise InvalidParameter("epsilon", request.epsilon, few)
     return _all_phases(replace(request, smallest=request.smallest or size), growth=1.0)
 
 

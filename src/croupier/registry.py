@@ -27,8 +27,8 @@ T = TypeVar("T")
 OUTSIDE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 """A name such as `my_module:my_policy`."""
 
-Check = Callable[[Any], str | None]
-"""What is wrong with a thing, in a few words, or None."""
+Check = Callable[[Any, str], str | None]
+"""What a thing of this name should have been, in a few words, or None if it is."""
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -190,7 +190,7 @@ class Registry(Mapping[str, T], Generic[T]):
             raise CroupierError(f"{self.noun} {name!r} of {_owner(offers[0])} is broken: {_said(error)}") from error
 
     def _checked(self, thing: T, name: str) -> T:
-        wrong = self._check(thing)
+        wrong = self._check(thing, name)
         if wrong is not None:
             raise CroupierError(f"{self.noun} {name!r} is {type(thing).__name__} {_short(thing)}, not {wrong}")
         if is_dataclass(thing) and not isinstance(thing, type) and getattr(thing, "name", name) != name:
@@ -201,12 +201,17 @@ class Registry(Mapping[str, T], Generic[T]):
 
 def instances(kind: type, words: str) -> Check:
     """Things that are of a kind; `words` say which."""
-    return lambda thing: None if isinstance(thing, kind) else words
+    return lambda thing, _: None if isinstance(thing, kind) else words
 
 
-def subclasses(kind: type, words: str) -> Check:
-    """Classes below a kind."""
-    return lambda thing: None if isinstance(thing, type) and issubclass(thing, kind) else words
+def subclasses(kind: type, words: str, named: str) -> Check:
+    """Classes below a kind; each is read back by what it is stored by, its attribute `named`, so by no other name."""
+
+    def check(thing: Any, name: str) -> str | None:
+        fits = isinstance(thing, type) and issubclass(thing, kind) and getattr(thing, named) == name
+        return None if fits else words
+
+    return check
 
 
 def _owner(offer: EntryPoint) -> str:

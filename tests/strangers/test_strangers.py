@@ -161,6 +161,8 @@ def test_the_noise_is_sampled_exactly_and_read_back(monkeypatch: pytest.MonkeyPa
     """Chi-square over the middle values and the rest, with a false-alarm rate of 1e-9; both sources."""
     kind = import_module("staircase").Staircase
     monkeypatch.setattr(FAMILIES, "_added", {})
+    with pytest.raises(CroupierError, match="^family 'stair' is .*Staircase.*, not a kind of Noise by the name of"):
+        FAMILIES.add("stair", kind)  # it is stored as Staircase, and would not be found again
     FAMILIES.add("Staircase", kind)
     noise, count = kind(1.0, 5), 20_000
     assert noise_from_dict(noise_to_dict(noise)) == noise

@@ -31,7 +31,9 @@ _OWN: dict[str, type[Noise]] = {
     )
 }
 
-FAMILIES: Registry[type[Noise]] = Registry("family", "croupier.noises", _OWN, subclasses(Noise, "a kind of Noise"))
+FAMILIES: Registry[type[Noise]] = Registry(
+    "family", "croupier.noises", _OWN, subclasses(Noise, "a kind of Noise by the name of its class", "__name__")
+)
 """Every family by name, for whoever reads a stored noise back."""
 
 __all__ = [

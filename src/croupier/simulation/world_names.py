@@ -27,7 +27,7 @@ WORLDS: Registry[Callable[[Any], World]] = Registry(
     "world",
     "croupier.worlds",
     _OWN,
-    lambda thing: None if callable(thing) else "a World, or a function that makes one of means",
+    lambda thing, _: None if callable(thing) else "a World, or a function that makes one of means",
 )
 """Worlds made from means (for clipped Gaussians: from centres)."""
 

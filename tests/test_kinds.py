@@ -24,16 +24,25 @@ ASKED_BY_NAME = {
 
 
 @cache
-def trees() -> dict[Path, ast.AST]:
+def trees() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def own_kinds() -> set[str]:
-    """Every class of the project; most of a tree is expressions, which hold none."""
-    return {name for tree in trees().values() for name in classes(tree)}
+    """Every class of the project, and every name for a choice of them."""
+    own = {name for tree in trees().values() for name in classes(tree)}
+    return own | {name for tree in trees().values() for name in unions(tree, own)}
+
+
+def unions(tree: ast.Module, own: Set[str]) -> Iterator[str]:
+    """Names such as `Universe = Items | Buckets`."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and named(node.value) <= own:
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
 def classes(tree: ast.AST) -> Iterator[str]:
+    """Most of a tree is expressions, which hold none."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef):
             yield node.name
@@ -56,7 +65,11 @@ def asks_instance(node: ast.AST, own: Set[str]) -> bool:
 
 
 def asks_type(node: ast.AST) -> bool:
-    return isinstance(node, ast.Compare) and any(map(is_type, (node.left, *node.comparators)))
+    """By comparing, or by looking up in a table of kinds."""
+    if isinstance(node, ast.Compare):
+        return any(map(is_type, (node.left, *node.comparators)))
+    looked_up = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get"
+    return (isinstance(node, ast.Subscript) and is_type(node.slice)) or (looked_up and any(map(is_type, node.args)))
 
 
 def is_type(node: ast.AST) -> bool:
@@ -91,6 +104,8 @@ def test_fewer_than_fifteen_questions_are_asked_outside_noise():
         "type(x) is Policy",
         "Policy == type(x)",
         "x.__class__ is Policy",
+        "TABLE[type(x)]",
+        "TABLE.get(type(x))",
         "match x:\n    case Policy(): pass",
     ],
 )

@@ -19,7 +19,7 @@ from cases.noise_words import ONES, Script, Stream
 from croupier.checks import InvalidParameter
 from croupier.noise import SecureSource, SeededSource, Source, secure, seeded
 from croupier.noise import source as source_module
-from croupier.noise.source import KEY_WORDS, below, bernoulli, permutation, residues
+from croupier.noise.source import KEY_WORDS, below, bernoulli, fractions, permutation, residues
 
 FORKING = """
 import os
@@ -41,6 +41,14 @@ print("apart")
 
 def bits(*probabilities: float, words: list[int]) -> list[int]:
     return bernoulli(np.asarray(probabilities, dtype=float), Script(words)).tolist()
+
+
+def test_fractions_are_a_words_first_bits_from_any_source() -> None:
+    expected = (Stream(3).words(20) >> np.uint64(11)).reshape(4, 5) * 2.0**-53
+    for source in (seeded(3), Stream(3)):
+        made = np.empty((4, 5))
+        fractions(made, source)
+        assert np.array_equal(made, expected)
 
 
 def test_secure_words_differ() -> None:

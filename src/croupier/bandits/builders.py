@@ -23,7 +23,7 @@ GROWTH = 1.3
 
 
 LARGEST = 2**19
-"""Users of a batch that all others are like, unless its size is asked for: the noise of more takes long to calibrate."""
+"""Users of a batch like all others, unless its size is asked for: the noise of more takes long to calibrate."""
 
 
 def _elimination(request: Request, radius: Radius | None, *, accumulate: bool, growth: float, first: int = 2) -> Policy:

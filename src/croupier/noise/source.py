@@ -140,6 +140,14 @@ def bernoulli(probability: NDArray[np.float64], source: Source) -> NDArray[np.in
     return ((words < threshold) | certain).astype(np.int64)
 
 
+def fractions(out: NDArray[np.float64], source: Source) -> None:
+    """Fill an array with uniform multiples of 2^-53 below one, each from a word's first 53 bits."""
+    if isinstance(source, SeededSource):
+        source.generator.random(out=out)  # the same numbers, made at once
+    else:
+        np.multiply(source.words(out.size).reshape(out.shape) >> np.uint64(11), 2.0**-53, out=out)
+
+
 def permutation(size: int, source: Source) -> NDArray[np.int64]:
     """Return a uniformly random order of range(size), exactly (Fisher-Yates with rejection)."""
     order = np.arange(size, dtype=np.int64)

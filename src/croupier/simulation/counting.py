@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, between, integer
 from croupier.continual import Counter, CounterPlan, prefixes
-from croupier.noise import SeededSource, Source
+from croupier.noise import Source
+from croupier.noise.source import fractions
 from croupier.protocols.sums.values import encode
 
 Floats = NDArray[np.float64]
@@ -161,10 +162,10 @@ class TreeSum(RunningSum):
 def encoded_sums(values: Floats, precisions: Sequence[int], source: Source) -> NDArray[np.int64]:
     """Σ `encode(values, precision, source)` over users for each precision: the same numbers from the same draws.
 
-    A word of 64 bits is below p·2⁶⁴ where its first 53 bits, as the generator makes a number of them, are below p, if p
-    is a multiple of 2⁻⁵³. The fraction of a number above one is. That is several times as fast.
+    A word of 64 bits is below p·2⁶⁴ where its first 53 bits, as a number below one, are below p, if p is a multiple of
+    2⁻⁵³. The fraction of a number above one is. That is several times as fast.
     """
-    if not isinstance(source, SeededSource) or not values.size or values.min() * min(precisions) < 1.0:
+    if not values.size or values.min() * min(precisions) < 1.0:
         return np.stack([encode(values, precision, source).sum(axis=0) for precision in precisions])
     fraction, whole, drawn = (np.empty(values.shape) for _ in range(3))
     everybody, sums = np.ones(len(values)), []
@@ -173,7 +174,7 @@ def encoded_sums(values: Floats, precisions: Sequence[int], source: Source) -> N
         np.floor(fraction, out=whole)
         np.subtract(fraction, whole, out=fraction)
         if fraction.flat[0] or fraction.any():
-            source.generator.random(out=drawn)
+            fractions(drawn, source)
             whole += drawn < fraction
         # Whole numbers below 2⁵³ add up exactly, in any order.
         sums.append(everybody @ whole)

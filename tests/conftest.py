@@ -11,6 +11,7 @@ import re
 import time
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -77,9 +78,12 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Files with slow tests come first, so that no worker is left alone with one at the end."""
+    """Files with slow tests come first, so that no worker is left alone with one at the end.
+
+    They are mixed, always alike: where neighbours all wait for servers, nobody computes.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, crc32(item.path.name.encode())))
     if config.getoption("--quick"):
         keep_only(config, items, a_few(items))
     if config.getoption("--resume"):

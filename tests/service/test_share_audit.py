@@ -189,7 +189,7 @@ def draws(audit, monkeypatch, server, noise):
     [
         (0.5, 4, 1e-2),
         pytest.param(0.5, 400, 1e-6, marks=pytest.mark.evidence),
-        pytest.param(1.0, 400, 1e-6, marks=pytest.mark.evidence),
+        pytest.param(1.0, 200, 1e-6, marks=pytest.mark.evidence),
     ],
 )
 def test_neither_server_with_all_other_clients_sees_more_than_epsilon(
@@ -266,7 +266,7 @@ def fit(sizes, noise):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("phases", "least", "failure"),
-    [(12, 0.55, 1e-4), pytest.param(1500, 0.9, 1e-6, marks=pytest.mark.evidence)],
+    [(12, 0.55, 1e-4), pytest.param(600, 0.87, 1e-6, marks=pytest.mark.evidence)],
 )
 def test_of_a_vector_neither_server_with_all_other_clients_sees_more_than_epsilon(
     tmp_path, record_property, phases, least, failure

@@ -98,8 +98,8 @@ def policy(
             )
         said = {"protocol_name": kind, "binary": binary, "constants": constants, "delta": delta, **options}
         measured = Metrics.of(metrics, float(positive("epsilon", epsilon)), **said)
-        _check_epsilon(entry.name, "laplace", measured.epsilon, constants)
         carried = measured.protocols[0]
+        _check_epsilon(entry.name, carried.name, measured.epsilon, constants)
     elif kind is None:
         _check_no_protocol(entry, epsilon, delta, options)
     else:

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from croupier.bandits import POLICIES, policy
+from croupier.continual import counter
 from croupier.frames import Rows
 from croupier.noise import seeded
 from croupier.protocols import Items, counted_messages, histogram, laplace, shuffled_bits, shuffled_vectors
 from croupier.simulation import Bernoulli, Run, prices, simulate
+from croupier.simulation.counting import CountingError, TreeSum
+from croupier.simulation.linear_runner import LinearRun, simulate_linear
+from croupier.simulation.linear_worlds import Sphere
 
 
 @pytest.fixture
@@ -20,13 +24,24 @@ def run() -> Run:
 
 
 @pytest.fixture
+def linear() -> LinearRun:
+    return simulate_linear("linucb", Sphere(3, 5, seed=1), 320, seed=1)
+
+
+@pytest.fixture
+def counted() -> CountingError:
+    plan = counter(1000, 2, epsilon=1.0)
+    return CountingError.measure(lambda run: TreeSum(plan, seeded(run)), np.ones(1000), runs=3)
+
+
+@pytest.fixture
 def pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stands in for pandas: a DataFrame is the rows that it was given."""
     frame = SimpleNamespace(DataFrame=lambda rows: SimpleNamespace(rows=rows, set_index=lambda key: (key, rows)))
     monkeypatch.setitem(sys.modules, "pandas", frame)
 
 
-def test_every_result_has_a_frame(run: Run, pandas: None) -> None:
+def test_every_result_has_a_frame(run: Run, linear: LinearRun, counted: CountingError, pandas: None) -> None:
     assert [row["run"] for row in run.frame().rows] == [0, 1, 2]
     assert run.frame().rows[1]["regret"] == run.regret[1]
     key, curve = run.curve_frame()
@@ -38,6 +53,11 @@ def test_every_result_has_a_frame(run: Run, pandas: None) -> None:
     counts = mechanism.run(["a"] * 60 + ["b"] * 40, seeded(1))
     assert [row["item"] for row in counts.frame().rows] == ["a", "b"]
     assert len(prices(100, epsilon=0.5, constants=["tight"]).frame().rows) == 17
+    assert linear.frame().rows[-1] == {"users": 320, "regret": linear.regret[-1]}
+    assert len(linear.frame().rows) == len(linear.users)
+    (errors,) = counted.frame().rows
+    assert errors["rms_error_worst"] == counted.rms_error_worst
+    assert "within" not in errors
 
 
 def test_without_pandas_one_line_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,14 +66,20 @@ def test_without_pandas_one_line_says_what_to_install(run: Run, monkeypatch: pyt
         run.frame()
 
 
-def test_real_pandas_takes_the_rows(run: Run) -> None:
-    found = pytest.importorskip("pandas")
-    assert isinstance(run.frame(), found.DataFrame)
+def test_real_pandas_takes_the_rows(run: Run, linear: LinearRun, counted: CountingError) -> None:
+    import pandas
+
+    for result in (run, linear, counted):
+        assert isinstance(result.frame(), pandas.DataFrame)
+        assert result.frame().to_dict("records") == result.rows
     assert list(run.curve_frame().columns) == ["run 0", "run 1", "run 2"]
 
 
-def test_notebooks_show_a_table_and_no_markup_of_strangers(run: Run) -> None:
+def test_notebooks_show_a_table_and_no_markup_of_strangers(run: Run, linear: LinearRun, counted: CountingError) -> None:
     assert "<th>regret_mean</th>" in run._repr_html_()
+    assert "<th>held</th>" in linear._repr_html_()
+    assert linear._repr_html_().count("<tr>") == 2, "a long run is one line"
+    assert "<th>rms_error_worst</th>" in counted._repr_html_()
     assert "<script>" not in Rows([{"<script>": "<script>"}])._repr_html_()
 
 

@@ -17,7 +17,6 @@ MOST = 14
 REGISTERED = {*ROWS.own, *FAMILIES.own}
 """What a protocol or a family of noise is called."""
 ASKED_BY_NAME = {
-    "croupier/cli/price.py": 2,  # a sentence about one protocol's two noises, found among the rows of a table
     "croupier/messages/asked.py": 1,  # the one noise that a device without NumPy can read and draw by itself
 }
 """Where names are asked for, or chosen by, outside their own rooms and the figures; how often at most, and why."""
@@ -115,7 +114,7 @@ def test_every_form_of_the_question_is_seen(code):
 
 
 def by_name(tree: ast.Module) -> Iterator[str]:
-    """Where code compares with a registered name, or looks one up in a table of its own, line by line."""
+    """Where code compares with a registered name, looks one up in a table of its own, hands one on, or imports one."""
     constants = {
         target.id: node.value
         for node in tree.body
@@ -131,6 +130,8 @@ def by_name(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.Dict):
             chosen = (value for key, value in pairs(node) if says_name(key) or says_name(value))
             yield from (f"{value.lineno}: {ast.unparse(value)}" for value in chosen)
+        elif hands_on(node) or imports_protocol(node):
+            yield f"{node.lineno}: {ast.unparse(node)}"
 
 
 def pairs(table: ast.Dict) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -138,6 +139,15 @@ def pairs(table: ast.Dict) -> Iterator[tuple[ast.expr, ast.expr]]:
     for key, value in zip(table.keys, table.values, strict=True):
         if key is not None and ast.unparse(key) not in ("'over'", "'protocol_name'"):
             yield key, value
+
+
+def hands_on(node: ast.AST) -> bool:
+    """Whether it calls something with a registered name; the catalogue's `Entry` says which protocol a policy has."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func) != "Entry" and any(map(says_name, node.args))
+
+
+def imports_protocol(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and any(one.name.replace("_", "-") in ROWS.own for one in node.names)
 
 
 def says_name(node: ast.AST) -> bool:
@@ -170,8 +180,11 @@ def test_hardly_anybody_chooses_by_the_name_of_a_protocol_or_of_a_noise():
         "TRUSTS = {'nobody': 'local-laplace'}",
         "NOISES = {'shuffler': ('shuffled-vectors',)}",
         "BUILD = {'laplace': build}",
+        "protocol('laplace', epsilon=1.0)",
+        "from croupier.protocols import shuffled_bits",
     ],
 )
 def test_every_form_of_choosing_by_name_is_seen(code):
     assert len(list(by_name(ast.parse(code)))) == 1
-    assert not list(by_name(ast.parse("name == 'two-servers'\ncounter(over='laplace')\n{'over': 'laplace'}")))
+    harmless = "name == 'two-servers'\ncounter(over='laplace')\n{'over': 'laplace'}\nEntry('mine', 'laplace')"
+    assert not list(by_name(ast.parse(harmless)))

@@ -49,6 +49,19 @@ def test_every_key_that_is_cited_has_an_entry() -> None:
     assert sorted((key, path) for key, path in cited if key not in entries()) == []
 
 
+def test_works_are_cited_by_key_and_not_by_names_and_years() -> None:
+    dated = re.compile(r"\b[A-Z][a-z]+ (?:18|19|20)\d\d\b")
+    families = [[name.split()[-1] for name in fields["author"].split(" and ")] for fields in records().values()]
+    pairs = {" and ".join(names[-2:]) for names in families if len(names) > 1}
+    found = []
+    for path, text in texts():
+        if path not in ("docs/papers.md", "src/croupier/references.py"):
+            line = " ".join(text.split())
+            found += [(path, words) for words in dated.findall(line)]
+            found += [(path, pair) for pair in pairs if re.search(rf"\b{pair}\b(?! \[)", line)]
+    assert found == []
+
+
 def test_the_bibliography_has_the_same_papers() -> None:
     bib = records()
     assert set(bib) == set(entries())

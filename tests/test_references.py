@@ -32,6 +32,11 @@ def test_a_paper_is_cited_once_and_an_unknown_key_not_at_all() -> None:
     assert [reference.key for reference in cited(f"[GKM21], [CZ23] Thm 1, [CZ23], {unknown}")] == ["GKM21", "CZ23"]
 
 
+def test_a_family_name_keeps_its_small_words() -> None:
+    assert str(REFERENCES["Neu51"]).startswith("[Neu51] von Neumann: ")
+    assert str(REFERENCES["FNNT22"]).startswith("[FNNT22] Feldman, Nelson, Nguyễn, Talwar: ")
+
+
 def test_a_row_prints_no_key_that_nobody_explains() -> None:
     rows = [*ROWS.values(), *ALL_POLICIES.values()]
     assert any(KEY.findall(row.paper) for row in rows)

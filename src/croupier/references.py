@@ -22,9 +22,15 @@ class Reference:
 
     def __str__(self) -> str:
         names = self.authors.split(", ")
-        who = ", ".join(name.split()[-1] for name in names[:6]) + (" et al." if len(names) > 6 else "")
+        who = ", ".join(map(_family_name, names[:6])) + (" et al." if len(names) > 6 else "")
         where = " ".join(word for word in (self.venue, str(self.year)) if word)
         return f"[{self.key}] {who}: {self.title}. {where}{f', arXiv {self.arxiv}' if self.arxiv else ''}."
+
+
+def _family_name(name: str) -> str:
+    """The last word, with the small ones before it, as of John von Neumann."""
+    words = name.split()
+    return " ".join(words[next((place for place, word in enumerate(words) if word.islower()), -1) :])
 
 
 def cited(text: str) -> list[Reference]:
@@ -154,6 +160,21 @@ _ALL = (
         "",
     ),
     Reference(
+        "Neu51",
+        "John von Neumann",
+        "Various Techniques Used in Connection with Random Digits",
+        "National Bureau of Standards Applied Mathematics Series",
+        1951,
+    ),
+    Reference(
+        "GV14",
+        "Quan Geng, Pramod Viswanath",
+        "The Optimal Mechanism in Differential Privacy",
+        "ISIT",
+        2014,
+        "1212.1186",
+    ),
+    Reference(
         "BIK+17",
         "Keith Bonawitz, Vladimir Ivanov, Ben Kreuter, Antonio Marcedone, H. Brendan McMahan, "
         "Sarvar Patel, Daniel Ramage, Aaron Segal, Karn Seth",
@@ -265,6 +286,13 @@ _ALL = (
         "Journal of Machine Learning Research",
         2015,
         "",
+    ),
+    Reference(
+        "SLF14",
+        "Guy L. Steele, Doug Lea, Christine H. Flood",
+        "Fast Splittable Pseudorandom Number Generators",
+        "OOPSLA",
+        2014,
     ),
     Reference(
         "SS19",
@@ -426,6 +454,14 @@ _ALL = (
         "ITCS",
         2016,
         "1511.08552",
+    ),
+    Reference(
+        "BNS13",
+        "Amos Beimel, Kobbi Nissim, Uri Stemmer",
+        "Characterizing the Sample Complexity of Private Learners",
+        "ITCS",
+        2013,
+        "1402.2224",
     ),
     Reference(
         "MJ18",

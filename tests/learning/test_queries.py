@@ -252,6 +252,7 @@ def test_separators_are_learnt_within_their_bound(weights: tuple[int, ...]) -> N
     assert isinstance(ballot.program, SeparatorProgram)
     (state,) = ballot.states(Samples.equal(rows, labels, 1))
     wrong = np.mean(ballot.read(ballot.program.write(state)).predict(rows) != labels)
+    assert queries.error_bound(margin) == pytest.approx(2 * (0.03 + 0.02) / margin)
     assert wrong <= min(queries.error_bound(margin), 0.07)
 
 

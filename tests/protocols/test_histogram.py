@@ -123,8 +123,10 @@ def test_published_noise_is_theorem_39_at_half_the_budget_and_proof_is_corollary
     assert mechanism.oracle.side == "under"
     proof = make("under, proof", users=100, size=20, epsilon=0.8, delta=1e-5, failure=0.1).oracle.noise
     assert proof.r == math.ceil(1000 * (1 + math.log(2e5 * 100 / 0.1)))
+    assert proof.mean == pytest.approx(float(proof.r) / math.expm1(0.2 * 0.4))
     counted = counted_messages(epsilon=0.8, delta=1e-5, constants="proof", failure=0.1).plan(100).noise
     assert counted.r == math.ceil(1000 * (1 + math.log(1e5 / 0.1)))
+    assert counted.mean == pytest.approx(float(counted.r) / math.expm1(0.2 * 0.8))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.99])

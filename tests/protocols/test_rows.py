@@ -55,7 +55,15 @@ def test_published_skellam_and_gaussian_follow_theorems_2_and_4() -> None:
     assert skellam.carrier.slack == math.ceil(4 * g * math.sqrt(math.log(2e6)) + math.sqrt(2) * math.log(2e6))
     gaussian = make("discrete-gaussian", "published").plan(100)
     assert gaussian.share.sigma2 == Fraction(4 * g * g, 100)
+    assert gaussian.carrier.slack == math.ceil(2 * g * math.sqrt(2 * math.log(2e6)))
     assert gaussian.guarantee.rho == pytest.approx(0.125, rel=1e-6)
+
+
+def test_published_local_laplace_leaves_the_room_of_theorem_6() -> None:
+    mechanism = make("local-laplace", "published").plan(100)
+    g = math.ceil(0.5 * 10)
+    assert mechanism.noise == DiscreteLaplace(2 * g).times(100)
+    assert mechanism.carrier.slack == math.ceil(1.6 * 2 * g * math.sqrt(200 * math.log(2e6)))
 
 
 def test_published_shuffled_laplace_has_the_noise_of_half_epsilon() -> None:

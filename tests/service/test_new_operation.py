@@ -13,6 +13,7 @@ from croupier.programs.histogram import HistogramProgram
 from croupier.service import views
 from croupier.service.experiment import plan
 from croupier.service.experiment_log import Asked, Live
+from croupier.service.schemas import OPERATE, TEXT
 from croupier.service.store import AnalyzerStore
 from croupier.service.verifying import verify
 from croupier.service.waits import Waits
@@ -54,6 +55,12 @@ def test_a_new_operation_is_known_to_the_analyzer_the_history_and_who_verifies(m
     assert (newest["event"], newest["operation"], newest["done"]) == ("operated", "extend", "extended")
     verdict = verify(live.transcript(), TRUST)
     assert (verdict.operations, verdict.result["rounds"]) == (1, rounds + 1)
+
+
+def test_the_description_of_the_server_leaves_room_for_it():
+    known, any_other = OPERATE["properties"]["operation"]["anyOf"]
+    assert {"start", "pause", "stop"} < {*known["enum"]}
+    assert any_other == TEXT
 
 
 def test_without_its_row_nobody_knows_it(make_live, monkeypatch, request):

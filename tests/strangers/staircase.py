@@ -1,4 +1,4 @@
-"""Staircase noise (Geng and Viswanath): of all purely private noises for one number, the one of least error."""
+"""Staircase noise [GV14]: of all purely private noises for one number, the one of least error."""
 
 from __future__ import annotations
 

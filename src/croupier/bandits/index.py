@@ -96,7 +96,7 @@ class UCB1(IndexPolicy):
 
 
 class IMED(IndexPolicy):
-    """Plays the arm of least evidence against being the best, plus log n (Honda and Takemura, with private sums)."""
+    """Plays the arm of least evidence against being the best, plus log n ([HT15], with private sums)."""
 
     def index(self) -> Floats:
         """Nothing is remembered: the best mean moves every index."""

@@ -100,8 +100,8 @@ def policy(
             )
         said = {"protocol_name": kind, "binary": binary, "constants": constants, "delta": delta, **options}
         measured = Metrics.of(metrics, float(positive("epsilon", epsilon)), **said)
-        _check_epsilon(entry.name, "laplace", measured.epsilon, constants)
         carried = measured.protocols[0]
+        _check_epsilon(entry.name, carried.name, measured.epsilon, constants)
     elif kind is not None:
         carried = _carried(entry.name, kind, epsilon, delta, constants, binary, options)
         if carried.published and horizon is not None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from croupier.checks import InvalidParameter, between, did_you_mean, finite, one_of, positive
-from croupier.protocols import Protocol, SeveralSums, SumMechanism, default_protocol, laplace
+from croupier.protocols import Protocol, SeveralSums, SumMechanism, default_protocol, protocol
 from croupier.protocols.sums.named import MOST
 from croupier.protocols.sums.two_servers import PRECISION, TRUST
 
@@ -202,7 +202,8 @@ class Metrics:
         """How each is summed, with its part of ε rounded down: together they never cost more than the whole."""
         precision = 1 if all(metric.binary for metric in self.metrics) else PRECISION
         return tuple(
-            laplace(
+            protocol(
+                CARRIED["protocol_name"],
                 epsilon=_below(share * Fraction(self.epsilon)),
                 low=metric.low,
                 high=metric.high,
@@ -217,14 +218,14 @@ class Metrics:
     @property
     def guarded(self) -> Iterator[tuple[Protocol, float, float]]:
         """Of each guardrail how it is summed, its expected mean and its margin, both where the range is [0, 1]."""
-        for metric, protocol in zip(self.metrics, self.protocols, strict=True):
+        for metric, summed in zip(self.metrics, self.protocols, strict=True):
             if metric.unit_margin is not None:
-                yield protocol, 0.5 if metric.unit_rate is None else metric.unit_rate, metric.unit_margin
+                yield summed, 0.5 if metric.unit_rate is None else metric.unit_rate, metric.unit_margin
 
     def plan(self, users: int) -> SeveralSums:
         """One batch of reports that each have all metrics."""
         sums: dict[str, SumMechanism] = {
-            metric.name: protocol.plan(users) for metric, protocol in zip(self.metrics, self.protocols, strict=True)
+            metric.name: summed.plan(users) for metric, summed in zip(self.metrics, self.protocols, strict=True)
         }
         return SeveralSums.of(sums, self.epsilon)
 

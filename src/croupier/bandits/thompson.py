@@ -67,7 +67,7 @@ class Uniform(Policy):
 def uniforms(*keys: Numbers | int) -> Floats:
     """Numbers in (0, 1) that depend on whole-number keys and nothing else: the keys' arrays are broadcast.
 
-    SplitMix64 (Steele, Lea and Flood 2014) absorbs one key after another. NumPy's own generators may draw other numbers
+    SplitMix64 [SLF14] absorbs one key after another. NumPy's own generators may draw other numbers
     in another version, and then a replay would not be one.
     """
     state = np.zeros(1, dtype=np.uint64)

@@ -21,7 +21,7 @@ from croupier.noise.window import TooWide
 from croupier.references import cited
 
 OPERATIONS = ("start", "pause", "resume", "stop", "retire", "add", "ramp")
-"""Commands that ask one thing of an experiment: they are in one module, `operate`."""
+"""Commands that ask one thing of an experiment: `WISHES` of `operate`, named here too so that no other imports it."""
 
 GROUPS = {
     "try it": ("simulate", "count", "linear", "sweep", "policies"),

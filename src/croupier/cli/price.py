@@ -21,7 +21,7 @@ from croupier.cli.options import (
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.programs.sections import DEFAULT_TRUST
-from croupier.protocols import ROWS, Numbers, SumMechanism, histogram, selection
+from croupier.protocols import ROWS, Numbers, SumMechanism, default_protocol, histogram, selection
 from croupier.protocols.histograms.target import PURE, trusted_model
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
@@ -214,20 +214,21 @@ def _compared(row: dict[str, Any], marked: bool) -> list[str]:
 
 def _beside_users(priced: list[dict[str, Any]], users: int) -> list[str]:
     """What the second noise of two servers comes to, beside what users themselves vary."""
-    noises = {row["trust"]: row["variance"] for row in priced if (row["protocol"], row["constants"]) == PURE_ROW}
+    summed = [row for row in priced if (row["protocol"], row["constants"]) == (SUMMED, "tight")]
+    noises = {row["trust"]: row["variance"] for row in summed}
     if not {"two-servers", "devices"} <= noises.keys():
         return []
-    span = next(row["span"] for row in priced if (row["protocol"], row["constants"]) == PURE_ROW)
-    own = users * span**2 / 4.0
+    own = users * summed[0]["span"] ** 2 / 4.0
     more = math.sqrt((own + noises["two-servers"]) / (own + noises["devices"])) - 1.0
     return [
-        f"Two servers' laplace has two noises: variance {number(noises['two-servers'], 3)} instead of "
+        f"Two servers' {SUMMED} has two noises: variance {number(noises['two-servers'], 3)} instead of "
         f"{number(noises['devices'], 3)}. Beside users who vary by {number(own, 3)} themselves, as coins do, an error "
         f"grows by {100.0 * more:.2g} %."
     ]
 
 
-PURE_ROW = ("laplace", "tight")
+SUMMED = default_protocol("two-servers")
+"""What two servers sum by; devices can add its noise as well."""
 
 HISTOGRAM = "histogram"
 

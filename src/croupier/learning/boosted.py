@@ -1,9 +1,8 @@
 """Boosting of a representation: from lists that are barely good to one that is as good as asked for, and larger.
 
-[GKM21] Lemma 10, from Beimel, Nissim and Stemmer, bounds PRDim for any α and β by PRDim for 1/4 and 1/4. This is the
-construction behind it. Several
-independent lists in one make failures rare. The majorities of one hypothesis from each of T such lists make errors
-small: boosting with fixed weights would find a good majority, since each list is drawn independently of the
+[GKM21] Lemma 10, from [BNS13], bounds PRDim for any α and β by PRDim for 1/4 and 1/4. This is the construction behind
+it. Several independent lists in one make failures rare. The majorities of one hypothesis from each of T such lists make
+errors small: boosting with fixed weights would find a good majority, since each list is drawn independently of the
 distribution that boosting asks it about.
 """
 

@@ -5,7 +5,7 @@ than the one nearest to the mode, so giving each that one's probability is an en
 by the envelope's weights (inverted exactly, as every small table is), a value in it by random bits, and keeps the value
 x with probability P(x)/P(nearest). A ball decides that as it decides a word in a table: where 64 bits fall on the
 boundary, more are drawn and it is computed to match. What is kept has a probability proportional to
-P(nearest) · P(x)/P(nearest) = P(x): exactly the law (rejection, von Neumann 1951).
+P(nearest) · P(x)/P(nearest) = P(x): exactly the law (rejection [Neu51]).
 
 How many tries there are is independent of the value that is kept, and a try takes the same steps for every value, so
 the time of a draw tells nothing of its size.

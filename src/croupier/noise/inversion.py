@@ -3,9 +3,9 @@
 A uniform U is known by its first 64 bits. The cumulative probabilities are balls far narrower than 2^-64, so those
 bits decide the value except when they name the very cell of a boundary; then, and only then, more bits are drawn and
 the boundary is computed to match. The value returned has exactly the noise's law: no rounding enters (the gap of
-Mironov 2012 cannot arise). One method serves every family, one draw at a time and in bulk, where a table over the
-leading 16 bits answers most draws by one look-up. The table is finished before the first draw, so that the time of a
-draw does not tell how far it reached.
+[Mir12] cannot arise). One method serves every family, one draw at a time and in bulk, where a table over the leading 16
+bits answers most draws by one look-up. The table is finished before the first draw, so that the time of a draw does not
+tell how far it reached.
 """
 
 from __future__ import annotations

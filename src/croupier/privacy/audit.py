@@ -28,8 +28,8 @@ def epsilon_lower_bound(
     """Bound ε from below by views sampled under two neighbouring inputs.
 
     One half of the samples chooses an event, any set of outcomes, that tells the inputs apart; the other half counts
-    it, with Clopper-Pearson limits: ε >= log((p - δ)/q). A correct mechanism exceeds its claim with probability at
-    most `failure`.
+    it, with Clopper-Pearson limits [CP34]: ε >= log((p - δ)/q). A correct mechanism exceeds its claim with probability
+    at most `failure`.
 
     >>> same = np.arange(1000) % 10
     >>> epsilon_lower_bound(same, same, delta=0.0).epsilon

@@ -23,7 +23,7 @@ KINDS: Registry[type[Program]] = Registry(
 """Every kind of program by its name."""
 
 OPERATIONS = tuple(dict.fromkeys(name for kind in _OWN.values() for name in kind.operations))
-"""What an operator can ask of some kind."""
+"""What an operator can ask of some kind of the package's own. Installed ones may know more; none is loaded to tell."""
 
 
 def program(parameters: dict[str, Any]) -> Program:

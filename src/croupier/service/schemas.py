@@ -145,7 +145,10 @@ OPERATE: Schema = {
     "type": "object",
     "required": ["operation"],
     "properties": {
-        "operation": {"enum": ["start", "archive", *OPERATIONS]},
+        "operation": {
+            "anyOf": [{"enum": ["start", "archive", *OPERATIONS]}, TEXT],
+            "description": "an experiment's `operations` are those that it knows: an installed kind may have others",
+        },
         "arm": {
             "type": ["integer", "string", "null"],
             "minimum": 0,

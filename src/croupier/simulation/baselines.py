@@ -1,6 +1,6 @@
 """Algorithms of other authors with continuous noise: references to compare with, never to deploy.
 
-They draw their noise inside the simulation, from doubles, so they would leak on a real machine (Mironov 2012).
+They draw their noise inside the simulation, from doubles, so they would leak on a real machine [Mir12].
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from croupier.registry import Registry
 
 
 class DPSE(Elimination):
-    """DP-SE in the central model (Sajed and Sheffet 2019): batches sized by the gap that phase e looks for.
+    """DP-SE in the central model [SS19]: batches sized by the gap that phase e looks for.
 
     R_e = max{32 log(8|V|e²/p)/Δ_e², 8 log(4|V|e²/p)/(εΔ_e)} + 1 with Δ_e = 2^-e; Laplace noise of scale 1/ε on every
     arm's sum, independently; an arm is removed when another is better by more than twice the radius. `part` of R_e is

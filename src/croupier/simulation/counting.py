@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import InvalidParameter, between, integer
 from croupier.continual import Counter, CounterPlan, prefixes
+from croupier.frames import Rows, Tabular
 from croupier.noise import Source
 from croupier.noise.source import fractions
 from croupier.protocols.sums.values import encode
@@ -295,12 +296,19 @@ NEARLY = 0.98
 
 
 @dataclass(frozen=True)
-class CountingError:
+class CountingError(Tabular):
     """How far a counter was off, over several runs of one stream.
 
     `rms_error_worst` is the root mean square over runs at the worst time. Where the law of the error is known, as of
     all counters but those that double, that time is known beforehand. `rms_error_largest` is the largest over all
     times, which chance pushes up.
+
+    >>> from croupier.continual import counter
+    >>> from croupier.noise import seeded
+    >>> plan = counter(1000, 2, epsilon=1.0)
+    >>> error = CountingError.measure(lambda run: TreeSum(plan, seeded(run)), np.ones(1000), runs=5)
+    >>> error.rows[0]["max_error_mean"] == error.max_error_mean, error.within(plan.bound(1e-6))
+    (True, 1.0)
     """
 
     max_error_mean: float
@@ -309,6 +317,11 @@ class CountingError:
     rms_error_largest: float
     rms_error_last: float
     within: Callable[[float], float]
+
+    @property
+    def rows(self) -> Rows:
+        """One row: every error, by its name."""
+        return Rows([{field.name: getattr(self, field.name) for field in fields(self) if field.name != "within"}])
 
     @classmethod
     def measure(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croupier.checks import InvalidParameter, integer, one_of
+from croupier.frames import Rows, Tabular
 from croupier.linear import Gain
 from croupier.noise import seeded
 from croupier.personal import Rule
@@ -26,8 +28,14 @@ CHUNK = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class LinearRun:
-    """Pseudo-regret after each batch, or chunk of one, and whether the confidence set always held the parameter."""
+class LinearRun(Tabular):
+    """Pseudo-regret after each batch, or chunk of one, and whether the confidence set always held the parameter.
+
+    >>> from croupier.simulation.linear_worlds import Sphere
+    >>> run = simulate_linear("linucb", Sphere(3, 5, seed=1), 320, seed=1)
+    >>> len(run.rows), run.rows[-1]["users"], run.summary()["held"]
+    (10, 320, True)
+    """
 
     users: NDArray[np.int64]
     regret: Floats
@@ -39,6 +47,22 @@ class LinearRun:
     """The mean reward of a user."""
     gain: Gain | None = None
     """What a control share measured, where there is one."""
+
+    @property
+    def rows(self) -> Rows:
+        """One row a batch, or chunk of one: the users by then, and their regret."""
+        curve = zip(self.users.tolist(), self.regret.tolist(), strict=True)
+        return Rows({"users": users, "regret": regret} for users, regret in curve)
+
+    def _repr_html_(self) -> str:
+        return Rows([self.summary()])._repr_html_()
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers that a table shows."""
+        told: dict[str, Any] = {"held": self.held, "vacuous": self.vacuous, "reward": self.reward}
+        if self.gain is not None:
+            told |= {"gain": self.gain.gain, "gain_lower": self.gain.lower, "gain_upper": self.gain.upper}
+        return self.rows[-1] | told
 
     def at(self, points: NDArray[np.int64]) -> Floats:
         """Regret at given numbers of users, straight between blocks."""

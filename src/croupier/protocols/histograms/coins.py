@@ -158,8 +158,8 @@ class Coins(FrequencyOracle):
 def shortfall(coins: int, sure: int, honest: int, users: int) -> float:
     """The chance that fewer than `sure` of `coins` different seats are honest, when seats are dealt by lot.
 
-    The honest ones among them are hypergeometric: a sum of independent bits (Vatutin and Mikhailov 1982), whose tail
-    beyond its mean less one is at most that of the binomial with the same mean (Hoeffding 1956).
+    The honest ones among them are hypergeometric: a sum of independent bits [VM82], whose tail beyond its
+    mean less one is at most that of the binomial with the same mean [Hoe56].
     """
     if honest == users:
         return 0.0

@@ -1,9 +1,9 @@
 """Histograms in the local model: each user sends one label that is ε-DP by itself, so nobody is trusted.
 
-Projective-geometry response (Feldman, Nelson, Nguyen and Talwar 2022). Items are points of a projective space; the
-response is a random point that lies with larger probability on the hyperplane of the item. Any two hyperplanes meet in
-equally many points, so the responses on an item's hyperplane are a sum of independent bits of two known biases,
-whatever the others hold. A field of 2 is Hadamard response; dimension 2 is randomized response.
+Projective-geometry response [FNNT22]. Items are points of a projective space; the response is a random point that lies
+with larger probability on the hyperplane of the item. Any two hyperplanes meet in equally many points, so the responses
+on an item's hyperplane are a sum of independent bits of two known biases, whatever the others hold. A field of 2 is
+Hadamard response [ASZ19]; dimension 2 is randomized response.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ class ProjectiveResponse(FrequencyOracle):
         return np.asarray((decoded - self.users * float(self._outside)) / self._gain, dtype=np.float64)
 
     def bounds(self, decoded: Integers, failure: float) -> tuple[Floats, Floats]:
-        """Exact limits of the responses' mean rate (Clopper and Pearson), turned into counts.
+        """Exact limits of the responses' mean rate [CP34], turned into counts.
 
         A sum of bits of different biases has lighter tails, from one step beyond its mean, than the binomial of the
-        same mean (Hoeffding 1956): a limit is therefore at least one step away.
+        same mean [Hoe56]: a limit is therefore at least one step away.
         """
         from scipy.special import betaincinv
 

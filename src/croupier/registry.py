@@ -204,12 +204,12 @@ def instances(kind: type, words: str) -> Check:
     return lambda thing, _: None if isinstance(thing, kind) else words
 
 
-def subclasses(kind: type, words: str, named: str) -> Check:
-    """Classes below a kind; each is read back by what it is stored by, its attribute `named`, so by no other name."""
+def subclasses(kind: type, words: str, stored_by: str | None = None) -> Check:
+    """Classes below a kind; where the attribute `stored_by` is what they are read back by, under that name only."""
 
     def check(thing: Any, name: str) -> str | None:
-        fits = isinstance(thing, type) and issubclass(thing, kind) and getattr(thing, named) == name
-        return None if fits else words
+        fits = isinstance(thing, type) and issubclass(thing, kind)
+        return None if fits and (stored_by is None or getattr(thing, stored_by) == name) else words
 
     return check
 

@@ -86,7 +86,7 @@ def test_cz23_local_radius_grows_with_the_batch_and_small_batches_decide_nothing
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 0.001])
 def test_dp_se_batches_and_radius(epsilon):
     """At the first ε noise decides the first sizes and rewards the last, at the others one of the two decides all."""
-    chosen, sizes = after("dp-se", 3, epsilon=epsilon, failure=P, horizon=10**8)
+    chosen, sizes = after("dp-se", 3, constants=None, epsilon=epsilon, failure=P, horizon=10**8)
     for e, size in enumerate(sizes, start=1):
         log8, log4, gap = log(8 * ARMS * e**2 / P), log(4 * ARMS * e**2 / P), 2.0**-e
         assert size == ceil(max(32 * log8 / gap**2, 8 * log4 / (epsilon * gap)) + 1)

@@ -9,7 +9,7 @@ HORIZON = 10**6
 INSTANCES = uniform_means(10, 50, 0.25, 0.75, np.random.default_rng(20_261_115))
 
 
-def run(name: str, epsilon: float | None, repeats: int, constants: str = "tight", **options: object) -> Run:
+def run(name: str, epsilon: float | None, repeats: int, constants: str | None = None, **options: object) -> Run:
     """Fifty instances of ten arms, each played `repeats` times."""
     world = Bernoulli(np.repeat(INSTANCES, repeats, axis=0))
     settings = {"epsilon": epsilon} if epsilon is not None else {}

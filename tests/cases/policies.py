@@ -8,7 +8,12 @@ from croupier.simulation import ALL_POLICIES, simulated_policy
 
 NAMES = tuple(ALL_POLICIES)
 PRIVATE = tuple(name for name in NAMES if ALL_POLICIES[name].notion != "none")
-EVERY = [(name, constants) for name in NAMES for constants in ("published", "tight")]
+EVERY = [
+    (name, constants)
+    for name in NAMES
+    for constants in (("published", "tight") if ALL_POLICIES[name].protocol else (None,))
+]
+"""With both constants, where the policy's sums have any."""
 
 PUBLISHED = [name for name, entry in POLICIES.items() if entry.protocol is not None and not entry.tight_only]
 PLAIN = [name for name, entry in POLICIES.items() if entry.protocol is None]
@@ -27,7 +32,7 @@ SHARED = [name for name in SUMS if "two-servers" in ROWS[name].instead]
 """Those that also do so in shares between two servers."""
 
 
-def make(name: str, constants: str = "tight", **options: Any) -> Policy:
+def make(name: str, constants: str | None = None, **options: Any) -> Policy:
     """A policy on three arms over 20,000 users."""
     settings = {"arms": 3, "horizon": 20_000, "runs": 5, "binary": True, **privacy(name, **options)}
     return undecided(simulated_policy(name, constants=constants, **settings))

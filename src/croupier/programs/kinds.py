@@ -17,9 +17,7 @@ _OWN: dict[str, type[Program]] = {
     kind.kind: kind for kind in (BanditProgram, ComparisonProgram, CounterProgram, HistogramProgram, LinearProgram)
 }
 
-KINDS: Registry[type[Program]] = Registry(
-    "kind", "croupier.programs", _OWN, subclasses(Program, "a kind of Program by its own `kind`", "kind")
-)
+KINDS: Registry[type[Program]] = Registry("kind", "croupier.programs", _OWN, subclasses(Program, "a kind of Program"))
 """Every kind of program by its name."""
 
 OPERATIONS = tuple(dict.fromkeys(name for kind in _OWN.values() for name in kind.operations))

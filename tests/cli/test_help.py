@@ -92,11 +92,16 @@ def test_an_output_that_cites_a_paper_ends_with_author_and_title(
     assert _ends_with_its_papers(said)
 
 
-@pytest.mark.parametrize("command", ["policies", "protocols", "reproduce"])
+REFUSING = "price --users 100 --epsilon 1 --constants published"
+"""Some protocols of it say which paper's constants do not exist for so few users."""
+
+
+@pytest.mark.parametrize("command", ["policies", "protocols", "reproduce", REFUSING])
 def test_a_row_of_json_ends_with_author_and_title(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main([command, "--json"])
+    main([*command.split(), "--json"])
     rows = json.loads(capsys.readouterr().out)
-    assert any(KEY.findall(row["paper"]) for row in rows)
     for row in rows:
         assert list(row)[-1] == "reference"
-        assert row["reference"] == " ".join(map(str, cited(row["paper"])))
+        reference = row.pop("reference")
+        assert reference == " ".join(map(str, cited(str(row))))
+    assert any(KEY.findall(str(row)) for row in rows)

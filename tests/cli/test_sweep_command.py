@@ -75,11 +75,11 @@ def test_a_file_and_options_describe_the_same_sweep(capsys: pytest.CaptureFixtur
 
 def test_options_beat_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     Path("small.toml").write_text(FILE + 'out = "rows.parquet"\nengine = "local"\n')
-    assert run(capsys, "small.toml", "--policy", "kl-ucb", "--means", "0.2,0.6", "--runs", "3")[0] == 0
+    assert run(capsys, "small.toml", "--policy", "dp-imed", "--means", "0.2,0.6", "--runs", "3")[0] == 0
     found, table = read_sweep("rows.parquet")
-    asked = {"policy": "kl-ucb", "epsilon": [0.5, 1], "means": [0.2, 0.6], "horizon": 2000, "runs": 3, "seed": 4}
+    asked = {"policy": "dp-imed", "epsilon": [0.5, 1], "means": [0.2, 0.6], "horizon": 2000, "runs": 3, "seed": 4}
     assert found == Sweep.of(asked)
-    assert table.num_rows == 3
+    assert table.num_rows == 6
     Path("fixed.toml").write_text("policy = 'kl-ucb'\nmeans = [0.2, 0.6]\nhorizon = 100\nruns = 1\njobs = 1\n")
     assert run(capsys, "fixed.toml", "--arms", "4", "--instances", "1", "--out", "drawn.parquet")[0] == 0
     assert read_sweep("drawn.parquet")[0].arms == 4

@@ -85,7 +85,7 @@ def test_a_row_of_given_means_can_be_repeated(tmp_path: Path) -> None:
 
 
 def test_rows_are_one_a_run_with_worlds_in_order() -> None:
-    cell = Sweep.of(SMALL | {"policy": "kl-ucb"}).cells[0]
+    cell = Sweep.of(SMALL | {"policy": "kl-ucb", "epsilon": None}).cells[0]
     rows = run_cell(cell)
     means = cell.make_world().means
     regret = np.asarray([row["regret"] for row in rows])
@@ -111,10 +111,10 @@ def test_what_means_nothing_to_a_policy_makes_no_cells() -> None:
     names = ["dp-klucb", "dist-dp-se", "shuffle-dp-se", "dp-se", "kl-ucb"]
     cells = Sweep.of(SMALL | {"policy": names, "constants": ["tight", "published"], "delta": 1e-7}).cells
     settings = [(cell.policy, cell.epsilon, cell.constants, cell.delta, cell.notion) for cell in cells]
-    assert settings.count(("kl-ucb", None, "tight", None, "none")) == 1
+    assert settings.count(("kl-ucb", None, None, None, "none")) == 1
     assert [setting for setting in settings if setting[0] == "dp-se"] == [
-        ("dp-se", 0.5, "published", 0.0, "pure"),
-        ("dp-se", 1.0, "published", 0.0, "pure"),
+        ("dp-se", 0.5, None, 0.0, "pure"),
+        ("dp-se", 1.0, None, 0.0, "pure"),
     ]
     assert len(cells) == 1 + 2 + 4 + 4 + 4
 
@@ -123,6 +123,9 @@ def test_what_no_policy_of_a_sweep_reads_is_refused() -> None:
     for key, value in {"delta": 1e-7, "smallest_effect": 0.1, "reporting": 0.5, "delay": 10, "scaling": 5.0}.items():
         with pytest.raises(InvalidParameter, match=f"^{key} = .* none of dp-klucb, dist-dp-se, dp-se, kl-ucb reads it"):
             Sweep.of(SMALL | {key: value})
+    for key, value in {"epsilon": 1.0, "constants": "published", "protocol": "laplace"}.items():
+        with pytest.raises(InvalidParameter, match=f"^{key} = .*: kl-ucb does not read it"):
+            Sweep.of({"policy": "kl-ucb", key: value})
 
 
 @pytest.mark.parametrize("world", ["gaussian", "beta"])
@@ -184,7 +187,7 @@ def test_finished_cells_of_another_sweep_stay(tmp_path: Path, monkeypatch: pytes
         swept(out, engine="breaks")
     left = Path(f"{out}.parts") / "half.unfinished"
     left.touch()
-    swept(out, SMALL | {"policy": "kl-ucb", "seed": 5}, jobs=1)
+    swept(out, SMALL | {"policy": "kl-ucb", "epsilon": None, "seed": 5}, jobs=1)
     assert [path.stem for path in Path(f"{out}.parts").iterdir()] == [Sweep.of(SMALL).cells[0].name]
 
 
@@ -213,7 +216,7 @@ def test_other_files_are_refused(tmp_path: Path, reference: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet.parts").touch()
     with pytest.raises(CroupierError, match="rows.parquet.parts.* cannot be written"):
-        swept(tmp_path / "rows.parquet", SMALL | {"policy": "kl-ucb"}, jobs=1)
+        swept(tmp_path / "rows.parquet", SMALL | {"policy": "kl-ucb", "epsilon": None}, jobs=1)
 
 
 def test_summaries_are_those_of_the_rows(reference: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from croupier.checks import InvalidParameter
 from croupier.protocols import ROWS, Protocol, protocol
@@ -250,13 +250,14 @@ def positive_epsilon(options: argparse.Namespace) -> float:
     return float(options.epsilon)
 
 
-def referred(paper: object) -> str:
-    """Author and title of what a row cites; empty where it cites nothing."""
-    return " ".join(map(str, cited(str(paper))))
-
-
 def print_json(rows: Sequence[object]) -> None:
-    """Machine-readable output, always a list; infinities become null, which JSON can hold."""
+    """Machine-readable output, always a list; infinities become null, which JSON can hold.
+
+    Where rows cite papers each ends with the author and the title of what it cites.
+    """
+    references = [" ".join(map(str, cited(str(row)))) for row in rows]
+    if any(references):
+        rows = [{**cast(Any, row), "reference": paper} for row, paper in zip(rows, references, strict=True)]
     print(json.dumps(_finite(list(rows)), indent=2, ensure_ascii=False))
 
 

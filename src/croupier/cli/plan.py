@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
     if options.users_per_day is not None:
         raise InvalidParameter("users_per_day", options.users_per_day, f"left out: {name} claims no comparison")
     leave_out(options, ("power",), "recommendations are planned for 95 % of runs")
-    check_read([name], over, given | {"delta": options.delta})
+    check_read([name], over, given | {"delta": options.delta, "protocol": over})
     return _recommending(options, means, name, over, given)
 
 

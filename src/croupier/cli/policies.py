@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from croupier.cli.options import print_json, referred
+from croupier.cli.options import print_json
 from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import table
 from croupier.simulation import ALL_POLICIES
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         for entry in ALL_POLICIES.usable().values()
     ]
     if options.json:
-        print_json([row | {"reference": referred(row["paper"])} for row in rows])
+        print_json(rows)
         return 0
     for row in rows:
         # Without privacy nobody is asked for trust: "none" would read as "nobody", who is trusted by local privacy.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from croupier.cli.options import print_json, referred
+from croupier.cli.options import print_json
 from croupier.cli.tables import table
 from croupier.protocols import ROWS, protocol
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         for row in ROWS.usable().values()
     ]
     if options.json:
-        print_json([row | {"reference": referred(row["paper"])} for row in rows])
+        print_json(rows)
         return 0
     for row in rows:
         row |= {"trusts": ", ".join(row["trusts"]), "notion": NOTIONS[row["notion"]]}

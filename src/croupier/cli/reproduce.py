@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from croupier.cli.options import leave_out, print_json, referred
+from croupier.cli.options import leave_out, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import say, table
 from croupier_papers import FIGURES, Task, compute, write
@@ -94,7 +94,7 @@ def _list(options: argparse.Namespace) -> int:
         for name, figure in FIGURES.items()
     ]
     if options.json:
-        print_json([row | {"reference": referred(row["paper"])} for row in rows])
+        print_json(rows)
         return 0
     headings, notes = ["figure", "paper", "what it shows", "seconds"], ["Seconds: with --quick, on a small machine."]
     table(headings, [list(row.values()) for row in rows], right={3}, notes=notes)

@@ -182,7 +182,7 @@ def _report(options: argparse.Namespace, store: Store, rows: list[Row]) -> None:
             [
                 row["policy"],
                 "-" if row["epsilon"] is None else number(row["epsilon"]),
-                row["constants"],
+                row["constants"] or "-",
                 f"{row['horizon']:,}",
                 f"{row['runs']:,}",
                 number(row["regret_mean"]),

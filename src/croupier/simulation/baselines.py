@@ -109,7 +109,7 @@ OPTIONS = ("scaling", "participations", "trust")
 BUDGET = ("epsilon", "delta", "constants")
 """What is said once of the privacy of all policies of a comparison, for those that read it."""
 
-IN_BLOCKS = ("smallest_effect", "reporting", "delay")
+IN_BLOCKS = ("smallest_effect", "reporting", "reporting_zeros", "delay")
 """What only policies in blocks read: what is worth finding, who reports, and when."""
 
 

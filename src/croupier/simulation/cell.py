@@ -16,7 +16,7 @@ from croupier import __version__
 from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.protocols import ROWS
-from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, reads, simulated_policy
+from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, simulated_policy
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.reporting import Delayed, Silent
 from croupier.simulation.runner import Run, simulate
@@ -57,7 +57,7 @@ class Cell(Special):
     policy: str
     epsilon: float | None
     delta: float | None
-    constants: str
+    constants: str | None
     horizon: int
     world: str | None
     arms: int
@@ -129,7 +129,7 @@ class Cell(Special):
             horizon=self.horizon,
             epsilon=self.epsilon,
             delta=self.delta,
-            constants=self.constants if "constants" in reads(self.policy, self.protocol) else None,
+            constants=self.constants,
             runs=runs,
             binary=self.make_world().binary,
             **({} if self.protocol is None else {"protocol_name": self.protocol}),
@@ -138,7 +138,8 @@ class Cell(Special):
         )
 
     def __str__(self) -> str:
-        privacy = "" if self.epsilon is None else f", epsilon {self.epsilon:g}, {self.constants} constants"
+        privacy = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
+        privacy += "" if self.constants is None else f", {self.constants} constants"
         over = "" if self.protocol is None else f" over {self.protocol}"
         whom = "" if self.trust is None else f", trusting {self.trust}"
         return f"{self.policy}{over}{whom}{privacy}, horizon {self.horizon:,}"

@@ -62,7 +62,7 @@ def users_needed(
     entry = ALL_POLICIES.find(name)
     if entry.protocol is None:
         options = {} if entry.notion == "none" else {"epsilon": epsilon}
-        check_read([name], None, protocol_options)
+        check_read([name], None, protocol_options | {"protocol": protocol_name})
     one_batch = None if epsilon is None else epsilon / protocol_options.get("participations", 1)
     horizon = _horizon(arms, lift, one_batch, local=_trusts_nobody(name, protocol_name))
     policy = simulated_policy(name, arms=arms, horizon=horizon, runs=runs, binary=True, **options)

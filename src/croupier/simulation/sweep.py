@@ -25,7 +25,7 @@ from croupier.protocols import ROWS, protocol
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS, MOST_PARTICIPATIONS
 from croupier.registry import Registry
-from croupier.simulation.baselines import ALL_POLICIES, IN_BLOCKS, OPTIONS, check_read, read_options
+from croupier.simulation.baselines import ALL_POLICIES, BUDGET, IN_BLOCKS, OPTIONS, check_read, read_options
 from croupier.simulation.cell import DECIDED, LATER, Cell, Row, Special, admitted_cell
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.engines import ENGINES, Store
@@ -132,6 +132,14 @@ class Sweep(Special):
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Sweep:
         """Check plain values, as a file or a command line has them; None stands for a key left out."""
+        sweep = cls.written(keys)
+        said = {key: value for key, value in checked(keys, KEYS).items() if key in (*BUDGET, "protocol", *IN_BLOCKS)}
+        check_read(sweep.policy, sweep.protocol, sweep.options | said)
+        return sweep
+
+    @classmethod
+    def written(cls, keys: Mapping[str, Any]) -> Sweep:
+        """The sweep that results were written with: its file also names what no policy of it reads."""
         given = checked(keys, KEYS)
         if "policy" not in given:
             raise InvalidParameter("policy", None, "given: one or more of " + ", ".join(ALL_POLICIES))
@@ -140,8 +148,6 @@ class Sweep(Special):
         if "means" in given:
             given |= _implied(given, "the means are given", arms=len(given["means"]), instances=1, low=None, high=None)
         sweep = cls(**given)
-        alike = {key: given.get(key) for key in ("delta", "protocol", *IN_BLOCKS)}
-        check_read(sweep.policy, sweep.protocol, sweep.options | alike)
         if sweep.low is not None and sweep.high is not None and not sweep.low < sweep.high:
             raise InvalidParameter("low", sweep.low, f"below high = {sweep.high:g}")
         return sweep
@@ -156,19 +162,22 @@ class Sweep(Special):
         """Every distinct cell, in an order that does not depend on how the sweep was written down."""
         settings = product(self.policy, self.epsilon or (None,), self.constants, self.horizon)
         cells = {self._cell(*setting) for setting in settings}
-        return tuple(sorted(cells, key=lambda cell: (cell.policy, cell.epsilon or 0, cell.constants, cell.horizon)))
+        return tuple(
+            sorted(cells, key=lambda cell: (cell.policy, cell.epsilon or 0, cell.constants or "", cell.horizon))
+        )
 
-    def _cell(self, policy: str, epsilon: float | None, constants: str, horizon: int) -> Cell:
+    def _cell(self, policy: str, epsilon: float | None, kind: str, horizon: int) -> Cell:
         entry, delta, over = ALL_POLICIES[policy], None, self.protocol
-        carried = over or entry.protocol
+        carried, constants = over or entry.protocol, None
         if entry.model == "none":
-            epsilon, constants, over = None, "tight", None
+            epsilon, over = None, None
         elif epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {policy} is private")
         elif entry.protocol is None:
-            delta, constants, over = 0.0, "published", None
+            delta, over = 0.0, None
         else:
             assert carried is not None
+            constants = kind
             own = None if ROWS[carried].notion == "pure" else self.delta
             delta = protocol(carried, epsilon=epsilon, delta=own).delta
         place = (self.world, self.arms, self.low, self.high, self.means)
@@ -262,7 +271,7 @@ def read_sweep(path: str | Path) -> tuple[Sweep, Any]:
     about, table = Store(path, columns).read()
     if "croupier.sweep" not in about:
         raise CroupierError(f"{path} was not written by a sweep")
-    return Sweep.of(json.loads(about["croupier.sweep"])), table
+    return Sweep.written(json.loads(about["croupier.sweep"])), table
 
 
 def summaries(sweep: Sweep, table: Any) -> Rows:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,23 @@ def test_it_releases_the_counts_of_a_file(
     assert status == 0
     for word in ("privacy", "trusts", "error", "bounds", "messages", "noise", "cryptographic", "900 users, 4 items"):
         assert word in out
+
+
+@pytest.mark.parametrize("model", ["shuffle", "local", "central", "central-pure", "two-servers"])
+@pytest.mark.parametrize("epsilon", [0.1, 1])
+def test_of_few_users_no_count_is_shown_that_is_further_off_than_it_says(
+    capsys: pytest.CaptureFixture[str], folder: Path, model: str, epsilon: float
+) -> None:
+    (folder / "few.txt").write_text("red\nred\ngreen\nblue\n", encoding="utf-8")
+    private = ("--epsilon", epsilon, "--model", model, "--failure", 1e-9)
+    for seed in range(6):
+        few = ("histogram", folder / "few.txt", "--universe", folder / "universe.txt", *private, "--seed", seed)
+        text = run(capsys, *few)[1]
+        told = float(re.search(r"is within ([\d.]+) of the truth", " ".join(text.split()))[1])
+        for colour, truth in zip(COLOURS, (2, 1, 1, 0), strict=True):
+            shown = int(re.search(rf"^{colour} +(-?\d+)", text, re.MULTILINE)[1])
+            assert 0 <= shown <= 4
+            assert abs(shown - truth) <= told
 
 
 def test_a_seed_repeats_a_demonstration_and_says_so(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -52,6 +52,28 @@ def test_so_many_more_reports_as_are_said_decide_it_if_all_stays_as_it_is(means)
     assert said.more == pytest.approx((after - 6) * 100 * len(means), rel=0.15)
 
 
+def test_how_many_more_it_would_have_taken_is_said_at_the_end_too():
+    chosen = played([0.5, 0.54], blocks=6, users=100)
+    going_on = chosen.decision()
+    chosen.stop()
+    assert not chosen.odds().any()
+    assert chosen.decision() == going_on
+    assert going_on.more > 0
+
+
+def test_an_arm_that_was_set_aside_since_it_is_worse_needs_no_more_reports():
+    chosen = policy("concurrent-elimination", arms=3, horizon=None, epsilon=1.0, binary=True, trust="two-servers")
+    means, counts = np.asarray([0.2, 0.8, 0.77]), np.full((1, 3), 400)
+    while chosen.odds()[0, 0]:
+        assigned = np.where(chosen.odds() > 0, counts, 0)
+        chosen.observe(assigned * means, assigned, assigned > 0)
+    said = chosen.decision()
+    assert (said.kind, said.leader, said.reference) == ("leading", 1, 0)
+    assert said.lower > 0
+    wanted = chosen.comparison.reports_needed(0, 1, 2, chosen.levels.best)
+    assert said.more == np.ceil(2 * wanted)
+
+
 def test_a_leader_that_too_little_is_known_of_says_so():
     said = played([0.5, 0.501], blocks=4, smallest_effect=None).decision()
     assert said.more is None

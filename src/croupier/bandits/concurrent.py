@@ -96,10 +96,14 @@ class Concurrent(Policy):
 
     def odds(self) -> Floats:
         """As the allocation says, on the arms in play; once a winner is exploited, the winner's and the control's."""
+        return self._dealt(self.playable)
+
+    def _dealt(self, playable: Bools) -> Floats:
+        """The odds, were these the arms in play."""
         shares = np.where(self.exploiting[:, None], self._after(), self._allocation())
-        shares = np.where(self.playable, shares, 0.0)
+        shares = np.where(playable, shares, 0.0)
         # An operator may have paused all arms that the allocation is about.
-        shares = np.where(shares.any(axis=1, keepdims=True), shares, self.playable)
+        shares = np.where(shares.any(axis=1, keepdims=True), shares, playable)
         return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
     def _allocation(self) -> Floats:
@@ -322,15 +326,19 @@ class Concurrent(Policy):
         )
 
     def _more(self, run: int) -> int | None:
-        """About how many more reports would decide it by the odds of now, if what was found stays; None: too many."""
-        claims, odds, levels = self.claims, self.odds()[run], self.levels
+        """About how many more reports would decide it by the odds of now, if what was found stays; None: too many.
+
+        At an experiment's end they are the odds by which it would go on.
+        """
+        claims, odds, levels = self.claims, self._dealt(self.active & self.open_to_users)[run], self.levels
         leader, reference = int(claims.leader[run]), int(claims.reference[run])
         left = np.flatnonzero(claims.left[run]).tolist()
 
         def reports(better: int, worse: int, level: float, margin: float = 0.0) -> float:
             share = min(odds[better], odds[worse])
             wanted = self.comparison.reports_needed(run, better, worse, level, margin)
-            return wanted / share if share else math.inf
+            # What is shown already needs no more of an arm that was set aside.
+            return wanted / share if share else (math.inf if wanted else 0.0)
 
         ways = [[reports(leader, reference, levels.pair)]]
         ways[0] += [reports(leader, other, levels.best) for other in left if other != leader]

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.cli.options import leave_out, print_json
 from croupier.cli.progress import progress
@@ -220,7 +222,15 @@ def _show(
     say(f"{mechanism.users:,} users, {mechanism.size:,} {universe.counted}; the {len(top):,} largest counts:")
     table(
         [universe.heading, "count", "at least", "at most"],
-        [[e["item"], f"{e['count']:,.0f}", f"{e['lower']:,.0f}", f"{e['upper']:,.0f}"] for e in top],
+        [
+            [
+                e["item"],
+                f"{np.clip(e['count'], 0.0, mechanism.users):,.0f}",
+                f"{e['lower']:,.0f}",
+                f"{e['upper']:,.0f}",
+            ]
+            for e in top
+        ],
         right={1, 2, 3},
     )
     for word, text in _facts(body, release, options):
@@ -233,7 +243,7 @@ def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Na
     mechanism = release.mechanism
     share = f"{1 - options.failure:g}"
     exact = f"δ = {number(body['exact_delta'])} at that ε" if body["delta"] else f"ε = {number(body['exact_epsilon'])}"
-    counts = "every count (cut to 0 where negative)" if mechanism.oracle.unbiased else "every count"
+    counts = f"every count, cut to lie between 0 and {mechanism.users:,},"
     messages = f"{number(body['messages_per_user'])} a user on average, {mechanism.message_bits} bits each"
     if body["simulation_only"]:
         messages += ": more than a device would send, so this can only be simulated"
@@ -242,7 +252,7 @@ def _facts(body: dict[str, Any], release: HistogramRelease, options: argparse.Na
         ("privacy", f"{mechanism.guarantee}, recomputed: {exact}; the number of users is public"),
         ("trusts", TRUST[mechanism.trust]),
         ("error", f"{counts} is within {number(body['radius'])} of the truth, all at once, with probability {share}"),
-        ("bounds", mechanism.oracle.bounds_hold(share)),
+        ("bounds", f"{mechanism.oracle.bounds_hold(share)}. Error or bounds: choose before you look"),
         ("messages", messages),
         ("noise", "a cryptographic source, exact laws" if options.seed is None else demonstration),
     ]

@@ -86,8 +86,6 @@ class TrustedOracle(Trusted, FrequencyOracle):
 class Stable(TrustedOracle):
     """Noise on the counts that somebody is in, shown from a threshold on, and 0 below it."""
 
-    unbiased: ClassVar[bool] = False
-
     noise: RatioNoise
     threshold: int
 

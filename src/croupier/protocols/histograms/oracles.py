@@ -250,8 +250,6 @@ class FrequencyOracle(Selector):
     """A selector that estimates how often every label is held."""
 
     tells_counts: ClassVar[bool] = True
-    unbiased: ClassVar[bool] = True
-    """Whether estimates are right on average, so that some are negative."""
 
     def bounds_hold(self, share: str) -> str:
         """In words, which bounds cannot fail, and that the others hold with probability `share`."""

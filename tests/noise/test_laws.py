@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx
+from mpmath import mp
 
 from cases.noise_laws import BITS, exact_cdf, exact_floats, exact_pmf, exact_tail, gauss, table
 from cases.noises import MEMBERS
@@ -232,6 +233,23 @@ def test_the_log_ratio_of_nearly_all_of_laplace_noise_is_that_of_all(shift: int)
     """The two formulas meet at r = 1, also where no table of the law would fit."""
     near = PolyaDifference(1 - Fraction(1, 10**12), 10**9).log_ratio(shift)
     assert math.isclose(near, DiscreteLaplace(10**9).log_ratio(shift), rel_tol=1e-4)
+
+
+@pytest.mark.parametrize("r", [Fraction(1, 1000), Fraction(1, 3), 1 - Fraction(1, 10**9)], ids=str)
+@pytest.mark.parametrize("far", [1, 20, 55, 70, 200])
+def test_the_log_ratio_of_a_part_of_laplace_noise_is_exact_however_far_it_reaches(r: Fraction, far: int) -> None:
+    """Against the hypergeometric function of another library, with digits enough for what cancels in it."""
+    scale, shift = 10, 10 * far
+    with mp.workdps(300):
+        rest = mp.exp(-mp.mpf(2) / scale)
+        share = mp.mpf(r.numerator) / r.denominator
+        masses = [
+            mp.exp(-mp.mpf(x) / scale) * mp.rf(share, x) / mp.factorial(x) * mp.hyp2f1(share, share + x, 1 + x, rest)
+            for x in (0, shift)
+        ]
+        exact = float(mp.log(masses[0] / masses[1]))
+    found = PolyaDifference(r, scale).log_ratio(shift)
+    assert exact * (1 - 1e-15) <= found <= exact * (1 + 1e-14)
 
 
 @pytest.mark.parametrize("noise", [Poisson(4), PolyaDifference(0.5, 2)], ids=repr)

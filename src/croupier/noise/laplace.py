@@ -38,8 +38,8 @@ LEAST_SCALE = 1 / 512
 DIGITS = 256
 """Above this scale noise is drawn digit by digit: a table would take long to make."""
 
-RATIO_BITS = 192
-"""Enough for the ratio of two masses to a double, however wide the noise and however far apart they are."""
+RATIO_BITS = (192, 2**14)
+"""What the ratio of two masses is computed with at first, and at most: it takes some four bits a scale between them."""
 
 MANY = 16
 """From this shape on the characteristic function falls fast enough for Fourier inversion."""
@@ -218,7 +218,7 @@ class PolyaDifference(Noise):
         With r < 1 the masses of a Pólya variable are moments of a measure on [0, 1], and so are those of the
         difference from 0 on: they fall, ever more slowly by the step, and P(0)/P(shift) is the largest ratio.
         """
-        return abs(shift) / Fraction(self.scale) if self.r >= 1 else _peak_ratio(self, abs(shift))
+        return abs(shift) / Fraction(self.scale) if self.r >= 1 or shift == 0 else _peak_ratio(self, abs(shift))
 
     def pair(self, shift: int, floor: float = SHALLOW) -> Pair:
         """With r > 1 the noise is discrete Laplace plus more, and where it is too wide to tabulate that bounds it."""
@@ -304,14 +304,18 @@ class PolyaDifference(Noise):
 @lru_cache(maxsize=256)
 def _peak_ratio(noise: PolyaDifference, shift: int) -> float:
     """log P(0)/P(shift), rounded up, where P(x) = (1-β)^{2r} β^x Γ(r+x)/(Γ(r) x!) ₂F₁(r, r+x; 1+x; β²)."""
-    with precise(RATIO_BITS):
-        r, rate = to_arb(noise.r), 1 / to_arb(noise.scale)
-        squared = (-2 * rate).exp()
-        peak, there = (squared.hypgeom_2f1(r, r + x, arb(1 + x)).log() for x in (0, shift))
-        chosen = (r + shift).lgamma() - r.lgamma() - arb(1 + shift).lgamma()
-        ratio = peak - there - chosen + shift * rate
-        upper = math.nextafter(float(ratio.upper()), math.inf)
-    return upper if upper < math.inf else math.inf  # a ball that holds every number bounds nothing
+    bits, most = RATIO_BITS
+    while bits <= most:
+        with precise(bits):
+            r, rate = to_arb(noise.r), 1 / to_arb(noise.scale)
+            squared = (-2 * rate).exp()
+            peak, there = (squared.hypgeom_2f1(r, r + x, arb(1 + x)).log() for x in (0, shift))
+            chosen = (r + shift).lgamma() - r.lgamma() - arb(1 + shift).lgamma()
+            ratio = peak - there - chosen + shift * rate
+            if ratio.rad() <= 1e-16 * ratio.abs_lower():
+                return math.nextafter(float(ratio.upper()), math.inf)
+        bits *= 2
+    return math.inf
 
 
 @lru_cache(maxsize=256)

@@ -31,7 +31,8 @@ export function decision(state) {
   const notes = [];
   const [lift, least, most] = (found.lift ?? []).map((share) => (Number.isFinite(share) ? minus(percent(share)) : null));
   if (lift && !["no decision", "no difference", "harmful"].includes(found.kind)) {
-    notes.push(`Lift: ${names(found.leader)} has ${lift} more than ${names(found.reference)}${least && most ? ` (${least} to ${most})` : ""}.`);
+    const known = least && most ? ` (${least} to ${most})` : least ? ` (at least ${least})` : most ? ` (at most ${most})` : "";
+    notes.push(`Lift: ${names(found.leader)} has ${lift} more than ${names(found.reference)}${known}.`);
   }
   if (found.tipping_sentence) notes.push(`${found.tipping_sentence[0].toUpperCase()}${found.tipping_sentence.slice(1)}.`);
   if (!program.decided && !program.may_decide && !state.finished) notes.push(`It is decided after ${duration(program.minimum_run)} at the earliest.`);

@@ -249,6 +249,13 @@ def test_a_response_tells_two_items_apart_as_far_as_their_laws_lie(field: int, s
     assert oracle.residual.epsilon == pytest.approx(np.log(law.max() / law.min()), rel=1e-9)
 
 
+def test_of_noise_too_wide_for_a_table_a_report_tells_no_more_than_its_ratio_lets_it() -> None:
+    tabled, wide = (protocols.laplace(epsilon=1.0, trust="devices").plan(users).residual for users in (1000, 10**7))
+    assert tabled.advantage <= math.tanh(tabled.epsilon / 2.0)
+    assert tabled.epsilon < wide.epsilon < math.inf
+    assert wide.advantage == math.tanh(wide.epsilon / 2.0) < 1.0
+
+
 def test_coins_hide_nothing_from_whoever_knows_the_seats() -> None:
     residual = Coins(4, 100, 100, 10, 10).residual
     assert (residual.epsilon, residual.advantage) == (math.inf, 1.0)

@@ -11,6 +11,7 @@ view holds what a perfect intermediary would let through, and nothing else.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from croupier.checks import CroupierError
 from croupier.noise import Noise, Source
 from croupier.noise.base import rounded_up
+from croupier.noise.window import TooWide
 from croupier.privacy import Loss
 from croupier.protocols.mechanism import Residual
 from croupier.protocols.padding import Shape
@@ -171,8 +173,13 @@ class Carrier(ABC):
 
 def hidden_by(noise: Noise, shift: int, dimension: int) -> Residual:
     """A number plus noise: what the noise says of two values so far apart. Coordinates add up, which is a bound."""
-    epsilon = dimension * rounded_up(noise.log_ratio(shift))
-    return Residual(epsilon, min(1.0, dimension * distance_moved(noise.window().pmf, shift)))
+    ratio = rounded_up(noise.log_ratio(shift))
+    try:
+        moved = distance_moved(noise.window().pmf, shift)
+    except TooWide:
+        # Laws whose ratio is within e^ε are no further apart than randomized response with that ε.
+        moved = math.tanh(ratio / 2.0)
+    return Residual(dimension * ratio, min(1.0, dimension * moved))
 
 
 def distance_moved(law: Floats, shift: int) -> float:

@@ -67,6 +67,14 @@ def test_cumulant_is_that_of_the_law(noise: Noise) -> None:
 
 
 @every_member
+@pytest.mark.parametrize("t", [1e-7, -1e-5, 1e-3])
+def test_cumulant_keeps_its_digits_where_it_is_hardly_above_zero(noise: Noise, t: float) -> None:
+    """Bets are sized with it there, by `croupier.comparisons.tails`, which adds 10⁻¹² of it for rounding."""
+    t *= min(highest(noise), 1.0)
+    assert float(noise.cumulant(np.asarray([t]))[0]) >= exact_cumulant(noise, t) * (1 - 1e-12)
+
+
+@every_member
 def test_cumulant_is_zero_at_zero_and_infinite_past_its_range(noise: Noise) -> None:
     end = highest(noise)
     assert noise.cumulant(np.zeros(2)).tolist() == [0.0, 0.0]

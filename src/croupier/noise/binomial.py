@@ -16,6 +16,7 @@ from croupier.noise.base import open_probability, settle, to_arb
 from croupier.noise.bits import Bits
 from croupier.noise.likelihoods import Pair
 from croupier.noise.ratio import RatioNoise
+from croupier.noise.rests import exp_rest, log_rest
 from croupier.noise.source import Source
 from croupier.noise.tails import least_tail_quantile
 from croupier.noise.target import Target
@@ -84,7 +85,7 @@ class Binomial(RatioNoise):
 
     def cumulant(self, t: Floats) -> Floats:
         p = float(self.p)
-        return np.asarray(self.trials * (np.log1p(p * np.expm1(t)) - t * p))
+        return self.trials * (log_rest(p * np.expm1(t)) + p * exp_rest(t))
 
     def share(self, users: int) -> Binomial:
         if self.trials % integer("users", users, 1):

@@ -70,8 +70,9 @@ class BoundedLaplace(RatioNoise):
         return DiscreteLaplace(self.scale)._growth(x, real)
 
     def cumulant(self, t: Floats) -> Floats:
-        x = np.arange(-self.bound, self.bound + 1)
-        return np.asarray(np.log(np.exp(np.multiply.outer(np.asarray(t), x)) @ self.pmf(x)))
+        """E[e^{tX}] is 1 + 4 Σ P(x) sinh²(tx/2) over x > 0, and what exceeds one is what counts."""
+        x = np.arange(1, self.bound + 1)
+        return np.asarray(np.log1p(4.0 * np.sinh(np.multiply.outer(np.asarray(t), x / 2.0)) ** 2 @ self.pmf(x)))
 
     def share(self, users: int) -> BoundedLaplace:
         return one_party(self, users)

@@ -17,6 +17,7 @@ from croupier.noise.base import Noise, multiply, settle, split, to_arb
 from croupier.noise.likelihoods import directed_pair, renyi_divergence
 from croupier.noise.precision import precise
 from croupier.noise.ratio import RatioNoise
+from croupier.noise.rests import exp_rest
 from croupier.noise.source import Source, residues
 from croupier.noise.target import Target
 from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Integers, Window, check_width
@@ -65,7 +66,7 @@ class Poisson(RatioNoise):
         return real(self.rate) / (x + 1)
 
     def cumulant(self, t: Floats) -> Floats:
-        return np.asarray(float(self.rate) * (np.expm1(t) - t))
+        return float(self.rate) * exp_rest(t)
 
     def share(self, users: int) -> Poisson:
         return Poisson(split("rate", self.rate, users))

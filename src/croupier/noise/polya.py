@@ -17,6 +17,7 @@ from croupier.noise.base import multiply, settle, split, to_arb
 from croupier.noise.chances import urn
 from croupier.noise.precision import precise
 from croupier.noise.ratio import RatioNoise
+from croupier.noise.rests import exp_rest, log_rest
 from croupier.noise.source import Source
 from croupier.noise.target import Target
 from croupier.noise.window import Floats, Integers
@@ -135,8 +136,8 @@ class Polya(RatioNoise):
     def cumulant(self, t: Floats) -> Floats:
         argument = self.odds * np.expm1(np.asarray(t))
         with np.errstate(divide="ignore"):
-            log = np.where(argument < 1.0, -np.log1p(-np.minimum(argument, 1.0)), np.inf)
-        return float(self.r) * log - np.asarray(t) * self.mean
+            log = np.where(argument < 1.0, -log_rest(-np.minimum(argument, 1.0)), np.inf)
+        return np.asarray(float(self.r) * (log + self.odds * exp_rest(t)))
 
     @classmethod
     def calibrated(cls, target: Target) -> Polya:

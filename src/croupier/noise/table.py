@@ -15,6 +15,7 @@ from flint import arb, fmpq, fmpq_poly
 from croupier.checks import InvalidParameter, Number, finite, integer
 from croupier.noise.base import Noise, one_party, settle, show, to_arb
 from croupier.noise.likelihoods import Pair, in_order
+from croupier.noise.rests import exp_rest
 from croupier.noise.window import DEEP, EPSILON, SHALLOW, Floats, Window
 
 LARGEST_TABLE = 2**16
@@ -126,10 +127,10 @@ class Table(Noise):
         centre = self._moment(1)
         exponents = np.multiply.outer(np.asarray(t), np.asarray([float(x - centre) for x, _ in held]))
         peak = np.maximum(exponents.max(axis=-1), 0.0)
-        # Near t = 0 the sum is hardly above one, and only its excess keeps the digits.
-        excess = np.expm1(np.minimum(exponents, 1.0)) @ pmf
+        # Near t = 0 the sum is hardly above one, and only its excess keeps the digits. The mean is zero.
+        excess = exp_rest(np.minimum(exponents, 1.0)) @ pmf
         far = np.log(np.exp(exponents - peak[..., None]) @ pmf) + peak
-        return np.asarray(np.where(peak < 1.0, np.log1p(np.maximum(excess, 0.0)), far))
+        return np.asarray(np.where(peak < 1.0, np.log1p(excess), far))
 
     def share(self, users: int) -> Table:
         return one_party(self, users)

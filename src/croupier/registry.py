@@ -142,8 +142,8 @@ class Registry(Mapping[str, T], Generic[T]):
             thing = import_module(module)
             for part in path.split("."):
                 thing = getattr(thing, part)
-        except Exception as error:
-            raise CroupierError(f"{self.noun} {name!r} cannot be imported: {_said(error)}") from error
+        except (Exception, SystemExit) as error:
+            raise CroupierError(f"{self.noun} {name!r} cannot be imported: {described(error)}") from error
         self._known()[name] = self._checked(cast(T, thing), name)
         return name
 
@@ -186,8 +186,8 @@ class Registry(Mapping[str, T], Generic[T]):
             raise CroupierError(f"{self.noun} {name!r} is offered by {owners}: uninstall one of them")
         try:
             return cast(T, offers[0].load())
-        except Exception as error:
-            raise CroupierError(f"{self.noun} {name!r} of {_owner(offers[0])} is broken: {_said(error)}") from error
+        except (Exception, SystemExit) as error:
+            raise CroupierError(f"{self.noun} {name!r} of {_owner(offers[0])} is broken: {described(error)}") from error
 
     def _checked(self, thing: T, name: str) -> T:
         wrong = self._check(thing, name)
@@ -218,7 +218,8 @@ def _owner(offer: EntryPoint) -> str:
     return f"{offer.dist.name if offer.dist else 'an unnamed package'} ({offer.value})"
 
 
-def _said(error: BaseException) -> str:
+def described(error: BaseException) -> str:
+    """What went wrong in somebody else's code, in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

@@ -111,10 +111,10 @@ def test_what_means_nothing_to_a_policy_makes_no_cells() -> None:
     names = ["dp-klucb", "dist-dp-se", "shuffle-dp-se", "dp-se", "kl-ucb"]
     cells = Sweep.of(SMALL | {"policy": names, "constants": ["tight", "published"], "delta": 1e-7}).cells
     settings = [(cell.policy, cell.epsilon, cell.constants, cell.delta, cell.notion) for cell in cells]
-    assert settings.count(("kl-ucb", None, None, None, "none")) == 1
+    assert settings.count(("kl-ucb", None, "tight", None, "none")) == 1
     assert [setting for setting in settings if setting[0] == "dp-se"] == [
-        ("dp-se", 0.5, None, 0.0, "pure"),
-        ("dp-se", 1.0, None, 0.0, "pure"),
+        ("dp-se", 0.5, "published", 0.0, "pure"),
+        ("dp-se", 1.0, "published", 0.0, "pure"),
     ]
     assert len(cells) == 1 + 2 + 4 + 4 + 4
 
@@ -227,6 +227,7 @@ def test_summaries_are_those_of_the_rows(reference: Path) -> None:
         regret = [row["regret"] for row in own]
         worlds = [np.mean([row["regret"] for row in own if row["instance"] == i]) for i in range(3)]
         assert summary["runs"] == len(own) == 6
+        assert summary["constants"] == (None if summary["policy"] in ("kl-ucb", "dp-se") else "tight")
         assert summary["regret_mean"] == pytest.approx(np.mean(regret))
         assert summary["regret_sem"] == pytest.approx(np.std(worlds, ddof=1) / math.sqrt(3))
         assert summary["regret_median"] == pytest.approx(np.median(regret))

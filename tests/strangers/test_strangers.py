@@ -1,6 +1,7 @@
 """What docs/write-your-own.md shows works from outside the package, by `module:name`, wherever names are taken."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -237,3 +238,37 @@ def test_a_fresh_command_finds_modules_in_its_folder() -> None:
         [sys.executable, "-c", command, *arguments], cwd=HERE, capture_output=True, text=True, env=os.environ
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("odds", "refused"),
+    [
+        (lambda policy: np.zeros((policy.runs, policy.arms)), "gives users no arm"),
+        (lambda policy: np.full((policy.runs, policy.arms), math.nan), r"are \[nan, nan\]: not finite"),
+        (lambda policy: np.full((policy.runs, policy.arms), -0.5), r"are \[-0.5, -0.5\]: not finite, below 0"),
+        (lambda policy: np.ones((policy.runs, policy.arms)), "out of play"),
+        (lambda policy: np.ones(policy.arms), r"have the shape \(2,\), and it must be \(3, 2\), a row a run"),
+    ],
+    ids=["nobody", "nan", "negative", "paused", "shape"],
+)
+def test_odds_that_nobody_can_be_dealt_by_are_refused(odds: Any, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = simulated_policy("thompson:ENTRY", arms=2, horizon=1000, epsilon=1.0, runs=3, binary=True)
+    policy.pause(0)
+    monkeypatch.setattr(type(policy), "odds", odds)
+    with pytest.raises(CroupierError, match=refused):
+        simulate(policy, Bernoulli([0.3, 0.6]), seed=1)
+
+
+def test_what_a_strangers_row_makes_is_looked_at() -> None:
+    POLICIES.add("seven", replace(POLICIES["thompson:ENTRY"], build=lambda _: 7))
+    with pytest.raises(CroupierError, match=r"^policy 'seven' builds int, not a Policy$"):
+        simulated_policy("seven", arms=2, horizon=1000, epsilon=1.0)
+    WORLDS.add("raising", lambda _: {}["means"])
+    with pytest.raises(CroupierError, match=r"^world 'raising' cannot be made of means: KeyError: 'means'$"):
+        world("raising", [0.3, 0.6])
+
+
+def test_a_module_that_exits_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text("raise SystemExit(7)")
+    with pytest.raises(CroupierError, match=r"^policy 'leaving:ENTRY' cannot be imported: SystemExit: 7$"):
+        POLICIES.admit("leaving:ENTRY")

@@ -110,6 +110,8 @@ def policy(
     terms = _terms(decision)
     chosen = (constants, runs, smallest, growth, failure, exploration, seed or 0, terms, measured)
     built = entry.build(Request(entry, arms, horizon, epsilon, carried, *chosen))
+    if not hasattr(built, "ladder"):
+        raise CroupierError(f"policy {entry.name!r} builds {type(built).__name__}, not a Policy")
     _check_read(entry.name, built, own | {"shares": terms.shares})
     _check_ladder(entry.name, built.ladder, protocol_name, smallest, growth)
     _check_first_batch(built.ladder)

@@ -123,9 +123,22 @@ class Policy(ABC):
     def wanted(self) -> Integers:
         """Users that each arm wants for its next batch, now: zero for none. Asking changes nothing."""
         wanted = np.zeros((self.runs, self.arms), dtype=np.int64)
-        runs, arms = np.nonzero(self.odds())
+        odds = np.asarray(self.odds())
+        self._check_odds(odds)
+        runs, arms = np.nonzero(odds)
         wanted[runs, arms] = self.sizes(runs, arms)
         return wanted
+
+    def _check_odds(self, odds: Floats) -> None:
+        """Refuse what a policy of somebody else may say, before users are dealt by it."""
+        if odds.shape != self.active.shape:
+            due = f"{self.active.shape}, a row a run and a column an arm"
+            raise CroupierError(f"the odds of {self.name} have the shape {odds.shape}, and it must be {due}")
+        # What is not a number is not in the range either.
+        right = (odds >= 0.0) & (odds < np.where(self.playable, np.inf, np.finfo(float).tiny))
+        if not right.all():
+            said = odds[~right.all(axis=1)][0].tolist()
+            raise CroupierError(f"the odds of {self.name} are {said}: not finite, below 0, or of an arm out of play")
 
     @property
     def playable(self) -> Bools:

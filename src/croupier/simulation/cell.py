@@ -16,7 +16,7 @@ from croupier import __version__
 from croupier.bandits import Policy
 from croupier.checks import CroupierError, InvalidParameter, integer
 from croupier.protocols import ROWS
-from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, simulated_policy
+from croupier.simulation.baselines import ALL_POLICIES, OPTIONS, reads, simulated_policy
 from croupier.simulation.data import file_hash, ratings
 from croupier.simulation.reporting import Delayed, Silent
 from croupier.simulation.runner import Run, simulate
@@ -57,7 +57,7 @@ class Cell(Special):
     policy: str
     epsilon: float | None
     delta: float | None
-    constants: str | None
+    constants: str
     horizon: int
     world: str | None
     arms: int
@@ -87,6 +87,11 @@ class Cell(Special):
         entry = ALL_POLICIES[self.policy]
         # A reference has no protocol of ours, and is purely private.
         return "pure" if self.epsilon is not None and entry.protocol is None else entry.notion
+
+    @property
+    def read_constants(self) -> str | None:
+        """The constants, where the policy has a protocol's. A cell always names some: its seed follows from them."""
+        return self.constants if "constants" in reads(self.policy, self.protocol) else None
 
     @property
     def content(self) -> dict[str, Any]:
@@ -129,7 +134,7 @@ class Cell(Special):
             horizon=self.horizon,
             epsilon=self.epsilon,
             delta=self.delta,
-            constants=self.constants,
+            constants=self.read_constants,
             runs=runs,
             binary=self.make_world().binary,
             **({} if self.protocol is None else {"protocol_name": self.protocol}),
@@ -139,7 +144,7 @@ class Cell(Special):
 
     def __str__(self) -> str:
         privacy = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
-        privacy += "" if self.constants is None else f", {self.constants} constants"
+        privacy += "" if self.read_constants is None else f", {self.constants} constants"
         over = "" if self.protocol is None else f" over {self.protocol}"
         whom = "" if self.trust is None else f", trusting {self.trust}"
         return f"{self.policy}{over}{whom}{privacy}, horizon {self.horizon:,}"

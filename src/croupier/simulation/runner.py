@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from croupier.bandits.concurrent import Concurrent
 from croupier.bandits.policy import MOST_USERS, Bools, Integers, Policy
-from croupier.checks import InvalidParameter, integer, one_of
+from croupier.checks import CroupierError, InvalidParameter, integer, one_of
 from croupier.frames import Rows, Tabular
 from croupier.noise import SeededSource, seeded
 from croupier.protocols import SumMechanism
@@ -214,6 +214,8 @@ def simulate(
     told = 0.0
     while not (policy.finished | (policy.users >= limit)).all():
         wanted = policy.wanted()
+        if not (wanted.any(axis=1) | policy.finished | (policy.users >= limit)).all():
+            raise CroupierError(f"{policy.name} gives users no arm, and is not finished: it would never end")
         assigned, released = policy.assign(wanted, limit)
         trace.add(policy.users, assigned)
         now = world.at(policy.users, assigned)

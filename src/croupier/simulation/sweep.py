@@ -162,22 +162,19 @@ class Sweep(Special):
         """Every distinct cell, in an order that does not depend on how the sweep was written down."""
         settings = product(self.policy, self.epsilon or (None,), self.constants, self.horizon)
         cells = {self._cell(*setting) for setting in settings}
-        return tuple(
-            sorted(cells, key=lambda cell: (cell.policy, cell.epsilon or 0, cell.constants or "", cell.horizon))
-        )
+        return tuple(sorted(cells, key=lambda cell: (cell.policy, cell.epsilon or 0, cell.constants, cell.horizon)))
 
-    def _cell(self, policy: str, epsilon: float | None, kind: str, horizon: int) -> Cell:
+    def _cell(self, policy: str, epsilon: float | None, constants: str, horizon: int) -> Cell:
         entry, delta, over = ALL_POLICIES[policy], None, self.protocol
-        carried, constants = over or entry.protocol, None
+        carried = over or entry.protocol
         if entry.model == "none":
-            epsilon, over = None, None
+            epsilon, constants, over = None, "tight", None
         elif epsilon is None:
             raise InvalidParameter("epsilon", None, f"given: {policy} is private")
         elif entry.protocol is None:
-            delta, over = 0.0, None
+            delta, constants, over = 0.0, "published", None
         else:
             assert carried is not None
-            constants = kind
             own = None if ROWS[carried].notion == "pure" else self.delta
             delta = protocol(carried, epsilon=epsilon, delta=own).delta
         place = (self.world, self.arms, self.low, self.high, self.means)
@@ -288,7 +285,7 @@ def summaries(sweep: Sweep, table: Any) -> Rows:
     for place, (cell, regret, best) in enumerate(zip(sweep.cells, regrets, hits, strict=True)):
         units = regret.mean(axis=1) if sweep.instances > 1 else regret[0]
         rows.append(
-            {key: getattr(cell, key) for key in ("policy", "epsilon", "constants", "horizon")}
+            {"policy": cell.policy, "epsilon": cell.epsilon, "constants": cell.read_constants, "horizon": cell.horizon}
             | ({} if cell.trust is None else {"trust": cell.trust})
             | {
                 "runs": regret.size,

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from croupier.checks import CroupierError, by_name
-from croupier.registry import Registry
+from croupier.registry import Registry, described
 from croupier.simulation.drift import Novelty, Swinging, Trending
 from croupier.simulation.levelled import Beta, ClippedGaussian
 from croupier.simulation.worlds import Bernoulli, Drifting, World
@@ -46,7 +46,13 @@ def world(name: str, means: ArrayLike) -> World:
     >>> world("bernoulli", [0.3, 0.5])
     Bernoulli([0.3 0.5])
     """
-    built = WORLDS.find(name)(means)
+    make = WORLDS.find(name)
+    try:
+        built = make(means)
+    except CroupierError:
+        raise
+    except Exception as error:
+        raise CroupierError(f"world {name!r} cannot be made of means: {described(error)}") from error
     if not isinstance(built, World):
         raise CroupierError(f"world {name!r} makes {type(built).__name__}, not a World")
     return built

@@ -134,10 +134,11 @@ class Policy(ABC):
         if odds.shape != self.active.shape:
             due = f"{self.active.shape}, a row a run and a column an arm"
             raise CroupierError(f"the odds of {self.name} have the shape {odds.shape}, and it must be {due}")
-        # What is not a number is not in the range either.
-        right = (odds >= 0.0) & (odds < np.where(self.playable, np.inf, np.finfo(float).tiny))
-        if not right.all():
-            said = odds[~right.all(axis=1)][0].tolist()
+        # Said so that what is not a number is refused, and in few steps over the whole array: simulations ask often.
+        wrong = (odds > 0.0) & ~self.playable
+        if wrong.any() or not (odds.min() >= 0.0 and odds.max() < np.inf):
+            wrong |= ~((odds >= 0.0) & (odds < np.inf))
+            said = odds[wrong.any(axis=1)][0].tolist()
             raise CroupierError(f"the odds of {self.name} are {said}: not finite, below 0, or of an arm out of play")
 
     @property

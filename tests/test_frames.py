@@ -118,3 +118,12 @@ def test_a_notebook_table_that_cites_a_paper_ends_with_author_and_title() -> Non
     shown = Rows([{"protocol": "laplace", "paper": "[CZ23] Thm 1"}])._repr_html_()
     assert shown.endswith("ICLR 2023, arXiv 2206.05772.</p>")
     assert "Chowdhury, Zhou: Distributed Differential Privacy" in shown
+
+
+def test_a_run_that_ended_with_its_decision_tells_how_many_users_it_had() -> None:
+    options = {"epsilon": 1.0, "binary": True, "trust": "two-servers"}
+    run = simulate(policy("split", arms=2, horizon=6000, runs=5, **options), Bernoulli([0.3, 0.6]), seed=1)
+    users = [row["users"] for row in run.rows]
+    assert run.summary()["horizon"] == 6000
+    assert run.summary()["users_mean"] == np.mean(users)
+    assert f"5 runs of {min(users)} to {max(users)} users" in repr(run)

@@ -113,9 +113,14 @@ class Run(Tabular):
         return (
             f"{summary['policy']} in {self.world!r}: "
             f"regret {summary['regret_mean']:.4g} ± {summary['regret_sem']:.2g} "
-            f"(one standard error, {summary['runs']:,} runs of {summary['horizon']:,} users), "
+            f"(one standard error, {summary['runs']:,} runs of {self._spread()} users), "
             f"best arm found in {100 * summary['best_arm_rate']:.0f} %"
         )
+
+    def _spread(self) -> str:
+        """How many users a run had, from the shortest to the longest."""
+        least, most = int(self.policy.users.min()), int(self.policy.users.max())
+        return f"{most:,}" if least == most else f"{least:,} to {most:,}"
 
     def _repr_html_(self) -> str:
         return Rows([self.summary()])._repr_html_()
@@ -125,7 +130,8 @@ class Run(Tabular):
         runs = len(self.regret)
         return {
             "policy": self.policy.name,
-            "horizon": int(self.policy.users[0]),
+            "horizon": self.policy.horizon or int(self.policy.users.max()),
+            "users_mean": float(self.policy.users.mean()),
             "runs": runs,
             "regret_mean": float(self.regret.mean()),
             "regret_sem": float(self.regret.std(ddof=1) / np.sqrt(runs)) if runs > 1 else 0.0,

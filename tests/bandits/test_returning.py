@@ -1,13 +1,14 @@
 """Policies whose users return: radii of the paper follow the noise of one batch, and all sizes together are covered."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from croupier.bandits import policy
 from croupier.bandits.batch_sizes import Ladder
-from croupier.checks import CroupierError, InvalidParameter
+from croupier.checks import InvalidParameter
 from croupier.noise import Binomial, DiscreteLaplace
 from croupier.privacy import Loss, calibrate, privacy_loss
 from croupier.protocols import shuffled_bits
@@ -61,7 +62,20 @@ def test_sizes_that_keep_the_promise_only_among_themselves_are_refused() -> None
     assert (2 * one).delta(1.0) <= 1e-6
     assert (2 * other).delta(1.0) <= 1e-6
     assert (one + other).delta(1.0) > 1e-5
-    with pytest.raises(CroupierError, match="two-kinds over batches of 2 sizes costs a returning user δ = "):
-        Ladder(kinds, 1, 2.0).check_promise(2)
-    Ladder(kinds, 1, 1.0).check_promise(2)
-    Ladder(shuffled_bits(epsilon=1.0), 1, 2.0).check_promise(None)
+    assert Ladder(kinds, 1, 2.0).excess(2) > 10.0
+    assert Ladder(kinds, 1, 1.0).excess(2) <= 1.0
+    assert Ladder(shuffled_bits(epsilon=1.0), 1, 2.0).excess(None) == 0.0
+
+
+@pytest.mark.parametrize(("name", "epsilon", "participations"), [("vb-sdp-ae", 1.0, 3), ("dp-klucb", 3.0, 2)])
+def test_a_mix_of_sizes_that_would_cost_more_than_each_is_given_more_noise(
+    name: str, epsilon: float, participations: int
+) -> None:
+    """As planned for each size alone, the mix costs up to a fifth more than the δ that is promised."""
+    options = {"epsilon": epsilon, "participations": participations, "binary": True, "protocol_name": "shuffled-bits"}
+    made = policy(name, arms=2, horizon=6000, **options)
+    given = made.ladder.protocol
+    assert Ladder(replace(given, room=1.0), made.ladder.first, made.ladder.growth).excess(6000) > 1.0
+    assert 0.9 < made.ladder.excess(6000) <= 1.0
+    assert (given.delta, given.plan(100).guarantee.delta) == (1e-6, 1e-6)
+    assert given.plan(100).certificate().holds

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from croupier.bandits.chernoff import Numbers
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import InvalidParameter, integer
 from croupier.comparisons.tails import NO_NOISE, NO_TAILS, Cumulants, Tails, cumulants, tails
 from croupier.privacy import any_of
 from croupier.protocols import Protocol, SumMechanism
@@ -88,23 +88,20 @@ class Ladder:
         """Sizes whose noise is that of these: the first of all, where noise does not depend on the size."""
         return np.full_like(sizes, self.first) if self.any_size else sizes
 
-    def check_promise(self, horizon: int | None) -> None:
-        """Refuse batches of which a returning user's, whatever their sizes, do not keep the promise together.
+    def excess(self, horizon: int | None) -> float:
+        """How many times the δ that is promised a returning user's batches cost together, whatever their sizes.
 
         Pure ε, Rényi divergence and ρ add up, and advanced composition asks for one (ε, δ) alone. Numerical composition
         of one size's noise says nothing of another's, so there all sizes are composed as one that covers them all.
         """
         asked = self.protocol
         if asked is None or asked.participations == 1 or asked.published or asked.row.notion != "approximate":
-            return
+            return 0.0
         if horizon is None:
             raise InvalidParameter("participations", asked.participations, "1 where the horizon is not known")
         sizes = self._up_to(horizon)
         covering = any_of(asked.plan(size).loss.dominating for size in sizes)
-        found = (asked.participations * covering).delta(asked.epsilon)
-        if found > asked.delta:
-            promise = f"δ = {found:.3g} at ε = {asked.epsilon:g}, and {asked.delta:.3g} is promised"
-            raise CroupierError(f"{asked.name} over batches of {len(sizes)} sizes costs a returning user {promise}")
+        return (asked.participations * covering).delta(asked.epsilon) / asked.delta
 
     def noise(self, size: int) -> Tails:
         """The tails of the noise in a batch of this size, in units of a reward."""

@@ -188,6 +188,8 @@ class Protocol:
     front_noise: bool = False
     participations: int = 1
     trust: str | None = None
+    room: float = 1.0
+    """The share of δ that a returning user's batches of one size may take: less where they are of several sizes."""
 
     def __post_init__(self) -> None:
         self.row.check_options({name: getattr(self, name) for name in OWN if getattr(self, name) != _default(name)})

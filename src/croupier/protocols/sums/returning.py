@@ -62,7 +62,7 @@ def _composed(protocol: Protocol, users: int) -> SumMechanism:
     each = _least_noise(protocol)
     for _ in range(100):
         mechanism = _claimed(protocol, _secured(protocol, each.plan(users)))
-        if mechanism.promised.delta(protocol.epsilon) <= protocol.delta:
+        if mechanism.promised.delta(protocol.epsilon) <= protocol.room * protocol.delta:
             return mechanism
         each = replace(each, epsilon=each.epsilon * (1.0 - STEP))
     target = f"(ε, δ) = ({protocol.epsilon:g}, {protocol.delta:g})"
@@ -77,7 +77,7 @@ def _least_noise(protocol: Protocol) -> Protocol:
 
     def met(inverse: float) -> bool:
         one = _secured(protocol, replace(once, epsilon=1.0 / inverse).plan(users))
-        return _claimed(protocol, one).promised.delta(protocol.epsilon) <= protocol.delta
+        return _claimed(protocol, one).promised.delta(protocol.epsilon) <= protocol.room * protocol.delta
 
     guess = math.sqrt(count) / protocol.epsilon
     return replace(once, epsilon=1.0 / least_passing_positive(met, guess, resolution=RESOLUTION, factor=1.25))

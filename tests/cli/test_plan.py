@@ -52,7 +52,7 @@ def test_without_a_number_of_runs_an_answer_comes_in_time_and_says_how_many_ther
     monkeypatch.setattr(plan_decisions, "ASKED", math.inf)
     assert main([*hurried]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "so many of 1,000, 25, 25, 25 simulated experiments (in the order of the rows) concluded" in shown
+    assert "50 / 80 / 95 % of 1,000, 25, 25, 25 simulated experiments (in the order of the rows) had decided" in shown
 
 
 @pytest.mark.slow

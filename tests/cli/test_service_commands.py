@@ -235,7 +235,7 @@ def test_a_comparison_is_shown_beside_its_control_with_what_may_be_said() -> Non
     state["curve"] = [{"difference": [0.0, 0.041], "lower": [0.0, 0.012], "upper": [0.0, None]}]
     assert "+4.1" in printed(state)
     assert "[+1.2, ?]" in printed(state)
-    state["decision"]["tipping_sentence"] = "tipping point: it turns if those who were silent did worse"
+    state["decision"]["tipping_sentence"] = "tipping point: the sign would flip"
     assert "tipping point" in printed(state).splitlines()[-1]
 
 

@@ -160,11 +160,12 @@ def _show(
         right=set(range(1, 8)),
         title=_title(means, options, name),
         notes=[
-            f"Users of all arms who reported until so many of {_runs(rows)} concluded by "
-            f"their own rule, at 95 % confidence and every look (seed {options.seed}); ± is the simulation's own error "
-            "of the median.",
+            f"Reports, all arms together, by which 50 / {100 * options.power:.4g} / 95 % of {_runs(rows)} had decided "
+            f"by their own rule, at 95 % confidence and every look (seed {options.seed}); median is 50 %, ± the "
+            "simulation's own error of it.",
             f"A fixed sample size without privacy, looked at once: {classical:,} users for {power}.",
-            f"Alike: until no difference larger than {_points(_lift(means))} is left, when there is none.",
+            "Alike: reports until an experiment with identical arms ends with "
+            f'"no difference larger than {_points(_lift(means))}".',
             "Batch: reports of an arm's first batch, in which noise is small beside users; later ones grow.",
             *of_days(options),
             *of_more(cells),
@@ -232,4 +233,4 @@ def of_more(cells: Sequence[Sequence[str]]) -> list[str]:
 
 def _title(means: list[float], options: argparse.Namespace, name: str) -> str:
     arms = f"{len(means)} arms, control {means[0]:g}, one better by {_lift(means):g}"
-    return f"Users until `{name}` concludes: {arms}, ε = {options.epsilon:g}"
+    return f"Users until {name} concludes: {arms}, ε = {options.epsilon:g}"

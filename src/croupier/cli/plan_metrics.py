@@ -54,7 +54,7 @@ def run(options: argparse.Namespace, means: list[float], name: str, given: dict[
             progress=advance,
         )
     title = (
-        f"Users until `{name}` concludes: {len(means)} arms, control {means[0]:g}, ε = {options.epsilon:g} a report, "
+        f"Users until {name} concludes: {len(means)} arms, control {means[0]:g}, ε = {options.epsilon:g} a report, "
         f"{len(metrics)} metrics"
     )
     waits = _waits(found)

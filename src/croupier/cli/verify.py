@@ -137,8 +137,8 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     print(f"  validity     {_validity(verdict)}")
     print("  not shown    that the released numbers are what users said: the servers alone saw their reports.")
     print(
-        f"               Its word alone: {verdict.damaged} damaged messages, {verdict.expired} batches expired, "
-        f"{verdict.refused} refused, {verdict.operations} operations"
+        f"               Only the analyzer says so: {verdict.damaged} damaged messages, "
+        f"{verdict.expired} batches expired, {verdict.refused} refused, {verdict.operations} operations"
     )
 
 

@@ -130,8 +130,8 @@ class Decision:
             return "whatever the silent did, the sign stays: no difference between them could be large enough"
         leader, reference = names[self.leader], names[self.reference]
         return (
-            f"tipping point: it turns if those who were silent did worse with {leader} than with {reference} "
-            f"by {scale * self.tipping:.1f} {unit} or more"
+            f"tipping point: the sign would flip if, among people who did not report, {leader} were at least "
+            f"{scale * self.tipping:.1f} {unit} worse than {reference}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ export function privacy(state) {
     : `A device with the client's usual limits refuses this experiment; an app must allow ε = ${number(p.epsilon)} a turn.`;
   return [facts([
     ["Promised, one turn", `ε = ${number(p.epsilon)}, δ = ${number(p.delta)}, by ${p.protocol}`],
-    ["Spent, one turn", state.accepted === 0 ? "nothing yet: nobody has reported" : `δ = ${number(p.worst_delta)} at ε = ${number(p.epsilon)} in the turn where it is largest so far`],
+    ["Spent, one turn", state.accepted === 0 ? "nothing yet: nobody has reported" : `recomputed: no turn so far cost more than ε = ${number(p.epsilon)}, δ = ${number(p.worst_delta)}`],
     ["Spent, all turns", `${counted(state.accepted, "report")}, each charged to its own sender; one person's cost never adds to another's`],
     ["Who is one unit", p.unit],
     ["What one unit can spend", most],

@@ -1,7 +1,7 @@
 """A central mechanism that somebody wrote outside of croupier: a trusted analyzer adds Gaussian noise to the sum.
 
 Run it with: croupier price trusted:ROW --users 1000 --epsilon 0.5
-and:         croupier audit trusted:ROW --users 20 --epsilon 2 --trials 20000
+and:         croupier audit trusted:ROW --users 20 --epsilon 2 --trials 1000000
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """The page on a first experiment claims only what runs: all its commands and programs, one after another."""
 
+import json
+import math
 import re
 import shlex
 import subprocess
@@ -92,6 +94,18 @@ def run(command, url, capsys):
     there = ["--analyzer", url] if words[1] == "crowd" else []
     assert main([*words[1:], *there]) == 0, command
     return capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_what_epsilon_means_and_costs_is_what_is_computed(capsys):
+    (planned,) = (line for line in PAGE.splitlines() if line.startswith("croupier plan") and "--runs" in line)
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
+    assert [row[0] for row in rows] == ["0.5", "1", "2"]
+    for epsilon, times, reports in rows:
+        assert f"{math.exp(float(epsilon)):.2f}" == times
+        assert main([*shlex.split(planned)[1:], "--epsilon", epsilon, "--json"]) == 0
+        first = json.loads(capsys.readouterr().out)[0]
+        assert (first["trust"], f"{first['users_power']:,.0f}") == ("two-servers", reports)
 
 
 def test_there_is_something_to_run():

@@ -42,8 +42,11 @@ def take(page: Page, path: Path, first: str, last: str) -> None:
 
 
 def crowd(home: Home, users: int, seed: int) -> None:
-    """Users in a thread of their own: Playwright has this one's event loop."""
-    coming = Crowd(home.analyzer_url, NAME, users, MEANS, silent=0.2, at_once=8, seed=seed, keys=home.verify_keys)
+    """Users in a thread of their own: Playwright has this one's event loop.
+
+    Few at once, so that turns are overdue before it is decided: only then is it known who is silent.
+    """
+    coming = Crowd(home.analyzer_url, NAME, users, MEANS, silent=0.2, at_once=2, seed=seed, keys=home.verify_keys)
     thread = threading.Thread(target=run, args=(coming,))
     thread.start()
     thread.join()

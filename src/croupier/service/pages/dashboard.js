@@ -20,7 +20,7 @@ function reports(state) {
   return figures([
     [state.finished ? "Reports that count" : "Reports accepted", planned ? `${whole(count)}${count > planned ? ", planned" : " of"} ${whole(planned)}` : whole(count),
       planned ? element("progress", { max: planned, value: Math.min(planned, count), "aria-label": "reports" }) : "", said],
-    ["Turns without a report", whole(missing), "still out, never reported or too late; they do not count"],
+    ["Turns without a report", whole(missing), "still out, never reported or too late; they do not count. Turns are told in steps of 32"],
     ["Privacy of one turn", `ε = ${number(state.privacy.epsilon)}`, `δ = ${number(state.privacy.delta)}`],
   ]);
 }

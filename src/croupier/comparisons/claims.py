@@ -4,7 +4,7 @@
 - An arm is set aside when an arm that is not is shown to be better with evidence of (K-1)/α. If one arm is at no time
   worse than another, only its K-1 pairs can go wrong, so it stays except with probability α.
 - A winner is the one arm that is not set aside, and beats the arm that it is compared with. So there is direct evidence
-  against every other arm, from blocks where both ran: who was worse than an arm that has fallen since may come back.
+  against every other arm, from blocks where both ran: an arm may return when the arm that beat it is set aside later.
 - With guardrails the winner must be safe in each of them, so K arms share α instead of K-1: `comparisons.guardrails`.
 - "No difference larger than m" takes evidence of K(K-1)/α against every larger one, among the arms not set aside.
 

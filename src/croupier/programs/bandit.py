@@ -119,7 +119,7 @@ class BanditProgram(PolicyProgram):
         self.policy.stop()
         self._open.clear()
 
-    def _heard(self) -> None:
+    def heard(self) -> None:
         if not self._open:
             self._begin_phase()
 

@@ -264,7 +264,7 @@ class ComparisonProgram(PolicyProgram):
         self.policy.stop()
         self._blocks.clear()
 
-    def _heard(self) -> None:
+    def heard(self) -> None:
         """Between two servers nothing waits: those who had a turn report to the old epoch, others are dealt anew."""
         if self._any_batch:
             self._grant()

@@ -42,7 +42,7 @@ class Wish:
 
 
 class PolicyProgram(Program):
-    """A program that runs a policy; `_heard` is called when there is something to grant."""
+    """A program that runs a policy; `heard` is called when there is something to grant."""
 
     policy: Policy
     operations: ClassVar[Mapping[str, Operation]] = {
@@ -70,7 +70,7 @@ class PolicyProgram(Program):
         self._reports: Counter[int] = Counter()
 
     @abstractmethod
-    def _heard(self) -> None:
+    def heard(self) -> None:
         """An operator has asked for something."""
 
     def pause(self, arm: int | None) -> None:
@@ -114,7 +114,7 @@ class PolicyProgram(Program):
 
     def _ask(self, wish: Wish) -> None:
         self._wishes.append(wish)
-        self._heard()
+        self.heard()
 
     def _grant(self) -> None:
         """Do what operators have asked for."""

@@ -166,6 +166,7 @@ class Protocol:
     trust : who must be trusted, where the row leaves a choice. None: whom the row trusts.
     participations : in how many batches a user may be, once in each: together they keep the promise ([CZ23] App. I).
     front_noise : whether the front of a service adds a whole noise of its own, for a user among strangers.
+    room : the share of δ that a returning user's batches of one size may take; less where theirs are of several sizes.
 
     Examples
     --------
@@ -189,7 +190,6 @@ class Protocol:
     participations: int = 1
     trust: str | None = None
     room: float = 1.0
-    """The share of δ that a returning user's batches of one size may take: less where they are of several sizes."""
 
     def __post_init__(self) -> None:
         self.row.check_options({name: getattr(self, name) for name in OWN if getattr(self, name) != _default(name)})

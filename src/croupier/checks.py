@@ -29,10 +29,15 @@ class InvalidParameter(CroupierError, ValueError):
     >>> raise InvalidParameter("epsilon", -1, "a finite number > 0")
     Traceback (most recent call last):
     croupier.checks.InvalidParameter: epsilon = -1 is not allowed: it must be a finite number > 0
+    >>> raise InvalidParameter("epsilon", None, "given")
+    Traceback (most recent call last):
+    croupier.checks.InvalidParameter: epsilon is missing: it must be given
     """
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} = {shown(value)} is not allowed: it must be {allowed}")
+        missing = value is None and allowed.startswith("given")
+        wrong = "is missing" if missing else f"= {shown(value)} is not allowed"
+        super().__init__(f"{name} {wrong}: it must be {allowed}")
         self.name, self.value, self.allowed = name, value, allowed
 
     def __reduce__(self) -> tuple[type[InvalidParameter], tuple[str, object, str]]:

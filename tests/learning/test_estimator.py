@@ -160,7 +160,7 @@ def test_rows_are_users_only_where_that_is_said() -> None:
     with pytest.warns(TooFewSamples, match="1 samples or fewer, and with fewer than 20"):
         made = rows.fit(x, y)
     assert (made.users_, made.unit_) == (400, "row")
-    with pytest.raises(InvalidParameter, match="groups = None .* the user of each row"):
+    with pytest.raises(InvalidParameter, match="groups is missing: .* the user of each row"):
         model().fit(x, y)
     with pytest.raises(InvalidParameter, match="groups = 'given' .* left out"):
         rows.fit(x, y, groups=users)

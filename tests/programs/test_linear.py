@@ -70,7 +70,7 @@ def test_laplace_noise_is_pure():
     ("change", "words"),
     [
         ({"arms": ["video"]}, "at least two"),
-        ({"program": {"features": None}}, "program.features = None is not allowed: it must be given"),
+        ({"program": {"features": None}}, "program.features is missing: it must be given"),
         ({"program": {"features": {"age": [80, 18]}}}, "age.high = 18 is not allowed: it must be above"),
         ({"program": {"features": {"age": [18]}}}, "program.features.age = .* two numbers"),
         ({"program": {"described": {"video": [1.0]}}}, "program.described"),

@@ -128,7 +128,7 @@ def test_a_single_metric_is_the_reward_under_a_name_and_reports_are_bare_numbers
         ({"metrics": {"a": {"better": "lower"}}}, "metrics.a.better = 'lower'"),
         ({"metrics": {"a": {"margin": 0.1}}}, "metrics.a.margin = 0.1"),
         ({"reports": {"default": 0}}, "value = 0 .* several numbers by name"),
-        ({"reports": {"default": {"finished": 0, "crashes": 0}}}, "minutes = None .* given"),
+        ({"reports": {"default": {"finished": 0, "crashes": 0}}}, "minutes is missing: .* given"),
     ],
 )
 def test_a_file_whose_metrics_cannot_be_is_refused_by_name(change, words):

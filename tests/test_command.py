@@ -48,3 +48,8 @@ def test_a_server_waits_for_no_import_that_it_does_not_need():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["croupier.cli.serve"]
+
+
+def test_it_runs_as_a_module_too():
+    done = subprocess.run([sys.executable, "-m", "croupier", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("croupier ")

@@ -163,6 +163,24 @@ def test_importing_stays_light(module: str) -> None:
     assert found.stdout.strip() == "[]"
 
 
+def test_a_value_may_begin_with_a_minus_however_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("price", "laplace", "--users", "100", "--epsilon", "1", "--json")
+    assert run(capsys, *common, "--low", "-1e3") == run(capsys, *common, "--low=-1000")
+    assert "means = -0.1 is not" in run(capsys, "simulate", "--means", "-.1,.5", "--horizon", "9")[2]
+
+
+def test_what_there_is_no_memory_for_is_said_in_the_words_of_who_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(import_module("croupier.cli.simulate"), "simulate", full)
+    asked = ("simulate", "--means", ".3,.5", "--horizon", "1000", "--runs", "10000000000")
+    why = "runs = 10,000,000,000, horizon = 1,000 takes more memory than there is"
+    assert run(capsys, *asked) == (2, "", f"croupier simulate: {why}\n")
+
+
 def test_a_missing_extra_is_one_line_that_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +226,7 @@ WORDS = [
     (("simulate", "--protocol", "laplas", "--means", ".3,.5", "--horizon", "9"), "laplace"),
     (("simulate", "--polcy", "dp-klucb", "--means", ".3,.5", "--horizon", "9"), "--policy"),
     (("simulate", "--polcy", "dp-klucb"), "--policy"),
+    (("simulat", "--policy", "dp-klucb"), "simulate"),
     (("audit", "--trails=9"), "--trials"),
     (("--versoin",), "--version"),
     (("simulate", "--means", ".3,.5", "--horizon", "9", "--constants", "tigt"), "tight"),
@@ -240,6 +259,16 @@ REFUSED = [
     (("plan", "--means", ".3,.5", "--epsilon", "1", "--plot", "nowhere/a.png"), "there is no folder nowhere"),
     (("price", "--users", "0", "--epsilon", "1"), "users = 0 is not allowed"),
     (("sweep", "--policy", "kl-ucb", "--out", "a.csv"), "ends in .parquet"),
+    (("price", "laplace", "--users", "100", "--epsilon", "1", "--high", "1e160"), "high = 1e+160 is not allowed"),
+    (("price", "--users", "100", "--epsilon", "1", "--high", "1e200"), "a number in [-1e+100, 1e+100]"),
+    (("count", "--users", "100", "--epsilon", "1", "--low", "-1e300"), "low = -1e+300 is not allowed"),
+    (("audit", "laplace", "--users", "1e12", "--epsilon", "1", "--trials", "10"), "at most 10,000,000: every one"),
+    (("audit", "laplace", "--users", "1000", "--epsilon", "1", "--trials", "1e12"), "at most 1,000,000 where a batch"),
+    (("linear", "--users", "1e12", "--runs", "1", "--model", "growing"), "at most 10,000,000: every one of them"),
+    (("price", "laplace", "--users", "1e12", "--epsilon", "1"), "users = 1,000,000,000,000, epsilon = 1 leads to"),
+    (("price", "laplace", "--users", "1e12", "--epsilon", "1"), "is the most; --binary, for values that are one of"),
+    (("simulate", "--horizon", "9"), "means is missing: it must be given, or else --arms"),
+    (("plan", "--epsilon", "1"), "arms is missing: it must be given, or else --means"),
     (("serve",), "required: {front,analyzer,keys,operator,restored}\n"),
 ]
 

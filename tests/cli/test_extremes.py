@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from croupier.cli import main
-from croupier.cli.count import MOST_USERS
+from croupier.cli.options import MOST_USERS
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES
@@ -135,10 +135,10 @@ def check(case: Case, capsys: pytest.CaptureFixture[str], items: str) -> None:
     assert "\n" not in line
     assert len(line) < 400
     given = dict(pairwise(case))
-    named = re.findall(r"\b(epsilon|users|lift) = ([-+.e\d]+|inf|nan)", line)
+    named = re.findall(r"\b(epsilon|users|lift) = ([-+.,e\d]+|inf|nan)", line)
     assert named, line
     for name, value in named:
-        assert float(value.rstrip(".,")) == float(given[f"--{name}"]), line
+        assert float(value.rstrip(".,").replace(",", "")) == float(given[f"--{name}"]), line
 
 
 @pytest.fixture

@@ -41,7 +41,8 @@ SERVING = ("up", "serve")
 EXAMPLES = "for example:"
 """What stands above them."""
 
-DASHED_KEY = re.compile(r"-[A-Za-z0-9_-]{42}=?")
+DASHED = re.compile(r"-[A-Za-z0-9_-]{42}=?|-\.?\d[-+.,\deE]*")
+"""A public key may begin with a dash, and a number, or a list of them, with a minus."""
 
 
 class _Help(argparse.HelpFormatter):
@@ -133,6 +134,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _check_flags(top: argparse.ArgumentParser, given: list[str]) -> None:
     """Refuse a misspelt option with the one that was meant: argparse would first ask for those that are required."""
     commands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction)).choices
+    if given and given[0] not in commands and not given[0].startswith("-"):
+        return  # of a misspelt command no option is known: the command is told
     command = commands.get(given[0], top) if given else top
     known = [flag for action in command._actions for flag in action.option_strings if flag.startswith("--")]
     for word in given[: given.index("--") if "--" in given else None]:
@@ -143,21 +146,40 @@ def _check_flags(top: argparse.ArgumentParser, given: list[str]) -> None:
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """A public key may begin with a dash, which argparse would take for an option: it is joined to the one before."""
+    """Values that begin with a dash, joined to their options: argparse would take a key, or -1e-3, for an option."""
     joined: list[str] = []
     for argument in arguments:
-        if DASHED_KEY.fullmatch(argument) and joined and re.fullmatch("--[a-z-]+", joined[-1]):
+        if DASHED.fullmatch(argument) and joined and re.fullmatch("--[a-z-]+", joined[-1]):
             joined[-1] += f"={argument}"
         else:
             joined.append(argument)
     return joined
 
 
+def _written(value: float) -> str:
+    """A number as a person would type it: 1,000,000 or 0.5."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
 def _blamed(error: TooWide, options: argparse.Namespace) -> str:
     """A message that speaks of a noise, with what was typed that led to it."""
     typed = ((name, getattr(options, name, None)) for name in ("users", "epsilon"))
-    given = ", ".join(f"{name} = {value:g}" for name, value in typed if isinstance(value, int | float))
-    return f"{given} leads to noise that is too wide to compute with: {error}" if given else str(error)
+    given = ", ".join(f"{name} = {_written(value)}" for name, value in typed if isinstance(value, int | float))
+    hint = "; --binary, for values that are one of two, needs less" if getattr(options, "binary", True) is None else ""
+    return f"{given} leads to noise that is too wide to compute with: {error}{hint}" if given else str(error)
+
+
+LARGE = ("users", "runs", "arms", "trials", "horizon", "dimension", "actions", "items", "buckets")
+"""Options that arrays are as long as."""
+
+
+def _too_much(options: argparse.Namespace) -> str:
+    """What was asked for that there is no memory for, in the words of who typed it."""
+    typed = ((name, getattr(options, name, None)) for name in LARGE)
+    # Sweeps have lists of them.
+    each = ((name, value) for name, given in typed for value in (given if isinstance(given, list) else [given]))
+    given = ", ".join(f"{name} = {value:,}" for name, value in each if isinstance(value, int))
+    return f"{given or 'this'} takes more memory than there is"
 
 
 def _refused(options: argparse.Namespace, why: str) -> int:
@@ -180,6 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(options, _blamed(error, options))
     except CroupierError as error:
         return _refused(options, str(error))
+    except MemoryError:
+        return _refused(options, _too_much(options))
     except BrokenPipeError:
         # Whoever read the output, such as `head`, has enough; nothing may be flushed into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from croupier.cli.options import add_target, print_json, protocol_from
+from croupier.checks import InvalidParameter, integer
+from croupier.cli.options import add_target, few_enough, print_json, protocol_from
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.noise import secure, seeded
@@ -18,6 +19,9 @@ ABOUT = (
     "seen. The status is 1 if the claim is broken."
 )
 EXAMPLES = ("croupier audit laplace --users 50 --epsilon 1 --trials 20000",)
+
+MOST_REPORTS = 1_000_000_000
+"""Of all batches of one input: more take longer than anybody waits for a verdict."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -34,6 +38,10 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Audit; status 1 when the bound exceeds the claim."""
+    few_enough(options)
+    if integer("trials", options.trials, 1) * options.users > MOST_REPORTS:
+        most = f"{MOST_REPORTS // options.users:,} where a batch has {options.users:,} users"
+        raise InvalidParameter("trials", options.trials, f"at most {most}: every report is sampled")
     mechanism = protocol_from(options, options.protocol, options.constants or "tight").plan(options.users)
     source = secure() if options.seed is None else seeded(options.seed)
     with progress("batches", 2 * options.trials) as advance:

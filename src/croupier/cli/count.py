@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import InvalidParameter, integer
-from croupier.cli.options import WHO, add_trust, print_json
+from croupier.checks import InvalidParameter
+from croupier.cli.options import WHO, add_trust, few_enough, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
 from croupier.continual import CounterPlan, best_counter, counter
@@ -26,9 +26,6 @@ NAME = "count"
 SUMMARY = "keep a running sum with k concurrent shufflers; measure its error"
 ABOUT = "Sums users' values as they come, with k concurrent shufflers, and measures how far the running sum is off."
 EXAMPLES = ("croupier count --users 100000 --shufflers 1 --shufflers tree --epsilon 0.9",)
-
-MOST_USERS = 10_000_000
-"""Every one of them is simulated: more take longer than anybody waits for a table."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -74,8 +71,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan every counter, run it on the same stream, and show the errors."""
-    if integer("users", options.users, 1) > MOST_USERS:
-        raise InvalidParameter("users", options.users, f"at most {MOST_USERS:,}: every one of them is simulated")
+    few_enough(options)
     names = options.shufflers or ["tree"]
     binary = bool(np.isin(values_for(options, 1), (options.low, options.high)).all())
     plans = {name: plan_counter(name, options, binary) for name in names}

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from croupier.checks import CroupierError, InvalidParameter, ignored, one_of
-from croupier.cli.options import WHO, leave_out, picture, print_json, typed
+from croupier.cli.options import WHO, few_enough, leave_out, picture, print_json, typed
 from croupier.cli.progress import progress
 from croupier.cli.samples_file import ranges
 from croupier.cli.tables import STANDARD_ERROR, number, say, spread, table
@@ -80,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plan:
         leave_out(options, ("users", "model", "plot"), "a plan finds the users of growing-tuned")
         return _plan(worlds(options.seed), options)
+    few_enough(options)
     entries = [ENTRIES[one_of("model", name, tuple(ENTRIES))] for name in options.model or ENTRIES]
     _check_read(options, entries)
     control = options.control or 0.0

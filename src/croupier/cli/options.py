@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from croupier.checks import InvalidParameter
+from croupier.checks import InvalidParameter, integer
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS
@@ -233,6 +233,16 @@ def decided(row: dict[str, Any]) -> list[str]:
     told = ["more" if one is None or one == float("inf") else f"{one:,.0f}" for one in users]
     rate, wrong, alarms = (f"{100 * row[key]:.1f} %" for key in ("decided_rate", "wrong_rate", "alarm_rate"))
     return [rate, *told, wrong, alarms]
+
+
+MOST_USERS = 10_000_000
+"""Every one of them is simulated: more take longer than anybody waits for a table."""
+
+
+def few_enough(options: argparse.Namespace) -> None:
+    """Refuse more users than can be simulated one by one."""
+    if integer("users", options.users, 1) > MOST_USERS:
+        raise InvalidParameter("users", options.users, f"at most {MOST_USERS:,}: every one of them is simulated")
 
 
 def picture(text: str) -> str:

@@ -25,6 +25,7 @@ from croupier.protocols import ROWS, Numbers, SumMechanism, default_protocol, hi
 from croupier.protocols.histograms.target import PURE, trusted_model
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
+from croupier.protocols.sums.values import Values
 from croupier.simulation.prices import IN_SHARES, price, priceable, prices
 
 NAME = "price"
@@ -143,6 +144,8 @@ def _promise(row: dict[str, Any]) -> str:
 
 def _compare(options: argparse.Namespace) -> int:
     """All protocols for one batch, published constants against tight ones."""
+    # Else every row of numbers would be refused for the same reason.
+    Values(options.low or 0.0, 1.0 if options.high is None else options.high)
     kinds = (options.constants,) if options.constants else ("published", "tight")
     with progress("protocols", len(priceable(kinds, options.trust))) as advance:
         every = prices(

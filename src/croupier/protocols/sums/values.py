@@ -9,12 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from croupier.checks import InvalidParameter, finite
+from croupier.checks import InvalidParameter, between, finite
 from croupier.noise import Noise
 from croupier.privacy import Loss, privacy_loss
 from croupier.protocols.sums.encoding import Floats, Integers, KindOfValues
 from croupier.protocols.sums.encoding import encode as encode
 from croupier.protocols.sums.moments import Moments
+
+FARTHEST = 1e100
+"""How far from zero a value can be: the squares of a batch's sums must still be numbers."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,12 @@ class Values(KindOfValues):
     clip: bool = False
 
     def __post_init__(self) -> None:
-        finite("low", self.low)
-        finite("high", self.high)
+        between("low", self.low, -FARTHEST, FARTHEST, "[]")
+        between("high", self.high, -FARTHEST, FARTHEST, "[]")
         if not isinstance(self.binary, bool) or not isinstance(self.clip, bool):
             raise InvalidParameter("binary", (self.binary, self.clip), "true or false, and so must clip be")
-        if not self.low < self.high or not math.isfinite(float(self.high) - float(self.low)):
-            raise InvalidParameter("high", self.high, f"above low = {self.low!r}, at a finite distance")
+        if not self.span > 0.0:
+            raise InvalidParameter("high", self.high, f"above low = {self.low!r}")
 
     @property
     def diameter(self) -> float:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from croupier.cli import linear, main
+from croupier.simulation.linear_compare import ENTRIES
+from croupier.simulation.plots import COLOURS, style
 
 TIPS = Path(__file__).parents[2] / "examples" / "tips.csv"
 LOGGED = ("--data", str(TIPS), "--action-column", "tip", "--reward-column", "finished")
@@ -114,3 +116,8 @@ def test_bad_input_is_one_clear_line(case, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert expected in error
+
+
+def test_no_two_models_are_drawn_alike():
+    drawn = [tuple(style(index).values()) for index in range(len(ENTRIES))]
+    assert len(set(drawn)) == len(ENTRIES) > len(COLOURS)

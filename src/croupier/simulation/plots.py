@@ -17,6 +17,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#5
 """A palette that colour-blind readers can tell apart; line styles tell them apart in grey."""
 
 
+def style(index: int) -> dict[str, Any]:
+    """How a line is drawn: no two of 49 alike, since each round of the colours begins with another line.
+
+    >>> [style(index)["color"] == style(0)["color"] for index in (0, 7)], style(7)["linestyle"]
+    ([True, True], '--')
+    """
+    turn, colour = divmod(index, len(COLOURS))
+    return {"color": COLOURS[colour], "linestyle": LINES[(colour + turn) % len(LINES)]}
+
+
 def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Any, Any]:
     """A figure with one pair of axes, without any global state."""
     try:
@@ -47,9 +57,9 @@ def plot_regret(runs: Sequence[Run], path: str | Path, title: str = "") -> Path:
     for index, run in enumerate(runs):
         mean = run.curve.mean(axis=0)
         error = 1.96 * run.curve.std(axis=0) / np.sqrt(max(len(run.curve), 1))
-        colour = COLOURS[index % len(COLOURS)]
-        axes.plot(run.checkpoints, mean, color=colour, linestyle=LINES[index % len(LINES)], label=run.policy.name)
-        axes.fill_between(run.checkpoints, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+        drawn = style(index)
+        axes.plot(run.checkpoints, mean, label=run.policy.name, **drawn)
+        axes.fill_between(run.checkpoints, mean - error, mean + error, color=drawn["color"], alpha=0.15, linewidth=0)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("users")
@@ -64,9 +74,9 @@ def plot_curves(curves: dict[str, tuple[Any, Any]], path: str | Path, title: str
     figure, axes = new_figure()
     for index, (label, (users, regrets)) in enumerate(curves.items()):
         mean, error = regrets.mean(axis=0), 1.96 * regrets.std(axis=0) / np.sqrt(len(regrets))
-        colour = COLOURS[index % len(COLOURS)]
-        axes.plot(users, mean, color=colour, linestyle=LINES[index % len(LINES)], label=label)
-        axes.fill_between(users, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+        drawn = style(index)
+        axes.plot(users, mean, label=label, **drawn)
+        axes.fill_between(users, mean - error, mean + error, color=drawn["color"], alpha=0.15, linewidth=0)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("users")
@@ -80,8 +90,7 @@ def plot_needs(epsilons: Sequence[float], curves: dict[str, list[float]], path: 
     """Users needed over ε, one line a model."""
     figure, axes = new_figure()
     for index, (label, users) in enumerate(curves.items()):
-        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
-        axes.plot(epsilons, users, marker="osD^v"[index % 5], markersize=4, label=label, **style)
+        axes.plot(epsilons, users, marker="osD^v"[index % 5], markersize=4, label=label, **style(index))
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("privacy parameter ε")
@@ -99,8 +108,7 @@ def plot_waits(waits: dict[str, Wait], path: str | Path, title: str = "") -> Pat
         if not ended.size:
             continue
         users = np.geomspace(ended.min(), ended.max(), 200)
-        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
-        axes.plot(users, 100.0 * wait.share(users), label=label, **style)
+        axes.plot(users, 100.0 * wait.share(users), label=label, **style(index))
     axes.set_xscale("log")
     axes.set_ylim(0, 100)
     axes.set_xlabel("users")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 WIDTH = 80
 GAP = 2
 NARROW = 8
-"""A column of names is folded down to this before any number is."""
+"""A column of names is folded down to this, where there is no other way, and then the table is wider."""
+
+BREAKS = (r"\s+", r"(?<=[^\W\d]{2}-)(?=\w)", r"(?<=[^\W\d][.:_/])(?=[^\W\d])")
+"""Where words give way, one after the other: at spaces, at hyphens, in names such as `module:name`."""
+INSIDE = len(BREAKS) + 1
+"""And last of all anywhere."""
 
 STANDARD_ERROR = "± is one standard error of the mean."
 """What the column ± holds, wherever there is one."""
@@ -32,7 +38,7 @@ def table(
 ) -> None:
     """Print a table; columns in `right` are numbers. Notes stand beneath it, then the papers that it cites."""
     where = console()
-    where.print(build(headings, rows, right=right, title=title, width=where.width))
+    where.print(build(headings, rows, right=right, title=title, width=where.width), crop=False)
     cells = [title, *headings, *notes, *(str(cell) for row in rows for cell in row)]
     say(*notes, *map(str, cited(" ".join(cells))))
 
@@ -64,34 +70,103 @@ def build(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[str(cell) for cell in row] for row in rows]
-    body = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for index, wide in enumerate(_widths(headings, cells, right, width)):
+    written = [[str(cell) for cell in row] for row in rows]
+    cells, widths = _fitted(headings, written, right, width)
+    needed = sum(widths) + GAP * (len(widths) - 1)
+    body = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        width=needed if needed > width else None,
+    )
+    for index, wide in enumerate(widths):
         # Folded, never cut: two names may differ at their ends alone.
         justify: JustifyMethod = "right" if index in right else "left"
-        body.add_column(Text(headings[index]), justify=justify, width=wide, overflow="fold")
+        body.add_column(Text(_folded(headings[index], wide)), justify=justify, width=wide, overflow="fold")
     for row in cells:
-        body.add_row(*map(Text, row))
+        body.add_row(*(Text(_folded(cell, wide)) for cell, wide in zip(row, widths, strict=True)))
     # Above, not as the table's own: that would be folded to the width of the columns.
     return Group(Text(title, style="italic"), body) if title else Group(body)
 
 
-def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], room: int) -> list[int]:
-    """How wide each column is: the widest gives way first, no word while there is room, and a number last of all."""
-    columns = [[row[index] for row in rows] for index in range(len(headings))]
-    widths = [max(map(len, [heading, *column])) for heading, column in zip(headings, columns, strict=True)]
-    words = [
-        max(map(len, [*heading.split(), *(column if index in right else " ".join(column).split())]), default=1)
-        for index, (heading, column) in enumerate(zip(headings, columns, strict=True))
-    ]
+def _fitted(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], room: int
+) -> tuple[Sequence[Sequence[str]], list[int]]:
+    """Cells and how wide each column is: where broken names do not make room, long numbers are written shorter."""
+    widths = _widths(headings, rows, right, room, len(BREAKS))
+    if sum(widths) + GAP * (len(widths) - 1) <= room:
+        return rows, widths
+    shorter = [[_shorter(cell) if index in right else cell for index, cell in enumerate(row)] for row in rows]
+    # Then names may be whole again.
+    return shorter, _widths(headings, shorter, right, room, INSIDE)
+
+
+def _shorter(cell: str) -> str:
+    """A whole number of many digits in few of them.
+
+    >>> _shorter("6,353,724,956"), _shorter("1,024")
+    ('6.354e9', '1,024')
+    """
+    return number(float(cell.replace(",", ""))) if re.fullmatch(r"\d{1,3}(,\d{3}){2,}", cell) else cell
+
+
+def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], room: int, ways: int) -> list[int]:
+    """How wide each column is where words may be broken in the first so many ways: the widest gives way first.
+
+    No number is ever broken: what is left is wider than the room.
+    """
+    columns = [[heading, *(row[index] for row in rows)] for index, heading in enumerate(headings)]
+    widths = [max(map(len, column)) for column in columns]
     room -= GAP * (len(headings) - 1)
-    while sum(widths) > room:
-        every = range(len(widths))
-        spare = [index for index in every if widths[index] > words[index]]
-        names = [index for index in every if index not in right and widths[index] > NARROW]
-        widest = max(spare or names or every, key=widths.__getitem__)
-        widths[widest] -= 1
+    every = range(len(widths))
+    floors = [
+        [
+            max(_longest(cell, 0 if index in right and place else depth) for place, cell in enumerate(columns[index]))
+            for index in every
+        ]
+        for depth in range(1, min(ways, len(BREAKS)) + 1)
+    ]
+    if ways == INSIDE:
+        floors.append([low if index in right else min(low, NARROW) for index, low in enumerate(floors[-1])])
+    for least in floors:
+        while sum(widths) > room and (spare := [index for index in every if widths[index] > least[index]]):
+            widths[max(spare, key=widths.__getitem__)] -= 1
     return widths
+
+
+def _longest(text: str, depth: int) -> int:
+    """How long the longest piece of a text is, broken in the first so many ways."""
+    return max(map(len, re.split("|".join(BREAKS[:depth]), text) if depth else [text]))
+
+
+def _folded(text: str, width: int) -> str:
+    """A text in lines of this width: a word that is longer is broken at a hyphen, else at what joins it, else inside.
+
+    >>> _folded("the thompson:ENTRY", 10).splitlines()
+    ['the', 'thompson:', 'ENTRY']
+    """
+    if len(text) <= width:
+        return text
+    lines = [""]
+    for word in text.split():
+        gap = " " if lines[-1] else ""
+        for piece in _pieces(word, width):
+            if len(lines[-1]) + len(gap) + len(piece) <= width:
+                lines[-1] += gap + piece
+            else:
+                lines.append(piece)
+            gap = ""
+    return "\n".join(lines[0 if lines[0] else 1 :])
+
+
+def _pieces(word: str, width: int, depth: int = 1) -> list[str]:
+    """A word, in as many parts as it takes for each to be no longer than that."""
+    if len(word) <= width:
+        return [word]
+    if depth == len(BREAKS):
+        return textwrap.wrap(word, width)
+    return [piece for part in re.split(BREAKS[depth], word) for piece in _pieces(part, width, depth + 1)]
 
 
 def spread(error: float, mean: float) -> str:

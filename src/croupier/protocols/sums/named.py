@@ -21,7 +21,7 @@ def each(names: Sequence[str], value: object, made: Callable[[int, Any], Made]) 
     [1, 3]
     >>> each(["finished", "minutes"], {"finished": 1}, lambda place, number: number)
     Traceback (most recent call last):
-    croupier.checks.InvalidParameter: minutes = None is not allowed: it must be given: a report has finished and minutes
+    croupier.checks.InvalidParameter: minutes is missing: it must be given: a report has finished and minutes
     """
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
     if not isinstance(value, Mapping):

@@ -26,6 +26,15 @@ def canonical(body: dict[str, Any]) -> str:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def plural(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> plural(1, "run"), plural(2_000, "user")
+    ('1 run', '2,000 users')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def one_line(text: str, longest: int = 400) -> str:
     """A stranger's text as one line of moderate length, with nothing in it that moves or hides what is around it.
 

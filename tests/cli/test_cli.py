@@ -395,6 +395,12 @@ def test_json_is_always_a_list_of_rows(capsys: pytest.CaptureFixture[str], argum
     assert all(isinstance(row, dict) for row in rows)
 
 
+def test_one_run_is_one_and_has_no_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "simulate", "--policy", "kl-ucb", "--means", ".3,.7", "--horizon", "99", "--runs", "1")[1]
+    assert ", 99 users, 1 run, seed 0" in out
+    assert re.search(r"^kl-ucb +none +- +\S+ +- ", out, re.MULTILINE)
+
+
 GUARDED = ["simulate", "--policy", "split", "--means", "0.3,0.6", "--horizon", "6000", "--epsilon", "4", "--json"]
 
 

@@ -97,7 +97,7 @@ BAD = {
     "an unknown world": (("--world", "torus"), "world = 'torus'"),
     "an unknown model": (("--model", "magic"), "model = 'magic'"),
     "an unknown trust": (("--trust", "me"), "trust = 'me'"),
-    "a file without its columns": (("--data", str(TIPS)), "action_column = None"),
+    "a file without its columns": (("--data", str(TIPS)), "action_column is missing"),
     "columns without a file": (("--action-column", "tip"), "action_column = 'tip'"),
     "both kinds of columns": ((*LOGGED, "--label-column", "tip"), "only one of --label-column"),
     "a world and a file": ((*LOGGED, "--world", "sphere"), "world = 'sphere'"),
@@ -116,6 +116,16 @@ def test_bad_input_is_one_clear_line(case, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert expected in error
+
+
+def test_rows_say_whom_they_trust_with_what_and_one_run_has_no_spread(capsys):
+    one = ("--users", "1000", "--runs", "1", "--trust", "devices", "--model", "growing", "--model", "no-privacy")
+    growing, free = rows(capsys, *one, "--epsilon", "4")
+    assert [growing[key] for key in ("trust", "epsilon", "delta")] == ["devices", 4.0, 1e-6]
+    assert [free[key] for key in ("trust", "epsilon", "delta")] == ["none", None, None]
+    text = flat(capsys, *one)
+    assert "1,000 users, 1 run, " in text
+    assert f"devices {growing['regret_mean']:.4g} - " in flat(capsys, *one, "--epsilon", "4")
 
 
 def test_no_two_models_are_drawn_alike():

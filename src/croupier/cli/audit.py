@@ -11,6 +11,7 @@ from croupier.cli.tables import number, table
 from croupier.noise import secure, seeded
 from croupier.protocols import audit as run_audit
 from croupier.protocols.auditing import Audit
+from croupier.texts import plural
 
 NAME = "audit"
 SUMMARY = "run a protocol on two neighbouring inputs; bound its ε from below"
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Audit; status 1 when the bound exceeds the claim."""
     few_enough(options)
     if integer("trials", options.trials, 1) * options.users > MOST_REPORTS:
-        most = f"{MOST_REPORTS // options.users:,} where a batch has {options.users:,} users"
+        most = f"{MOST_REPORTS // options.users:,} where a batch has {plural(options.users, 'user')}"
         raise InvalidParameter("trials", options.trials, f"at most {most}: every report is sampled")
     mechanism = protocol_from(options, options.protocol, options.constants or "tight").plan(options.users)
     source = secure() if options.seed is None else seeded(options.seed)
@@ -63,12 +64,13 @@ def run(options: argparse.Namespace) -> int:
         }
         print_json([row])
     else:
+        batches = f"batches of {plural(mechanism.users, 'user')}"
         rows = [
             ("claimed ε", number(result.claimed_epsilon)),
             ("exact ε, recomputed", number(result.exact_epsilon)),
             ("ε is at least", _least(result)),
             ("at δ", number(result.delta)),
-            ("trials", f"{result.trials:,} batches of {mechanism.users:,} users for each of two neighbouring inputs"),
+            ("trials", f"{result.trials:,} {batches} for each of two neighbouring inputs"),
             ("verdict", _verdict(result)),
         ]
         table([mechanism.protocol, f"{mechanism.constants} constants"], rows, right=set())

@@ -21,6 +21,7 @@ from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation.counting import CountingError, RunningSum, TreeSum
 from croupier.simulation.reference_sums import CentralTree, SquareRoot, local_sum
 from croupier.simulation.streams import NAMES, stream
+from croupier.texts import plural
 
 NAME = "count"
 SUMMARY = "keep a running sum with k concurrent shufflers; measure its error"
@@ -202,8 +203,8 @@ def show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
             for row in rows
         ],
         right={1, 3, 4, 5, 6, 7},
-        title=f"{options.users:,} users, ε = {options.epsilon:g}, δ = {number(options.delta)}, {options.constants}, "
-        f"{options.stream}, {options.runs} runs, seed {options.seed}",
+        title=f"{plural(options.users, 'user')}, ε = {options.epsilon:g}, δ = {number(options.delta)}, "
+        f"{options.constants}, {options.stream}, {plural(options.runs, 'run')}, seed {options.seed}",
         notes=_notes(rows, options),
     )
 

@@ -9,6 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from croupier.cli.tables import build, console, number, table
+from croupier.texts import plural
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -37,7 +38,8 @@ def standing(state: dict[str, Any]) -> Group | str:
         return _learnt(state)
     if "arms" not in program:
         estimate = program.get("estimate")
-        return f"{program['users']:,} users so far" + (f", estimate {estimate:.1f}" if estimate is not None else "")
+        told = "" if estimate is None else f", estimate {estimate:.1f}"
+        return f"{plural(program['users'], 'user')} so far{told}"
     rows = [
         [
             state["arms"][arm["arm"]],
@@ -144,7 +146,7 @@ def _metrics(state: dict[str, Any]) -> list[Any]:
 def said(state: dict[str, Any]) -> str:
     """The counts, in a few words; what has come is told in steps, and what counts at the end exactly."""
     reports = state["reports"] if state["finished"] else state["accepted"]
-    return f"{reports:,} reports of {max(state['assigned'], reports):,} turns"
+    return f"{plural(reports, 'report')} of {plural(max(state['assigned'], reports), 'turn')}"
 
 
 def watched(work: Callable[[], dict[str, int]], look: Callable[[], dict[str, Any]]) -> dict[str, int]:

@@ -12,9 +12,10 @@ from croupier.cli.progress import progress
 from croupier.cli.samples_file import ranges
 from croupier.cli.tables import STANDARD_ERROR, number, say, spread, table
 from croupier.linear.growing import NOISES, TUNED
-from croupier.simulation.linear_compare import ENTRIES, GROWING, Compared, Entry, Worlds, compare, users_to_gain
+from croupier.simulation.linear_compare import ENTRIES, GROWING, Entry, Worlds, compare, users_to_gain
 from croupier.simulation.linear_data import labelled_world, logged_world
 from croupier.simulation.linear_worlds import SPHERE, TABLE, TABLES, LinearWorld, linear_world
+from croupier.texts import plural
 
 NAME = "linear"
 SUMMARY = "personalise: devices choose by their context; compare all models"
@@ -105,13 +106,13 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         from croupier.simulation.plots import plot_curves
 
-        title = f"{_named(options)}, {options.users:,} users, ε = {options.epsilon:g}"
+        title = f"{_named(options)}, {plural(options.users, 'user')}, ε = {options.epsilon:g}"
         path = plot_curves({one.entry.label: one.curve() for one in found}, options.plot, title)
-    rows = [one.row() for one in found]
+    rows = [one.row() | _budget(one.entry, options) for one in found]
     if options.json:
         print_json(rows)
         return 0
-    _show(rows, found, worlds(options.seed), options)
+    _show(rows, worlds(options.seed), options)
     if path is not None:
         print(f"figure: {path}")
     return 0
@@ -172,7 +173,7 @@ def _thousandths(advance: Any) -> Any:
     return tell
 
 
-def _show(rows: list[dict[str, Any]], found: list[Compared], world: LinearWorld, options: argparse.Namespace) -> None:
+def _show(rows: list[dict[str, Any]], world: LinearWorld, options: argparse.Namespace) -> None:
     gains, known = any("gain" in row for row in rows), any(row["held"] is not None for row in rows)
     headings = ["model", "trust", "mean regret", "±", "worst run", "reward a user"]
     headings += ["exponent", "θ* held"] if known else ["gain (95 %)"] if gains else ["exponent"]
@@ -181,25 +182,32 @@ def _show(rows: list[dict[str, Any]], found: list[Compared], world: LinearWorld,
         [
             [
                 row["model"] + ("" if row["proven"] else " †"),
-                _trust(one.entry, options),
+                row["trust"],
                 number(row["regret_mean"]),
-                spread(row["regret_sem"], row["regret_mean"]),
+                "-" if row["runs"] == 1 else spread(row["regret_sem"], row["regret_mean"]),
                 number(row["regret_max"]),
                 f"{row['reward_mean']:.4f}",
                 *([_gain(row)] if gains else [f"{row['exponent']:.2f}" + (" ‡" if row["before_learning"] else "")]),
                 *([f"{100 * row['held']:.0f} %"] if known else []),
             ]
-            for row, one in zip(rows, found, strict=True)
+            for row in rows
         ],
         right=set(range(2, len(headings))),
-        title=f"{_named(options)}, {options.users:,} users, {options.runs} runs, ε = {options.epsilon:g}, "
-        f"δ = {number(options.delta)}, seed {options.seed}",
+        title=f"{_named(options)}, {plural(options.users, 'user')}, {plural(options.runs, 'run')}, "
+        f"ε = {options.epsilon:g}, δ = {number(options.delta)}, seed {options.seed}",
         notes=_notes(rows, world, options),
     )
 
 
-def _trust(entry: Entry, options: argparse.Namespace) -> str:
-    return str(options.trust) if entry.trust == "as asked" else entry.trust
+def _budget(entry: Entry, options: argparse.Namespace) -> dict[str, Any]:
+    """Whom a row trusts, with what budget; without privacy there is none."""
+    trust = str(options.trust) if entry.trust == "as asked" else entry.trust
+    private = trust != "none"
+    return {
+        "trust": trust,
+        "epsilon": options.epsilon if private else None,
+        "delta": options.delta if private else None,
+    }
 
 
 def _gain(row: dict[str, Any]) -> str:
@@ -235,7 +243,7 @@ def _prospects(world: LinearWorld) -> list[str]:
 def _verdict(row: dict[str, Any]) -> str:
     shown, runs = round(row["gain_shown"] * row["runs"]), row["runs"]
     word = "shown" if 2 * shown > runs else "not shown"
-    return f"{row['model']}: a gain over the best single action is {word} in {shown} of {runs} runs."
+    return f"{row['model']}: a gain over the best single action is {word} in {shown} of {plural(runs, 'run')}."
 
 
 def _plan(world: LinearWorld, options: argparse.Namespace) -> int:

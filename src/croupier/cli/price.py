@@ -27,6 +27,7 @@ from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import DEFAULT_DELTA
 from croupier.protocols.sums.values import Values
 from croupier.simulation.prices import IN_SHARES, price, priceable, prices
+from croupier.texts import plural
 
 NAME = "price"
 SUMMARY = "what privacy costs a batch: noise, exact privacy, error, messages"
@@ -111,7 +112,7 @@ def _describe(mechanism: SumMechanism, epsilon: float, common: float, notes: lis
         rows.append(("bias if others add no noise", f"at most {number(row['omission_bias'])}"))
     if mechanism.front_shares:
         rows.append(("the front adds", f"a whole noise of its own, in {row['front_messages']:,} messages a batch"))
-    heading = f"{mechanism.constants} constants, {mechanism.users:,} users, trust: {mechanism.trust}"
+    heading = f"{mechanism.constants} constants, {plural(mechanism.users, 'user')}, trust: {mechanism.trust}"
     table([mechanism.protocol, heading], rows, right=set(), notes=notes)
 
 
@@ -298,7 +299,8 @@ def _histograms(options: argparse.Namespace) -> int:
             for row in priced
         ],
         right={3, 4, 5, 6, 7, 8},
-        title=f"The price of privacy: {options.users:,} users, {options.items:,} items, ε = {options.epsilon:g}",
+        title=f"The price of privacy: {plural(options.users, 'user')}, {plural(options.items, 'item')}, "
+        f"ε = {options.epsilon:g}",
         notes=_histogram_notes(priced, refused),
     )
     return 0

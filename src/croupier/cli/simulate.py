@@ -48,6 +48,7 @@ from croupier.simulation import (
 from croupier.simulation.baselines import BUDGET, IN_BLOCKS, check_read, read_options, reads
 from croupier.simulation.cell import drawn_means
 from croupier.simulation.reporting import LONGEST
+from croupier.texts import plural
 
 NAME = "simulate"
 SUMMARY = "run policies on simulated users and compare their regret"
@@ -138,12 +139,12 @@ def run(options: argparse.Namespace) -> int:
         from croupier.simulation.plots import plot_regret
 
         constants = options.constants or CONSTANTS[0]
-        title = f"{where.arms} arms, {options.runs} runs, ε = {options.epsilon:g}, {constants} constants"
+        title = f"{where.arms} arms, {plural(options.runs, 'run')}, ε = {options.epsilon:g}, {constants} constants"
         path = plot_regret(done, options.plot, title)
     if options.json:
         print_json(rows)
         return 0
-    title = f"{where}, {options.horizon:,} users, {options.runs:,} runs, seed {options.seed}"
+    title = f"{where}, {plural(options.horizon, 'user')}, {plural(options.runs, 'run')}, seed {options.seed}"
     show(rows, title, [*_notes(where, given), *_meanings(policies, options)])
     show_decisions(rows)
     if options.plot:
@@ -256,7 +257,7 @@ def show(rows: list[dict[str, Any]], title: str, notes: list[str]) -> None:
                 NOTIONS.get(row["notion"], "none"),
                 "-" if row["epsilon"] is None else number(row["epsilon"]),
                 number(row["regret_mean"]),
-                spread(row["regret_sem"], row["regret_mean"]),
+                "-" if row["runs"] == 1 else spread(row["regret_sem"], row["regret_mean"]),
                 number(row["regret_median"]),
                 number(row["regret_max"]),
                 f"{100 * row['best_arm_rate']:.1f} %",

@@ -15,7 +15,7 @@ from croupier.cli.options import print_json
 from croupier.cli.patience import limited
 from croupier.cli.tables import number
 from croupier.comparisons.decision import Decision
-from croupier.texts import one_line
+from croupier.texts import one_line, plural
 
 if TYPE_CHECKING:
     from croupier.service.verifying import Verdict
@@ -119,7 +119,7 @@ def print_verdict(verdict: Verdict, trusted: tuple[str, ...] = (), shown: int | 
     for server, key in verdict.signers.items():
         compared = "as you gave it" if server in trusted else f"not compared: --{server} KEY says whom you trust"
         print(f"  {server:<12} {key} ({compared})")
-    print(f"  configured   {verdict.configurations} time(s), signed by both servers")
+    print(f"  configured   {plural(verdict.configurations, 'time')}, signed by both servers")
     print(f"  decisions    {verdict.offers} offers are those that the program wants")
     if verdict.blocks:
         print(f"  blocks       {verdict.blocks} whole ones, whose batches closed together as the front says")

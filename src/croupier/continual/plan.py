@@ -17,6 +17,7 @@ from croupier.continual.tree import Tree, Weights
 from croupier.privacy import Guarantee, Loss
 from croupier.protocols import SumMechanism
 from croupier.protocols.mechanism import canonical
+from croupier.texts import plural
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ class CounterPlan:
     def __repr__(self) -> str:
         """What is counted in which batches, what is promised, and how far off a running sum is."""
         batches = " to ".join(f"{size:,}" for size in dict.fromkeys((self.tree.sizes[0], self.tree.sizes[-1])))
-        counted = f"counter of {self.users:,} users over {self.mechanisms[0].protocol}, in batches of {batches}"
+        counted = f"counter of {plural(self.users, 'user')} over {self.mechanisms[0].protocol}, in batches of {batches}"
         return f"{counted}: {self.privacy}; standard deviation at most {self.noise_std:.3g} of a running sum"
 
     @property

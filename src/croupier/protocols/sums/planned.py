@@ -27,6 +27,7 @@ from croupier.protocols.mechanism import (
 from croupier.protocols.sums.carriers import CARRIERS, Carrier
 from croupier.protocols.sums.error import deviation_with_rounding
 from croupier.protocols.sums.values import AnyValues, values_from_dict, values_to_dict
+from croupier.texts import plural
 
 Floats = NDArray[np.float64]
 
@@ -70,8 +71,10 @@ class PlannedSum(Mechanism):
 
     def __repr__(self) -> str:
         """What it is for, how far off a sum is, and what is promised."""
-        spread, of = math.sqrt(self.variance + self.rounding_variance), "coordinate" if self.dimension > 1 else "sum"
-        return f"{self.protocol} for {self.users:,} users: {self.guarantee}; standard deviation {spread:.3g} of a {of}"
+        spread = math.sqrt(self.variance + self.rounding_variance)
+        of = "coordinate" if self.dimension > 1 else "sum"
+        asked = f"{self.protocol} for {plural(self.users, 'user')}: {self.guarantee}"
+        return f"{asked}; standard deviation {spread:.3g} of a {of}"
 
     @property
     def trust(self) -> str:

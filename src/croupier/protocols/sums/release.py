@@ -13,6 +13,7 @@ from croupier.frames import Rows, Tabular
 from croupier.privacy import Guarantee
 from croupier.protocols.mechanism import VERSION, canonical
 from croupier.protocols.sums.planned import PlannedSum
+from croupier.texts import plural
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Release(Tabular):
         radius, side = self.radius(), self.mechanism.side
         off = {"unbiased": f"± {radius:.2g}", "over": f"- {radius:.2g} + 0", "under": f"- 0 + {radius:.2g}"}[side]
         shown = f"{sums:.1f}" if isinstance(sums, float) else str(sums)
-        return f"{shown} {off} (95 %) of {self.users:,} users, {self.privacy}, {self.mechanism.protocol}"
+        return f"{shown} {off} (95 %) of {plural(self.users, 'user')}, {self.privacy}, {self.mechanism.protocol}"
 
     @property
     def rows(self) -> Rows:

@@ -23,6 +23,7 @@ from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.mechanism import SumMechanism
 from croupier.protocols.sums.named import MOST, each
 from croupier.protocols.sums.planned import SERVERS
+from croupier.texts import plural
 from croupier.validity import Prio3, prio3_sum_vec
 from croupier.validity.fields import FIELD128
 from croupier.validity.shares import FIELDS, Ring
@@ -81,7 +82,7 @@ class SeveralSums(Mechanism):
         return cls(tuple(sums), tuple(sums.values()), Guarantee("pure", spent if epsilon is None else epsilon))
 
     def __repr__(self) -> str:
-        return f"{', '.join(self.names)} for {self.users:,} users: {self.guarantee}"
+        return f"{', '.join(self.names)} for {plural(self.users, 'user')}: {self.guarantee}"
 
     @property
     def _named(self) -> Iterator[tuple[str, SumMechanism]]:

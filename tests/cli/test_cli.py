@@ -267,6 +267,11 @@ REFUSED = [
     (("linear", "--users", "1e12", "--runs", "1", "--model", "growing"), "at most 10,000,000: every one of them"),
     (("price", "laplace", "--users", "1e12", "--epsilon", "1"), "users = 1,000,000,000,000, epsilon = 1 leads to"),
     (("price", "laplace", "--users", "1e12", "--epsilon", "1"), "is the most; --binary, for values that are one of"),
+    (("histogram", "items.txt", "--buckets", "64", "--epsilon", "1"), "buckets = 64 is not allowed: it must be"),
+    (
+        ("price", "laplace", "--users", "9", "--epsilon", "1", "--scaling", "3"),
+        "laplace takes epsilon, constants, honest_fraction, participations, low, high, binary, trust\n",
+    ),
     (("simulate", "--horizon", "9"), "means is missing: it must be given, or else --arms"),
     (("plan", "--epsilon", "1"), "arms is missing: it must be given, or else --means"),
     (("serve",), "required: {front,analyzer,keys,operator,restored}\n"),

@@ -144,6 +144,7 @@ GOOD = "user,x,y\na,0.1,0\na,0.9,1\nb,0.2,0\nb,0.8,1\n"
         ),
         (GOOD, ("--features", "x,x"), "features = ['x', 'x'] is not allowed"),
         (GOOD, ("--range", "x=1"), "range = 'x=1' is not allowed: it must be NAME=LOW:HIGH with NAME one of x"),
+        (GOOD, ("--range", "xx=0:1"), "with NAME one of x; did you mean x?"),
         (GOOD, ("--range", "x=2:1"), "range = 'x=2:1' is not allowed: it must be NAME=LOW:HIGH with LOW below HIGH"),
         (GOOD, ("--model", "local", "--delta", 0.1), "delta = 0.1 is not allowed: it must be 0 or left out"),
         (GOOD, ("--rule", "parities"), "x = 0.1 is not allowed: it must be 0 or 1 with --rule parities"),

@@ -109,3 +109,12 @@ def test_a_misspelt_policy_is_said_before_what_would_follow_from_it(program):
         plan({"name": "colours", "arms": ["red", "green"], "program": program})
     with pytest.raises(CroupierError, match="^program.policy is unknown here"):
         plan({"name": "steps", "program": {"kind": "counter", "users": 200, "policy": "splitt"}})
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "meant"), [("program", "kind", "counter"), ("reward", "protocol", "shuffled-bits")]
+)
+def test_a_misspelt_word_is_named_by_its_place_in_the_file(section, key, meant):
+    with pytest.raises(CroupierError, match=f"^{section}.{key} = '{meant}s' is not allowed: .* did you mean {meant}?"):
+        body = {"name": "colours", "arms": ["red", "green"], "program": {"horizon": 1000}}
+        plan(body | {section: body.get(section, {}) | {key: f"{meant}s"}})

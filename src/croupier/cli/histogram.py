@@ -18,6 +18,7 @@ from croupier.cli.tables import number, say, table
 from croupier.noise import secure, seeded
 from croupier.protocols import Buckets, HistogramRelease, ItemOutside, Items, histogram
 from croupier.protocols.histograms.target import CONSTANTS, MODELS, SIDES, TRUSTED, WISHES, trusted_model
+from croupier.protocols.histograms.universe import LARGEST
 
 NAME = "histogram"
 SUMMARY = "count the items of a file, one a user, and release them privately"
@@ -139,6 +140,9 @@ def _universe(options: argparse.Namespace) -> Items | Buckets:
         return Items(tuple(item for _, item in _items(options.universe, None)))
     paths = [path for path in (options.universe, options.candidates) if path is not None]
     candidates = tuple(item for path in paths for _, item in _items(path, None))
+    most = LARGEST.bit_length() - 1
+    if not 1 <= options.buckets <= most:
+        raise InvalidParameter("buckets", options.buckets, f"a whole number B in [1, {most}]: there are 2^B of them")
     return Buckets(options.buckets, options.salt, candidates)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from croupier.checks import InvalidParameter, integer
+from croupier.checks import InvalidParameter, integer, unread
 from croupier.protocols import ROWS, Protocol, protocol
 from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS
@@ -131,13 +131,19 @@ def protocol_from(options: argparse.Namespace, name: str, constants: str) -> Pro
     row = ROWS.find(ROWS.admit(name))
     given = {flag: getattr(options, flag) for flag in GIVEN if getattr(options, flag) is not None}
     trust = row.trusting(given.pop("trust", None))
+    if options.honest_fraction != 1.0:
+        given["honest_fraction"] = options.honest_fraction
+    flags = [flag for flag in row.takes if flag in ("epsilon", "delta", "constants", "honest_fraction", *GIVEN)]
+    for flag, value in given.items():
+        # The library would list what it takes, and not all of that is a flag.
+        if flag not in flags:
+            raise unread(flag, value, row.name, flags, (*GIVEN, "honest_fraction"))
     given = ({"dimension": DIMENSION} if row.vectors else {}) | given | trust
     return protocol(
         name,
         epsilon=options.epsilon,
         delta=options.delta,
         constants=constants,
-        **({} if options.honest_fraction == 1.0 else {"honest_fraction": options.honest_fraction}),
         **given,
     )
 

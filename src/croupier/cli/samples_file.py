@@ -104,7 +104,8 @@ def ranges(given: Sequence[str], features: Sequence[str], low: float, high: floa
         except ValueError:
             found_range = (math.nan, math.nan)
         if name not in found or not all(map(math.isfinite, found_range)):
-            raise InvalidParameter("range", text, f"NAME=LOW:HIGH with NAME one of {', '.join(features)}")
+            meant = "" if name in found else did_you_mean(name, features)
+            raise InvalidParameter("range", text, f"NAME=LOW:HIGH with NAME one of {', '.join(features)}{meant}")
         found[name] = found_range
     for name, (bottom, top) in found.items():
         if not (math.isfinite(bottom) and math.isfinite(top) and bottom < top):

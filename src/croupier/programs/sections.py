@@ -125,11 +125,11 @@ def summing(sections: dict[str, Section]) -> tuple[str, Section]:
     name = reward.pop("protocol", None)
     trust = trusted(sections) if name is None else ""
     name = name or default_protocol(trust)
-    row = ROWS.find(name)
+    row = ROWS.find(name, "reward.protocol")
     possible = [kind for kind in row.trusts if kind in TRUSTS]
     if not possible or row.vectors:
         carried = [kind.name for kind in ROWS.values() if {*kind.trusts} & {*TRUSTS} and not kind.vectors]
-        raise InvalidParameter("protocol", name, "one that the servers carry: " + ", ".join(carried))
+        raise InvalidParameter("reward.protocol", name, "one that the servers carry: " + ", ".join(carried))
     trust = trust or trusted(sections, possible)
     # Who gives a range of their own means numbers within it, unless they say otherwise.
     binary = reward.pop("binary", row.binary_only or not {"low", "high"} & reward.keys())

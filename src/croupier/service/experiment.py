@@ -130,7 +130,7 @@ def _kind(given: object) -> str:
     if not isinstance(given, dict):
         return "bandit"
     kind = given.get("kind")
-    if kind is not None and "policy" not in KINDS.find(str(kind)).schema:
+    if kind is not None and "policy" not in KINDS.find(kind, "program.kind").schema:
         return str(kind)
     # A misspelt policy is said before anything that would follow from it.
     asked = POLICIES.find(given.get("policy", "dp-klucb"), "program.policy")
@@ -148,7 +148,7 @@ def _name(given: object) -> str:
 def _plan(body: dict[str, Any]) -> Plan:
     name, given = _name(body.pop("name", None)), body.pop("program", {})
     kind = _kind(given)
-    chosen = KINDS.find(kind)
+    chosen = KINDS.find(kind, "program.kind")
     sections = {name: checked(name, body.pop(name, {}), checks) for name, checks in SECTIONS.items()}
     sections["program"] = checked("program", given, {"kind": text} | chosen.schema)
     if chosen.needed is not None and chosen.needed not in sections["program"]:

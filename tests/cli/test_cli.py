@@ -314,7 +314,7 @@ def test_too_few_trials_tell_nothing(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_without_privacy_nobody_is_trusted_nor_not(capsys: pytest.CaptureFixture[str]) -> None:
     line = next(line for line in run(capsys, "policies")[1].splitlines() if line.startswith("kl-ucb"))
-    assert line.split()[1:3] == ["-", "-"]
+    assert line.split()[1:3] == ["none", "-"]
     models = {row["name"]: row["model"] for row in json.loads(run(capsys, "policies", "--json")[1])}
     assert models["kl-ucb"] == "none"
 

@@ -107,6 +107,13 @@ def test_simulations_sum_under_the_trust(capsys: pytest.CaptureFixture[str]) -> 
     assert [row["trust"] for row in rows(capsys, *common, "--runs", "3", "--trust", "devices")] == ["devices", "none"]
 
 
+def test_a_policy_without_privacy_may_be_said_to_trust_nobody_with_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("simulate", "--policy", "kl-ucb", "--means", ".3,.7", "--horizon", "99", "--runs", "1")
+    assert rows(capsys, *common, "--trust", "none") == rows(capsys, *common)
+    assert main([*common, "--policy", "dp-klucb", "--trust", "none"]) == 2
+    assert "trust = 'none' is not allowed: it must be one of two-servers" in capsys.readouterr().err
+
+
 def test_a_sweep_has_the_trust_in_its_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = str(tmp_path / "rows.parquet")
     common = ("sweep", "--policy", "dp-klucb", "--epsilon", "1", "--means", ".3,.7", "--horizon", "300", "--runs", "2")

@@ -115,6 +115,6 @@ def test_a_misspelt_policy_is_said_before_what_would_follow_from_it(program):
     ("section", "key", "meant"), [("program", "kind", "counter"), ("reward", "protocol", "shuffled-bits")]
 )
 def test_a_misspelt_word_is_named_by_its_place_in_the_file(section, key, meant):
+    body = {"name": "colours", "arms": ["red", "green"], "program": {"horizon": 1000}}
     with pytest.raises(CroupierError, match=f"^{section}.{key} = '{meant}s' is not allowed: .* did you mean {meant}?"):
-        body = {"name": "colours", "arms": ["red", "green"], "program": {"horizon": 1000}}
         plan(body | {section: body.get(section, {}) | {key: f"{meant}s"}})

@@ -44,9 +44,8 @@ def run(options: argparse.Namespace) -> int:
         print_json(rows)
         return 0
     for row in rows:
-        # Without privacy nobody is asked for trust: "none" would read as "nobody", who is trusted by local privacy.
-        trusts = ", ".join(row["trusts"]) if row["notion"] != "none" else "-"
-        row |= {"model": trusts, "protocol": row["protocol"] or "-", "notion": NOTIONS.get(str(row["notion"]), "none")}
+        guarantee = NOTIONS.get(str(row["notion"]), "none")
+        row |= {"model": ", ".join(row["trusts"]), "protocol": row["protocol"] or "-", "notion": guarantee}
     shown = ("name", "model", "protocol", "notion", "paper")
     headings = ["policy", "trusts", "protocol", "guarantee", "from"]
     notes = [AFTER, FOR, *ALL_POLICIES.refused()]

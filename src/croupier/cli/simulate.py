@@ -31,6 +31,7 @@ from croupier.cli.progress import progress
 from croupier.cli.protocols import NOTIONS
 from croupier.cli.tables import STANDARD_ERROR, number, spread, table
 from croupier.protocols import ROWS
+from croupier.protocols.mechanism import TRUSTS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import (
     ALL_POLICIES,
@@ -61,6 +62,9 @@ EXAMPLES = (
     "croupier simulate --policy dp-klucb --policy kl-ucb --means 0.3,0.5,0.7 \\",
     "  --horizon 100000 --epsilon 0.5",
 )
+
+UNASKED = "none"
+"""Whom a policy without privacy trusts: the question is not asked."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -108,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
     where = world_from(options)
     names = [ALL_POLICIES.admit(name) for name in options.policy or ["dp-klucb"]]
     ROWS.admit(options.protocol)
+    _check_unasked(options, names)
     given = protocol_options(options)
     check_read(names, options.protocol, given | typed(options, *BUDGET, "protocol", *IN_BLOCKS))
     options.epsilon = 1.0 if options.epsilon is None else options.epsilon
@@ -150,6 +155,16 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         print(f"figure: {path}")
     return 0
+
+
+def _check_unasked(options: argparse.Namespace, names: Sequence[str]) -> None:
+    """Take what rows say of policies without privacy for an answer, where there are no others."""
+    if options.trust != UNASKED:
+        return
+    private = [name for name in names if ALL_POLICIES.find(name).notion != "none"]
+    if private:
+        raise InvalidParameter("trust", UNASKED, f"one of {', '.join(TRUSTS)}: {private[0]} is private")
+    options.trust = None
 
 
 def _advance(advance: Callable[[int], None], share: float) -> None:

@@ -20,6 +20,7 @@ from croupier.cli.serve import SETTINGS
 from croupier.cli.up import waits
 from croupier.messages.admittance import Door, NotAdmitted
 from croupier.messages.blind_tokens import challenge, request
+from croupier.service import crowd as crowds
 from croupier.service import verifying
 from croupier.service.experiment import plan
 from croupier.service.keys import KeyProblem, make_token_issuer, public_key, token_issuer
@@ -67,6 +68,34 @@ def test_what_simulated_users_are_like_is_refused_where_none_come(
     status, out, err = said(capsys, "up", "--scratch", *given)
     assert (status, out) == (2, "")
     assert err == f"croupier up: {given[0]} goes with --crowd: it says what simulated users are like\n"
+
+
+def test_a_file_is_read_before_any_server_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.toml").write_text('name = "colours"\n[program]\nkind = "countr"\n')
+    status, out, err = said(capsys, "up", "--scratch", str(tmp_path / "a.toml"))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"croupier up: {tmp_path / 'a.toml'}: program.kind = 'countr' is not allowed")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status", "line"),
+    [
+        ({"experiment-finished": 1, "not-sent": 4}, 1, "colours has ended: start another name, or another --home\n"),
+        ({"experiment-finished": 1, "not-sent": 3, "accepted": 1}, 0, ""),
+    ],
+)
+def test_a_crowd_after_the_end_is_told(
+    outcomes: dict[str, int],
+    status: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    state = {"arms": ["red", "green"], "finished": True}
+    monkeypatch.setattr(crowds, "wait_finished", lambda *_: state)
+    monkeypatch.setattr(crowds, "run", lambda *_: outcomes)
+    found = said(capsys, "crowd", "--users", "5", "--experiment", "colours", "--json")
+    assert (found[0], found[2]) == (status, line)
 
 
 @pytest.mark.parametrize(

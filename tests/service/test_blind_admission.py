@@ -203,5 +203,5 @@ def test_people_take_part_by_tokens_from_the_issuer_to_the_release(tmp_path):
         crowd = Crowd(home.analyzer_url, "onboarding", 200, (1.0,), at_once=4, **shows)
         found = run(crowd)
         assert found["accepted"] == 63
-        assert set(found) <= {"accepted", "batch-closed", "experiment-finished"}
+        assert set(found) <= {"accepted", "batch-closed", "experiment-finished", "not-sent"}
         assert wait_finished(home.analyzer_url, "onboarding", 60)["finished"]

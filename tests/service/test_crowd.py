@@ -91,6 +91,17 @@ def test_users_with_tickets_are_admitted_where_others_are_not(tmp_path, monkeypa
     assert sent(both, monkeypatch, issuer=str(tmp_path / "other")) == {"not-admitted": 6}
 
 
+def test_those_who_come_after_the_end_are_counted(tmp_path, monkeypatch):
+    both = Both(tmp_path)
+
+    async def work():
+        await both.operate(operation="stop")
+        await both.until(lambda: both.live.standings.get("finished"))
+        return await played(both, at_once=1)
+
+    assert through(both, monkeypatch, work) == {"experiment-finished": 1, "not-sent": 5}
+
+
 @pytest.mark.slow
 def test_users_with_blind_tokens_are_admitted_where_others_are_not(tmp_path, monkeypatch):
     issuer = key_files.make_token_issuer(tmp_path / "issuer")

@@ -90,6 +90,9 @@ def test_an_experiment_is_created_started_stopped_and_archived_without_a_restart
         assert (await both.http.post("http://front.test/experiments/second/assignments")).status_code == 201
         check_problem(await desk.operate("second", "archive"), "operation-refused")
         assert (await desk.operate("second", "stop")).json()["standing"] == "finished"
+        again = await desk.operate("second", "stop")
+        check_problem(again, "operation-refused")
+        assert again.json()["detail"] == "it has ended already"
         await desk.until(lambda: live["second"].standings.get("finished"))
         assert (await desk.operate("second", "archive")).json()["standing"] == "archived"
         assert "second" not in live

@@ -219,6 +219,33 @@ def test_what_an_analyzer_does_not_have_it_says_itself(monkeypatch, capsys):
     assert capsys.readouterr().err == "croupier status: the analyzer refused: There is no such experiment\n"
 
 
+def answered(monkeypatch, answers):
+    """An analyzer that has these answers, by the path that is asked for."""
+
+    def answer(request):
+        found = answers.get(request.url.path)
+        unknown = {"type": "urn:croupier:error:unknown-experiment", "title": "There is no such experiment"}
+        return httpx2.Response(404, json=unknown) if found is None else httpx2.Response(200, json=found)
+
+    monkeypatch.setattr("httpx2.stream", httpx2.Client(transport=httpx2.MockTransport(answer)).stream)
+
+
+def test_a_name_that_there_is_not_is_told_those_that_there_are(monkeypatch, capsys):
+    answered(monkeypatch, {"/experiments": {"experiments": [{"name": "colours"}, {"name": "steps"}]}})
+    assert main(["status", "http://127.0.0.1:8400", "colors"]) == 2
+    said = "http://127.0.0.1:8400 has no experiment 'colors'; it has: colours, steps; did you mean colours?"
+    assert capsys.readouterr().err == f"croupier status: {said}\n"
+
+
+def test_an_experiment_that_goes_on_and_stands_still_says_why(monkeypatch, capsys):
+    state = {"stalled": "batch 3 has fewer than 32 reports", "trouble": ""}
+    paths = {"/experiments/colours/operations": {"standing": "stalled"}, "/experiments/colours/state": state}
+    answered(monkeypatch, paths)
+    assert main(["resume", "http://127.0.0.1:8400", "colours"]) == 0
+    said = "resume colours: done; the experiment is stalled\nbatch 3 has fewer than 32 reports\n"
+    assert capsys.readouterr().out == said
+
+
 @pytest.mark.parametrize("name", ["x.xlsx", "x.tsv", "x.CSVV"])
 def test_a_file_is_not_called_what_it_is_not(name, monkeypatch, tmp_path, capsys):
     asked = []

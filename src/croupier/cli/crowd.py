@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.cli.experiment_table import print_outcomes, print_standing
@@ -120,9 +121,12 @@ def run(options: argparse.Namespace) -> int:
     state = crowd.wait_finished(analyzer, experiment, 1.0, token)
     if options.json:
         print_json([{"experiment": experiment, "outcomes": outcomes, "state": state}])
-        return 0
-    print_outcomes(experiment, outcomes)
-    print_standing(state)
+    else:
+        print_outcomes(experiment, outcomes)
+        print_standing(state)
+    if {*outcomes} - {crowd.UNSENT} == {*crowd.OVER}:
+        print(f"{experiment} has ended: start another name, or another --home", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -9,6 +9,7 @@ from croupier.checks import InvalidParameter
 from croupier.cli.operator import add_analyzer, analyzer_of
 from croupier.cli.options import print_json
 from croupier.cli.serve import require_service
+from croupier.cli.status import print_troubles, state_of
 
 URL = "https://analyzer.example"
 
@@ -53,12 +54,15 @@ class Wish:
         body = {"operation": operation} | ({} if arm is None else {"name" if self.arm == "new" else "arm": arm})
         if self.arm == "all":
             body["shares"] = _shares(options.shares)
-        answer = analyzer_of(options).post(f"/experiments/{options.experiment}/operations", body)
+        analyzer = analyzer_of(options)
+        answer = analyzer.post(f"/experiments/{options.experiment}/operations", body)
         if options.json:
             print_json([{"experiment": options.experiment} | body | answer])
         else:
             about = options.experiment if arm is None else f"{arm} of {options.experiment}"
             print(f"{operation} {about}: done; the experiment is {answer['standing']}")
+            if answer["standing"] == "stalled":
+                print_troubles(state_of(analyzer, options.experiment))
         return 0
 
 

@@ -31,6 +31,14 @@ def add_token(command: argparse.ArgumentParser) -> None:
     command.add_argument("--token-file", metavar="FILE", help="a file that holds it, as the analyzer's own `admin`")
 
 
+class Refused(CroupierError):
+    """What the analyzer refuses, with the status of its answer."""
+
+    def __init__(self, status: int, content: bytes, shown: bool) -> None:
+        super().__init__(_refusal(status, content, shown))
+        self.status = status
+
+
 class Analyzer:
     """An analyzer's address and an operator's token, if there is one."""
 
@@ -68,7 +76,7 @@ class Analyzer:
                 else:
                     file.write(part)
         if answer.status_code >= 400:
-            raise CroupierError(_refusal(answer.status_code, bytes(refusal), bool(self._headers)))
+            raise Refused(answer.status_code, bytes(refusal), bool(self._headers))
         return size
 
     def _json(self, method: str, path: str, **more: Any) -> Any:
@@ -79,7 +87,7 @@ class Analyzer:
         with self._reached():
             answer = read(httpx2, LONGEST_STATE, method=method, url=self.url + path, **self._how, **more)
         if answer.status >= 400:
-            raise CroupierError(_refusal(answer.status, answer.content, bool(self._headers)))
+            raise Refused(answer.status, answer.content, bool(self._headers))
         return answer.json()
 
     @property

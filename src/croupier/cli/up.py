@@ -76,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     integer("crowd", options.crowd, 0)
     integer("port", options.port, 0, 65_534)
     _check_crowd(options)
+    _check_files(options.experiments)
     print("Starting a front and an analyzer on this machine ...", file=sys.stderr, flush=True)
     if not options.scratch:
         with _stoppable():
@@ -84,6 +85,14 @@ def run(options: argparse.Namespace) -> int:
         raise CroupierError("--scratch keeps nothing, and --home says where to: give one of them")
     with tempfile.TemporaryDirectory(prefix="croupier-") as scratch, _stoppable():
         return _run(options, Path(scratch))
+
+
+def _check_files(paths: list[str]) -> None:
+    """What is wrong with a file is told before any server starts, and not as the end of one."""
+    from croupier.service.experiment import read_plan
+
+    for path in paths:
+        read_plan(path)
 
 
 def _check_crowd(options: argparse.Namespace) -> None:

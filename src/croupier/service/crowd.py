@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import httpx2
 
 OVER = ("experiment-finished",)
+UNSENT = "not-sent"
+"""What became of those for whom the experiment had ended before they came."""
 PATIENCE = 60.0
 ADDED = 0.5
 """What an arm is worth to a crowd that came before it was added."""
@@ -191,6 +193,8 @@ async def _play(crowd: Crowd, progress: Callable[[int], None] | None) -> Counter
                     progress(1)
 
         await asyncio.gather(*(worker() for _ in range(min(crowd.at_once, crowd.users))))
+        if left > 0:
+            outcomes[UNSENT] += left
         if late:
             await asyncio.gather(*late)
     return outcomes

@@ -137,6 +137,8 @@ class Desk:
             return None
         if (standing := self.standing(live)) in ("created", "archived"):
             raise InvalidParameter("operation", operation, f"one for an experiment that runs: this one is {standing}")
+        if operation == "stop" and standing == "finished":
+            raise CroupierError("it has ended already")
         about = {"arm": _named(live, asked.arm), "name": asked.name, "shares": asked.shares}
         noted = {"experiment": live.name, "operation": operation} | about
         async with self.register.beside(who, "operated", **noted) as line:

@@ -167,6 +167,17 @@ def test_wrong_batches_and_tampered_reports_are_refused(name: str, constants: st
             mechanism.analyze(view[1:], secure())
 
 
+def test_what_is_missing_or_is_no_source_is_refused_by_name():
+    mechanism = make("laplace", "tight").plan(32)
+    with pytest.raises(InvalidParameter, match="^value = None .* a number in"):
+        mechanism.randomize(None, seeded(1))
+    with pytest.raises(InvalidParameter, match="^reports = 0 .* exactly 32 reports"):
+        mechanism.collect([])
+    for draw in (mechanism.randomize, mechanism.simulate, mechanism.run):
+        with pytest.raises(InvalidParameter, match=r"^source = .* secure\(\), or seeded"):
+            draw(np.zeros(32), np.random.default_rng(1))
+
+
 @pytest.mark.parametrize(("name", "constants"), SENDABLE)
 @pytest.mark.parametrize("view", ["seven", None, 2.5, [1, 2.0], [[1], [2, 3]], {}, 10**30, b"1"], ids=repr)
 def test_what_is_no_view_is_refused_by_name(name: str, constants: str, view: object) -> None:

@@ -367,6 +367,12 @@ def check_front(front_shares: int, honest: int) -> None:
         integer("front_shares", front_shares, honest, honest)
 
 
+def check_source(source: object) -> None:
+    """Refuse what hands out no words, as NumPy's generators: what they draw can be foretold, and hides nobody."""
+    if not hasattr(source, "words"):
+        raise InvalidParameter("source", source, "one of croupier's own: secure(), or seeded(7) in a simulation")
+
+
 def is_affordable(share: Noise, users: int) -> bool:
     """Whether the noise of so many users, and of a front, is within a device's time and memory."""
     return share.times(2 * integer("users", users, 1, MOST_USERS)).affordable

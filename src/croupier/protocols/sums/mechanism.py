@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from numbers import Number
 from typing import Any, ClassVar, Self
@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from croupier.checks import CroupierError, InvalidParameter
 from croupier.noise import Noise, Source
-from croupier.protocols.mechanism import MOST_MESSAGES, Decoded
+from croupier.protocols.mechanism import MOST_MESSAGES, Decoded, check_source
 from croupier.protocols.padding import Shape, TamperedMessage
 from croupier.protocols.sums.planned import PlannedSum
 from croupier.protocols.sums.release import Release
 from croupier.protocols.sums.values import array_of, whole_numbers
+from croupier.texts import plural
 from croupier.validity import Prio3
 from croupier.validity.shares import Ring
 
@@ -43,6 +44,7 @@ class SumMechanism(PlannedSum):
 
     def randomize(self, value: ArrayLike, source: Source) -> Integers:
         """Turn a user's value into their report, on their device; arrays of users (and batches) work too."""
+        check_source(source)
         encoded = self.values.encode(value, self.precision, source)
         if self.side == "under":
             encoded = self.precision - encoded
@@ -51,15 +53,20 @@ class SumMechanism(PlannedSum):
     def collect(self, reports: ArrayLike) -> Integers:
         """What the intermediary lets through of a whole batch of reports (users on the axis after any batches)."""
         gathered = array_of(reports)
+        if not gathered.size and isinstance(reports, Sized) and not len(reports):
+            raise self._wrong_count(0)
         if not np.issubdtype(gathered.dtype, np.integer):
             raise TamperedMessage("a report is whole numbers")
         gathered = gathered.astype(np.int64)
         inner = self.coordinates + self.carrier.report_axes
         received = gathered.shape[-1 - inner] if gathered.ndim > inner else 0
         if received != self.users:
-            raise InvalidParameter("reports", received, f"a batch of exactly {self.users} reports")
+            raise self._wrong_count(received)
         self.carrier.check_report(self, gathered)
         return self.carrier.collect(self, gathered)
+
+    def _wrong_count(self, received: int) -> InvalidParameter:
+        return InvalidParameter("reports", received, f"a batch of exactly {plural(self.users, 'report')}")
 
     def analyze(self, view: ArrayLike, source: Source | None = None) -> Release:
         """Read a batch's view. `source` is needed where the analyzer, or two servers, add the noise."""
@@ -96,11 +103,13 @@ class SumMechanism(PlannedSum):
         if self.noise_from in ("analyzer", "servers"):
             if source is None:
                 raise InvalidParameter("source", None, f"given: here noise is drawn by the {self.noise_from}")
+            check_source(source)
             decoded = decoded + noise.sample(decoded.shape, source)
         return decoded
 
     def simulate(self, values: ArrayLike, source: Source) -> Release:
         """One batch in law: values are encoded and added, and the total noise is drawn once."""
+        check_source(source)
         encoded = self.values.encode(values, self.precision, source)
         axis = -1 - self.coordinates
         if encoded.ndim < 1 + self.coordinates or encoded.shape[axis] != self.users:

@@ -166,7 +166,9 @@ def values_from_dict(data: dict[str, Any]) -> AnyValues:
     return RANGES[body.pop("kind")](**body)
 
 
-def _numbers(values: ArrayLike, allowed: str) -> Floats:
+def _numbers(values: ArrayLike | None, allowed: str) -> Floats:
+    if values is None:  # which NumPy takes for NaN
+        raise InvalidParameter("value", None, allowed)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -120,9 +120,9 @@ def test_a_wrong_file_is_one_line_that_names_file_and_key(
     ("arguments", "names"),
     [
         (("missing.toml",), "missing.toml"),
-        (("--policy", "kl-ucb"), "out = None"),
-        (("--out", "rows.parquet"), "policy = None"),
-        (("--policy", "dp-klucb", "--out", "rows.parquet"), "epsilon = None"),
+        (("--policy", "kl-ucb"), "out is missing"),
+        (("--out", "rows.parquet"), "policy is missing"),
+        (("--policy", "dp-klucb", "--out", "rows.parquet"), "epsilon is missing"),
         (("--policy", "kl-ucb", "--out", "nowhere/rows.parquet"), "out = 'nowhere/rows.parquet'"),
         (("--policy", "kl-ucb", "--out", "rows.parquet", "--means", "0.3;0.5"), "--means"),
         (("--policy", "kl-ucb", "--out", "rows.parquet", "--means", "0.3,1.5"), "means = 1.5"),

@@ -171,7 +171,7 @@ def test_rows_are_users_only_where_that_is_said() -> None:
 def test_a_grid_search_that_would_lose_the_users_is_refused() -> None:
     x, y, users = data(users=40)
     search = GridSearchCV(model(), {"alpha": [0.2, 0.3]}, cv=GroupKFold(2), error_score="raise")
-    with pytest.raises(InvalidParameter, match="groups = None"):
+    with pytest.raises(InvalidParameter, match="groups is missing"):
         search.fit(x, y, groups=users)
 
 

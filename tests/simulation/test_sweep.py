@@ -261,11 +261,11 @@ def test_cells_outside_a_papers_range_are_refused_before_anything_runs() -> None
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"policy": None}, "policy = None"),
+        ({"policy": None}, "policy is missing"),
         ({"policy": []}, "policy = "),
         ({"policy": "ucb"}, "policy = 'ucb'"),
         ({"polcy": "kl-ucb"}, "no key 'polcy'"),
-        ({"epsilon": None}, "epsilon = None.*is private"),
+        ({"epsilon": None}, "epsilon is missing.*is private"),
         ({"epsilon": [1, "two"]}, "epsilon = 'two'"),
         ({"epsilon": math.inf}, "epsilon = inf"),
         ({"horizon": 1e4}, "horizon = 10000.0"),

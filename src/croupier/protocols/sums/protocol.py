@@ -315,7 +315,7 @@ class Protocol:
             raise self._no_plan(users, "its numbers would be too large, or too small, to compute with") from None
 
     def _no_plan(self, users: int, why: str) -> CroupierError:
-        given = f"users = {users}, epsilon = {self.epsilon:g}"
+        given = f"users = {users:,}, epsilon = {self.epsilon:g}"
         return CroupierError(f"no plan of {self.name} can be computed for {given}: {why}")
 
     def wrap_slack(self, noise: Noise, published: float) -> int:
@@ -364,7 +364,7 @@ def _plan(protocol: Protocol, users: int) -> SumMechanism:
     if not certificate.holds:
         asked = f"(ε, δ) = ({certificate.claim.epsilon:g}, {certificate.claim.delta:g})"
         raise CroupierError(
-            f"{protocol.name} for {users} users, epsilon = {protocol.epsilon:g}, could not be certified: it is to keep"
-            f" {asked}, and δ = {certificate.delta:.3g} is what could be proven"
+            f"{protocol.name} for {users:,} users, epsilon = {protocol.epsilon:g}, could not be certified: it is to "
+            f"keep {asked}, and δ = {certificate.delta:.3g} is what could be proven"
         )
     return mechanism

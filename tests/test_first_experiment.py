@@ -92,8 +92,11 @@ def run(command, url, capsys):
     assert words[0] == "croupier"
     # Where the page says nothing the analyzer is at the usual port.
     there = ["--analyzer", url] if words[1] == "crowd" else []
-    assert main([*words[1:], *there]) == 0, command
-    return capsys.readouterr().out
+    status = main([*words[1:], *there])
+    said = capsys.readouterr()
+    # Screens so far apart are told apart before the page's next crowd comes.
+    assert status == 0 or (FAR in command and "has ended" in said.err), command
+    return said.out
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -63,7 +64,7 @@ def refused(build: Callable[[object], object], value: object, name: str) -> None
     with pytest.raises(InvalidParameter) as refusal:
         build(value)
     assert refusal.value.name == name
-    assert str(refusal.value).startswith(f"{name} = ")
+    assert re.match(f"{name} (= .* is not allowed|is missing): it must be ", str(refusal.value))
 
 
 @pytest.mark.parametrize("parameter", POSITIVE)

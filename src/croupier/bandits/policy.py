@@ -22,6 +22,7 @@ from croupier.checks import CroupierError, InvalidParameter, between, integer
 from croupier.comparisons.tails import Floats, Tails
 from croupier.protocols import Protocol
 from croupier.protocols.sums.several import Sums
+from croupier.texts import plural
 
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -271,4 +272,4 @@ class Policy(ABC):
             f"mean {row['mean']:.4f} in [{row['lower']:.4f}, {row['upper']:.4f}]"
             for row in self.table()
         )
-        return f"{self.name}: {self.arms} arms, horizon {self.horizon}, {self.runs} run(s)\n{rows}"
+        return f"{self.name}: {self.arms} arms, horizon {self.horizon}, {plural(self.runs, 'run')}\n{rows}"

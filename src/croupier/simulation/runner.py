@@ -18,6 +18,7 @@ from croupier.protocols import SumMechanism
 from croupier.simulation.blocks import InLaw
 from croupier.simulation.each_user import EachUser
 from croupier.simulation.worlds import World
+from croupier.texts import plural
 
 Floats = NDArray[np.floating[Any]]
 
@@ -113,7 +114,7 @@ class Run(Tabular):
         return (
             f"{summary['policy']} in {self.world!r}: "
             f"regret {summary['regret_mean']:.4g} ± {summary['regret_sem']:.2g} "
-            f"(one standard error, {summary['runs']:,} runs of {self._spread()} users), "
+            f"(one standard error, {plural(summary['runs'], 'run')} of {self._spread()} users), "
             f"best arm found in {100 * summary['best_arm_rate']:.0f} %"
         )
 

@@ -63,8 +63,8 @@ _OWN: dict[str, Entry] = {
         Entry("central-dp-se", "CDP-SE", "analyzer", "central-laplace", "[CZ23] Thm 5", batched(laplace_noise)),
         Entry("local-dp-se", "LDP-SE", "nobody", "local-laplace", "[CZ23] Thm 6", batched(local_noise)),
         Entry("elimination", "successive elimination", "none", None, "yardstick", plain_elimination),
-        Entry("kl-ucb", "KL-UCB", "none", None, "yardstick", kl_ucb),
-        Entry("ucb1", "UCB1", "none", None, "yardstick", ucb1),
+        Entry("kl-ucb", "KL-UCB", "none", None, "[GC11], a yardstick", kl_ucb),
+        Entry("ucb1", "UCB1", "none", None, "[ACF02], a yardstick", ucb1),
         Entry("thompson", "Thompson sampling", "none", None, "yardstick", thompson),
         Entry("uniform", "uniform play", "none", None, "yardstick", uniform),
     )

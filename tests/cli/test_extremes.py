@@ -16,6 +16,7 @@ from croupier.cli.options import MOST_USERS
 from croupier.protocols import ROWS
 from croupier.protocols.sums.protocol import CONSTANTS
 from croupier.simulation import ALL_POLICIES
+from croupier.simulation.baselines import reads
 
 PATIENCE = 10.0
 """Seconds of this process's own time: other work on the machine does not count."""
@@ -31,10 +32,10 @@ Case = tuple[str, ...]
 def simulations() -> list[Case]:
     few = ("--means", "0.3,0.7", "--horizon", "20000", "--runs", "3", "--json")
     return [
-        ("simulate", "--policy", name, "--epsilon", e, "--constants", constants, *few)
+        ("simulate", "--policy", name, "--epsilon", e, *constants, *few)
         for name in ALL_POLICIES
         for e in EPSILONS
-        for constants in CONSTANTS
+        for constants in ([("--constants", kind) for kind in CONSTANTS] if "constants" in reads(name, None) else [()])
     ]
 
 

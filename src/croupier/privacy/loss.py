@@ -146,9 +146,10 @@ class Loss:
         release = self.single
         if release is None:
             return self._composed.delta(epsilon) if self._tabulated else self._renyi_delta(epsilon)
-        shallow = max(pair.delta(epsilon) for pair in release.pairs())
+        pairs = release.pairs()
+        shallow = max(pair.delta(epsilon) for pair in pairs)
         # The shallow table charges what it left out; where that matters, look deeper (unless the law is vast).
-        charged = max(pair.cut for pair in release.pairs())
+        charged = max(pair.cut for pair in pairs)
         if charged < 1e-6 * shallow or release.noise.variance > 1e10:
             return shallow
         return min(shallow, max(pair.delta(epsilon) for pair in release.pairs(DEEP)))

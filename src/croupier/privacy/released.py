@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import ClassVar
 
 from croupier.checks import Number
@@ -63,9 +63,9 @@ class NoisyNumber(Released):
     direction: str = "both"
     tabulated: ClassVar[bool] = True
 
-    @property
+    @cached_property
     def shifts(self) -> tuple[int, ...]:
-        """The changes that decide: every other one tells less."""
+        """The changes that decide: every other one tells less. Searches ask often."""
         signs = DIRECTIONS[self.direction][: 1 if self.noise.balanced else None]
         return tuple(sign * shift for sign in signs for shift in self.noise.decisive_shifts(self.sensitivity))
 

@@ -221,7 +221,7 @@ def simulate(
     told = 0.0
     while not (policy.finished | (policy.users >= limit)).all():
         wanted = policy.wanted()
-        if not (wanted.any(axis=1) | policy.finished | (policy.users >= limit)).all():
+        if not wanted.any():
             raise CroupierError(f"{policy.name} gives users no arm, and is not finished: it would never end")
         assigned, released = policy.assign(wanted, limit)
         trace.add(policy.users, assigned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -96,23 +97,37 @@ def test_a_trial_left_out_is_caught(noise: RatioNoise, monkeypatch: pytest.Monke
 
 
 @every_known
-def test_any_possible_value_is_tried_where_one_is_sure(noise: RatioNoise, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A logarithm takes longer where its tables were not read lately: the same few values would be quicker."""
+def test_what_is_tried_where_a_value_is_sure_has_the_law_of_the_others(
+    noise: RatioNoise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some values take longer, and those whose logarithm's tables were not read lately do."""
     tried = []
     monkeypatch.setattr(Blocks, "_passes", lambda _, x, near, *__: tried.append((x, near)))
     sampler = Blocks(noise)
-    for place in Stream(34).words(3000):
-        assert sampler._try(0, int(place), 0, Script([])) == (noise.mode, True)
+    for place, coin in Stream(34).words(6000).reshape(3000, 2).tolist():
+        assert sampler._try(0, place, coin, Script([])) == (noise.mode, True)
     assert all(sampler._possible(x) and abs(near - noise.mode) >= FIRST_WIDE for x, near in tried)
-    assert len({near for _, near in tried}) == len(sampler._others)
-    widest = max(sampler._place(block)[1] for block in sampler._others)
-    assert {abs(x - near) for x, near in tried} >= set(range(min(widest, 8)))
+    others, upto = sampler._others
+    nearest = [sampler._place(block)[0] for block in others]
+    with ctx.workprec(BITS):
+        masses = {block: float(mass) for block, mass in Blocks(noise).cells()}
+    wide = sum(masses[block] for block in others)
+    counts = Counter(near for _, near in tried)
+    for block, near in zip(others, nearest, strict=True):
+        share = masses[block] / wide
+        # Six standard deviations and three more: false alarms below 1e-8 for each.
+        assert abs(counts[near] - 3000 * share) <= 6 * math.sqrt(3000 * share) + 3
+    assert upto[-1] == 1.0
+    likeliest, width = sampler._place(max(others, key=masses.__getitem__))
+    steps = {abs(x - near) for x, near in tried if near == likeliest}
+    assert min(steps) < width // 2 <= max(steps) < width
 
 
 @every_known
 def test_a_coin_on_the_boundary_is_decided_by_further_words(noise: RatioNoise) -> None:
     sampler = Blocks(noise)
-    x, near, _ = sampler._value(sampler._others[len(sampler._others) // 2], 2**63)
+    others, _ = sampler._others
+    x, near, _ = sampler._value(others[len(others) // 2], 2**63)
     with ctx.workprec(BITS):
         exact = exact_pmf(noise, x) / exact_pmf(noise, near) * arb(2) ** 128
         whole = int(exact.floor().unique_fmpz())

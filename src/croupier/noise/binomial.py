@@ -66,7 +66,7 @@ class Binomial(RatioNoise):
 
     @property
     def balanced(self) -> bool:
-        return Fraction(self.p) == Fraction(1, 2)
+        return 2 * Fraction(self.p) == 1
 
     @property
     def mode(self) -> int:

@@ -8,12 +8,13 @@ boundary, more are drawn and it is computed to match. What is kept has a probabi
 P(nearest) · P(x)/P(nearest) = P(x): exactly the law (rejection [Neu51]).
 
 How many tries there are is independent of the value that is kept, and a try takes the same steps for every value, so
-the time of a draw tells nothing of its size.
+the time of a draw tells hardly anything of its size: `bench.timing` measures how much is left.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -165,10 +166,11 @@ class Blocks:
         """A value of the block, and whether it is kept."""
         x, near, width = self._value(block, place)
         # The one value of a narrow block is sure to be kept. Some value of another one is tried all the same, for the
-        # time: any value of it, since a logarithm takes longer where its tables were not read lately.
+        # time: any that a wide block might have given, since some take longer, and those that were not read lately do.
         narrow = width == 1
-        which, rest = divmod(place * len(self._others), 1 << WORD)
-        other, its_near, _ = self._value(self._others[which], rest)
+        others, upto = self._others
+        which = min(bisect(upto, place * 2.0**-WORD), len(others) - 1)
+        other, its_near, _ = self._value(others[which], coin)
         passed = self._possible(x) and self._passes(*((other, its_near) if narrow else (x, near)), coin, source)
         return x, passed or narrow
 
@@ -179,11 +181,14 @@ class Blocks:
         return near - step if block & 1 else near + step, near, width
 
     @cached_property
-    def _others(self) -> list[int]:
-        """The blocks of several values, all of them possible."""
-        blocks: list[int] = inverter(self).values().tolist()
-        last = ((block, *self._value(block, (1 << WORD) - 1)) for block in blocks)
-        return [block for block, x, _, width in last if width > 1 and self._possible(x)]
+    def _others(self) -> tuple[list[int], list[float]]:
+        """The blocks of several values, all of them possible, and how likely it is to be in those up to each."""
+        with precise(TRIAL_BITS):
+            chances = {block: float(chance) for block, chance in self.cells()}
+        last = ((block, *self._value(block, (1 << WORD) - 1)) for block in inverter(self).values().tolist())
+        blocks = [block for block, x, _, width in last if width > 1 and self._possible(x)]
+        upto = np.cumsum([chances[block] for block in blocks])
+        return blocks, (upto / upto[-1]).tolist()
 
     def _passes(self, x: int, near: int, coin: int, source: Source) -> bool:
         """Whether a uniform number that begins with these 64 bits lies below P(x)/P(near)."""
@@ -191,8 +196,9 @@ class Blocks:
         log_gamma: Callable[[arb], arb] = steady_log_gamma
         while True:
             with precise(TRIAL_BITS + 2 * (bits - WORD)):
-                odds = (self.noise._log_mass(x, log_gamma) - self.noise._log_mass(near, log_gamma)).exp()
-                limit = odds * arb(2) ** bits
+                logarithm = self.noise._log_mass(x, log_gamma) - self.noise._log_mass(near, log_gamma)
+                # Of zero, where x is the nearest value itself, an exponential would come sooner.
+                limit = 3 * (logarithm - arb(3).log()).exp() * arb(2) ** bits
                 if limit >= coin + 1:
                     return True
                 if limit <= coin:

@@ -183,12 +183,13 @@ class Blocks:
     @cached_property
     def _others(self) -> tuple[list[int], list[float]]:
         """The blocks of several values, all of them possible, and how likely it is to be in those up to each."""
-        with precise(TRIAL_BITS):
-            chances = {block: float(chance) for block, chance in self.cells()}
-        last = ((block, *self._value(block, (1 << WORD) - 1)) for block in inverter(self).values().tolist())
-        blocks = [block for block, x, _, width in last if width > 1 and self._possible(x)]
-        upto = np.cumsum([chances[block] for block in blocks])
-        return blocks, (upto / upto[-1]).tolist()
+        found, table = [], inverter(self)
+        for block, chance in zip(table.values().tolist(), table.chances().tolist(), strict=True):
+            last, _, width = self._value(block, (1 << WORD) - 1)
+            if width > 1 and self._possible(last):
+                found.append((block, chance))
+        upto = np.cumsum([chance for _, chance in found])
+        return [block for block, _ in found], (upto / upto[-1]).tolist()
 
     def _passes(self, x: int, near: int, coin: int, source: Source) -> bool:
         """Whether a uniform number that begins with these 64 bits lies below P(x)/P(near)."""

@@ -141,6 +141,10 @@ class Inverter:
         """All values in the table: of all others together the probability is below 2^-62."""
         return self._table().values
 
+    def chances(self) -> NDArray[np.float64]:
+        """How likely each of them is, to 2^-53."""
+        return np.diff(self._table().lower.astype(np.float64), prepend=0.0) / 2.0**WORD
+
     def _refined(
         self, words: NDArray[np.uint64], found: NDArray[np.int64], unclear: NDArray[np.bool_], source: Source
     ) -> NDArray[np.int64]:

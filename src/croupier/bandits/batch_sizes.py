@@ -25,6 +25,10 @@ LARGEST = 2**50
 """No batch is larger: sums of so many users are still exact in doubles."""
 
 
+MOST_PLANS = 256
+"""So many mechanisms are kept at hand: each phase asks for its own several times."""
+
+
 @dataclass
 class Ladder:
     """The sizes of an arm's batches: each is `growth` times the one before.
@@ -45,6 +49,7 @@ class Ladder:
     first: int
     growth: float
     _sizes: Numbers = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False)
+    _plans: dict[int, SumMechanism] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         integer("first", self.first, 1)
@@ -76,7 +81,13 @@ class Ladder:
 
     def mechanism(self, size: int) -> SumMechanism | None:
         """How a batch of this size is made private; None without privacy."""
-        return None if self.protocol is None else self.protocol.plan(size)
+        if self.protocol is None:
+            return None
+        if size not in self._plans:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[size] = self.protocol.plan(size)
+        return self._plans[size]
 
     @cached_property
     def any_size(self) -> bool:

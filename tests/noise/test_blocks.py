@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -50,24 +51,28 @@ every_known = pytest.mark.parametrize("noise", KNOWN, ids=repr)
 
 
 def test_blocks_lie_side_by_side_and_sixteen_double_the_distance() -> None:
-    for number in range(400):
-        (start, width), (following, _) = span(number), span(number + 1)
-        assert start + width == following
-    assert [span(16 * k) for k in (1, 2, 3, 10)] == [(16, 1), (32, 2), (64, 4), (2**13, 2**9)]
-    assert span(FIRST_WIDE)[1] == 2
-    assert span(FIRST_WIDE - 1)[1] == 1
+    starts, doublings = span(np.arange(401))
+    assert (np.diff(starts) == 1 << doublings[:-1]).all()
+    assert starts[[16, 32, 48, 160]].tolist() == [16, 32, 64, 2**13]
+    assert doublings[[16, FIRST_WIDE - 1, FIRST_WIDE, 48, 160]].tolist() == [0, 0, 1, 2, 9]
+
+
+def first_places(sampler: Blocks) -> list[tuple[int, int]]:
+    """The value of each block that is nearest to the mode, and how many values it holds."""
+    return [(near, width) for _, near, width in islice(sampler._places(), 1024)]
 
 
 @every_known
 def test_every_value_is_kept_in_proportion_to_its_probability(noise: RatioNoise) -> None:
     """P(block)/width · P(x)/P(nearest) over P(x) is one constant for all x: the law of a try that passes."""
     envelope = Blocks(noise)
+    places = first_places(envelope)
     with ctx.workprec(BITS):
         first, share = None, arb(0)
         for block, mass in envelope.cells():
             if mass < arb(2) ** -100:
                 continue
-            near, width = envelope._place(block)
+            near, width = places[block]
             for step in {0, width // 2, width - 1}:
                 x = near - step if block & 1 else near + step
                 if not envelope._possible(x):
@@ -102,13 +107,16 @@ def test_what_is_tried_where_a_value_is_sure_has_the_law_of_the_others(
 ) -> None:
     """Some values take longer, and those whose logarithm's tables were not read lately do."""
     tried = []
-    monkeypatch.setattr(Blocks, "_passes", lambda _, x, near, *__: tried.append((x, near)))
+    monkeypatch.setattr(Blocks, "_passes", lambda _, x, near, *__: tried.append((x, near)) or False)
     sampler = Blocks(noise)
-    for place, coin in Stream(34).words(6000).reshape(3000, 2).tolist():
-        assert sampler._try(0, place, coin, Script([])) == (noise.mode, True)
+    places, coins = Stream(34).words(6000).reshape(2, 3000)
+    values, kept = sampler._try(np.zeros(3000, dtype=np.int64), places, coins, Script([]))
+    assert (values == noise.mode).all()
+    assert kept.all()
     assert all(sampler._possible(x) and abs(near - noise.mode) >= FIRST_WIDE for x, near in tried)
     others, upto = sampler._others
-    nearest = [sampler._place(block)[0] for block in others]
+    places = first_places(sampler)
+    nearest = [places[block][0] for block in others]
     with ctx.workprec(BITS):
         masses = {block: float(mass) for block, mass in Blocks(noise).cells()}
     wide = sum(masses[block] for block in others)
@@ -118,7 +126,7 @@ def test_what_is_tried_where_a_value_is_sure_has_the_law_of_the_others(
         # Six standard deviations and three more: false alarms below 1e-8 for each.
         assert abs(counts[near] - 3000 * share) <= 6 * math.sqrt(3000 * share) + 3
     assert upto[-1] == 1.0
-    likeliest, width = sampler._place(max(others, key=masses.__getitem__))
+    likeliest, width = places[max(others, key=masses.__getitem__)]
     steps = {abs(x - near) for x, near in tried if near == likeliest}
     assert min(steps) < width // 2 <= max(steps) < width
 
@@ -127,7 +135,8 @@ def test_what_is_tried_where_a_value_is_sure_has_the_law_of_the_others(
 def test_a_coin_on_the_boundary_is_decided_by_further_words(noise: RatioNoise) -> None:
     sampler = Blocks(noise)
     others, _ = sampler._others
-    x, near, _ = sampler._value(others[len(others) // 2], 2**63)
+    (near,), (x,), _ = sampler._values(others[[len(others) // 2]], np.asarray([2**63], dtype=np.uint64))
+    near, x = int(near), int(x)
     with ctx.workprec(BITS):
         exact = exact_pmf(noise, x) / exact_pmf(noise, near) * arb(2) ** 128
         whole = int(exact.floor().unique_fmpz())

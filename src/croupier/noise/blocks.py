@@ -7,17 +7,18 @@ x with probability P(x)/P(nearest). A ball decides that as it decides a word in 
 boundary, more are drawn and it is computed to match. What is kept has a probability proportional to
 P(nearest) · P(x)/P(nearest) = P(x): exactly the law (rejection [Neu51]).
 
-How many tries there are is independent of the value that is kept, and a try takes the same steps for every value, so
-the time of a draw tells hardly anything of its size: `bench.timing` measures how much is left.
+How many tries there are is independent of the value that is kept. A try takes the same steps for every value, and each
+of them works on machine words, since longer whole numbers of Python's take longer. So the time of a draw tells hardly
+anything of its size: `bench.timing` measures how much is left.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +27,13 @@ from flint import arb, ctx, fmpq
 from croupier.noise.base import to_arb
 from croupier.noise.inversion import WORD, inverter
 from croupier.noise.precision import precise
-from croupier.noise.window import Integers
+from croupier.noise.window import Floats, Integers
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from croupier.noise.ratio import RatioNoise
-    from croupier.noise.source import Source
+    from croupier.noise.source import Source, Words
 
 FINENESS = 4
 """A doubling of the distance is cut into 2^4 blocks: some nineteen tries in twenty are kept."""
@@ -43,8 +46,8 @@ TRIAL_BITS = 224
 
 STIRLING_TERMS = 10
 
-FILL = arb(2) ** -150
-"""Added to an argument, it makes all of them equally long: short ones are multiplied sooner."""
+FILL = arb(2) ** -150 / 3
+"""Added to an argument, it makes all of them as long as the precision: short ones are multiplied sooner."""
 
 
 def steady_log_gamma(z: arb) -> arb:
@@ -73,14 +76,15 @@ def _stirling(bits: int) -> tuple[list[arb], arb, arb]:
     return terms[1:], abs(terms[0]), (2 * arb.pi()).log() / 2
 
 
-def span(number: int) -> tuple[int, int]:
-    """The distance from the mode at which a block begins, and how many values it holds: a power of two.
+def span(numbers: Integers) -> tuple[Integers, Integers]:
+    """The distances from the mode at which blocks begin, and how often one value was doubled to what they hold.
 
-    >>> [span(number) for number in (0, 1, 31, 32, 33, 48)]
-    [(0, 1), (1, 1), (31, 1), (32, 2), (34, 2), (64, 4)]
+    >>> distances, doublings = span(np.asarray([0, 1, 31, 32, 33, 48]))
+    >>> distances.tolist(), (1 << doublings).tolist()
+    ([0, 1, 31, 32, 34, 64], [1, 1, 1, 2, 2, 4])
     """
-    doublings = max(number >> FINENESS, 1) - 1
-    return (number - (doublings << FINENESS)) << doublings, 1 << doublings
+    doublings = np.maximum(numbers >> FINENESS, 1) - 1
+    return (numbers - (doublings << FINENESS)) << doublings, doublings
 
 
 @lru_cache(maxsize=512)
@@ -109,24 +113,25 @@ class Blocks:
         peak = self.noise._log_mass(self.noise.mode, arb.lgamma)
         enough = arb(2) ** (-ctx.prec - 16)
         weights: list[tuple[int, arb]] = []
-        number, rest = 0, arb(1)
+        places, rest = self._places(), arb(1)
         # Both sides go on until both are done, so that the order of the blocks is the same at any precision.
         while not rest < enough:
             rest = arb(0)
-            for block in (2 * number, 2 * number + 1) if number else (0,):
-                near, width = self._place(block)
-                if not self._possible(near):
+            for block, near, width in islice(places, 2):
+                # Below the mode there is no first block: that holds the mode itself.
+                if block == 1 or not self._possible(near):
                     continue
                 mass = (self.noise._log_mass(near, arb.lgamma) - peak).exp()
                 weights.append((block, width * mass))
                 rest += self._beyond(near, block, mass)
-            number += 1
         return weights, arb(0, rest.upper())
 
-    def _place(self, block: int) -> tuple[int, int]:
-        """The value of a block that is nearest to the mode, and how many values it holds."""
-        distance, width = span(block >> 1)
-        return self.noise.mode + (-distance if block & 1 else distance), width
+    def _places(self) -> Iterator[tuple[int, int, int]]:
+        """Block after block the value nearest to the mode, and how many values there are."""
+        for first in count(0, 256):
+            numbers = np.arange(first, first + 256)
+            nearest, _, doublings = self._values(numbers, np.zeros(256, dtype=np.uint64))
+            yield from zip(numbers.tolist(), nearest.tolist(), (1 << doublings).tolist(), strict=True)
 
     def _possible(self, x: int) -> bool:
         low, high = self.noise.support
@@ -145,51 +150,64 @@ class Blocks:
         fall = 1 - ratio.max(self.noise._growth_limit_ball() if upward else arb(0))
         return 2 * mass / fall if fall > 0 else arb(1)
 
-    def sample(self, count: int, source: Source) -> Integers:
-        drawn = np.zeros(count, dtype=np.int64)
-        left = np.arange(count)
+    def sample(self, size: int, source: Source) -> Integers:
+        drawn = np.zeros(size, dtype=np.int64)
+        left = np.arange(size)
         while left.size:
-            tries = [
-                self._try(int(block), int(place), int(coin), source)
-                for block, place, coin in zip(
-                    inverter(self).sample(left.size, source),
-                    source.words(left.size),
-                    source.words(left.size),
-                    strict=True,
-                )
-            ]
-            drawn[left] = [x for x, _ in tries]
-            left = left[[not kept for _, kept in tries]]
+            numbers = inverter(self).sample(left.size, source)
+            drawn[left], kept = self._try(numbers, source.words(left.size), source.words(left.size), source)
+            left = left[~kept]
         return drawn
 
-    def _try(self, block: int, place: int, coin: int, source: Source) -> tuple[int, bool]:
-        """A value of the block, and whether it is kept."""
-        x, near, width = self._value(block, place)
+    def _try(
+        self, numbers: Integers, places: Words, coins: Words, source: Source
+    ) -> tuple[Integers, NDArray[np.bool_]]:
+        """A value of each block, and whether it is kept."""
+        nearest, values, doublings = self._values(numbers, places)
+        low, high = self._ends
+        possible = (values >= low) & (values <= high)
         # The one value of a narrow block is sure to be kept. Some value of another one is tried all the same, for the
         # time: any that a wide block might have given, since some take longer, and those that were not read lately do.
-        narrow = width == 1
+        narrow = doublings == 0
         others, upto = self._others
-        which = min(bisect(upto, place * 2.0**-WORD), len(others) - 1)
-        other, its_near, _ = self._value(others[which], coin)
-        passed = self._possible(x) and self._passes(*((other, its_near) if narrow else (x, near)), coin, source)
-        return x, passed or narrow
+        which = others.take(upto.searchsorted(places * 2.0**-WORD, "right"), mode="clip")
+        its_nearest, other, _ = self._values(which, coins)
+        in_earnest = possible & ~narrow
+        # By arithmetic: a choice that mostly falls one way is guessed by the processor, and then comes sooner.
+        tried = (other + in_earnest * (values - other)).tolist()
+        against = (its_nearest + in_earnest * (nearest - its_nearest)).tolist()
+        passed = [
+            self._passes(x, near, coin, source) for x, near, coin in zip(tried, against, coins.tolist(), strict=True)
+        ]
+        return values, narrow | (possible & passed)
 
-    def _value(self, block: int, place: int) -> tuple[int, int, int]:
-        """The value of a block at this place of 2^64, the one nearest to the mode, and how many there are."""
-        near, width = self._place(block)
-        step = place * width >> WORD
-        return near - step if block & 1 else near + step, near, width
+    def _values(self, numbers: Integers, places: Words) -> tuple[Integers, Integers, Integers]:
+        """Of each block the value nearest to the mode, the one at this place of 2^64, and its doublings."""
+        distances, doublings = span(numbers >> 1)
+        # Of all 64 bits at once a shift is undefined, so one of them is taken before.
+        steps = ((places >> np.uint64(1)) >> (np.uint64(WORD - 1) - doublings.astype(np.uint64))).astype(np.int64)
+        sign = 1 - ((numbers & 1) << 1)
+        return self._mode + sign * distances, self._mode + sign * (distances + steps), doublings
 
     @cached_property
-    def _others(self) -> tuple[list[int], list[float]]:
+    def _mode(self) -> int:
+        return self.noise.mode
+
+    @cached_property
+    def _ends(self) -> tuple[int, int]:
+        low, high = self.noise.support
+        return -(2**62) if low is None else low, 2**62 if high is None else high
+
+    @cached_property
+    def _others(self) -> tuple[Integers, Floats]:
         """The blocks of several values, all of them possible, and how likely it is to be in those up to each."""
-        found, table = [], inverter(self)
-        for block, chance in zip(table.values().tolist(), table.chances().tolist(), strict=True):
-            last, _, width = self._value(block, (1 << WORD) - 1)
-            if width > 1 and self._possible(last):
-                found.append((block, chance))
-        upto = np.cumsum([chance for _, chance in found])
-        return [block for block, _ in found], (upto / upto[-1]).tolist()
+        table = inverter(self)
+        numbers, chances = table.values(), table.chances()
+        _, furthest, doublings = self._values(numbers, np.full(numbers.size, 2**WORD - 1, dtype=np.uint64))
+        low, high = self._ends
+        wide = (doublings > 0) & (furthest >= low) & (furthest <= high)
+        upto = np.cumsum(chances[wide])
+        return numbers[wide], upto / upto[-1]
 
     def _passes(self, x: int, near: int, coin: int, source: Source) -> bool:
         """Whether a uniform number that begins with these 64 bits lies below P(x)/P(near)."""

@@ -121,12 +121,11 @@ class SparseBits(Noise):
         ones = np.zeros(count, dtype=np.int64)
         # As many steps as the most bits that are ever sent, so that their time does not tell how many there were.
         most = self.slots if law is None else int(inverter(law).values().max())
-        for done in range(0, max(most, int(sent.max(initial=0))), 64):
+        for done in range(0, int(np.maximum(sent, most).max(initial=0)), 64):
             left = np.clip(sent - done, 0, 64).astype(np.uint64)
-            # A shift by 64 is undefined, so an empty remainder is handled apart.
-            kept = np.where(
-                left > 0, source.words(count) >> (np.uint64(64) - np.maximum(left, np.uint64(1))), np.uint64(0)
-            )
+            # A shift by 64 is undefined, so an empty remainder is handled apart: by a product, since a choice that
+            # mostly falls one way is guessed by the processor, and then comes sooner.
+            kept = (source.words(count) >> (np.uint64(64) - np.maximum(left, np.uint64(1)))) * (left > 0)
             ones += np.bitwise_count(kept).astype(np.int64)
         return sent - ones, ones
 

@@ -21,11 +21,14 @@ from croupier.comparisons.tails import TILTS, Floats, Tails
 
 Numbers = NDArray[Any]
 
+FALLS = np.expm1(-TILTS)
+"""e^{-l} - 1 for every l of the grid."""
+
 
 def bounds(totals: Floats, users: Numbers, noise: Numbers, rows: Tails, level: Floats) -> tuple[Floats, Floats]:
     """Lower and upper bounds for many estimates; `noise` says which of the rows is each one's."""
     lower, upper = np.zeros_like(totals), np.ones_like(totals)
-    for row in np.unique(noise).tolist():
+    for row in np.flatnonzero(np.bincount(noise.ravel())).tolist():
         same = noise == row
         own = totals[same], users[same]
         upper[same] = upper_bound(*own, rows.low_side[row], level[same])
@@ -35,18 +38,21 @@ def bounds(totals: Floats, users: Numbers, noise: Numbers, rows: Tails, level: F
 
 def upper_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:
     """The largest plausible mean; `cumulants` is K(-l) with the grid on its last axis. No users: one."""
-    # Columns that are infinite for all say nothing; where all are, neither does the total.
-    held = np.isfinite(cumulants).reshape(-1, len(TILTS)).any(axis=0)
-    tilts = TILTS[held]
+    tilts, falls = TILTS, FALLS
+    finite = np.isfinite(cumulants)
+    if not finite.all():
+        # Columns that are infinite for all say nothing; where all are, neither does the total.
+        held = finite.reshape(-1, len(TILTS)).any(axis=0)
+        tilts, falls, cumulants = TILTS[held], FALLS[held], cumulants[..., held]
     exponent = np.asarray(tilts * np.asarray(total)[..., None])
     # In place: for thousands of runs these are the largest arrays there are.
     with np.errstate(over="ignore"):
         exponent += np.asarray(level)[..., None]
-        exponent += cumulants[..., held]
+        exponent += cumulants
         exponent /= np.maximum(users, 1)[..., None]
         bounds = np.expm1(np.negative(exponent, out=exponent), out=exponent)
-        bounds /= np.expm1(-tilts)
-    return np.where(users > 0, np.clip(bounds.min(axis=-1, initial=1.0), 0.0, 1.0), 1.0)
+        bounds /= falls
+    return np.where(users > 0, np.maximum(bounds.min(axis=-1, initial=1.0), 0.0), 1.0)
 
 
 def lower_bound(total: Floats, users: Numbers, cumulants: Floats, level: Floats) -> Floats:

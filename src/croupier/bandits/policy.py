@@ -174,8 +174,8 @@ class Policy(ABC):
         if not self.accumulate:
             for table in (self.totals, self.counts, self.noise):
                 table[told] = 0
-        self.totals[told] += sums[told]
-        self.counts[told] += assigned[told]
+        np.add(self.totals, sums, out=self.totals, where=released)
+        np.add(self.counts, assigned, out=self.counts, where=released)
         self.noise[told] = self.noises.added(self.noise[told], self.ladder.noise_sizes(assigned[told]))
         self.batches = self.batches + released
         self.learn(released)

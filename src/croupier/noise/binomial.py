@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Binomial(RatioNoise):
     def mean(self) -> float:
         return float(self.trials * Fraction(self.p))
 
-    @property
+    @cached_property
     def variance(self) -> float:
         p = Fraction(self.p)
         return float(self.trials * p * (1 - p))

@@ -80,7 +80,7 @@ def shifted(noise: Noise, window: Window, shift: int) -> Pair:
     losses = np.log(here / there)
     low, high = noise.support
     # NumPy adds pairwise: it is off by 16 + log2(n) roundings at most, far less than `error` below.
-    alone = float(np.sum(window.pmf[:step] if shift > 0 else window.pmf[-step:]))
+    alone = float((window.pmf[:step] if shift > 0 else window.pmf[-step:]).sum())
     ends = window.start == low if shift > 0 else window.stop - 1 == high
     bound = float(noise.log_ratio(step))
     # Points whose counterpart lies outside the table: impossible where the support ends, else merely not tabulated.

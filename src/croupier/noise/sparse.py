@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class SparseBits(Noise):
     def mean(self) -> float:
         return 0.0
 
-    @property
+    @cached_property
     def variance(self) -> float:
         return float(self.slots * Fraction(self.rate))
 

@@ -107,9 +107,13 @@ class Loss:
 
     @cached_property
     def _ideal_pure(self) -> float:
-        if any(release.pure == math.inf for release, _ in self.releases):
-            return math.inf
-        return rounded_up(sum((count * Fraction(release.pure) for release, count in self.releases), Fraction(0)))
+        total = Fraction(0)
+        for release, count in self.releases:
+            pure = release.pure
+            if pure == math.inf:
+                return math.inf
+            total += count * Fraction(pure)
+        return rounded_up(total)
 
     def delta(self, epsilon: float) -> float:
         """The least δ for which (ε, δ)-DP is proven: exact for one release, rounded up.
@@ -147,9 +151,9 @@ class Loss:
         if release is None:
             return self._composed.delta(epsilon) if self._tabulated else self._renyi_delta(epsilon)
         pairs = release.pairs()
-        shallow = max(pair.delta(epsilon) for pair in pairs)
+        shallow = max([pair.delta(epsilon) for pair in pairs])
         # The shallow table charges what it left out; where that matters, look deeper (unless the law is vast).
-        charged = max(pair.cut for pair in pairs)
+        charged = max([pair.cut for pair in pairs])
         if charged < 1e-6 * shallow or release.noise.variance > 1e10:
             return shallow
         return min(shallow, max(pair.delta(epsilon) for pair in release.pairs(DEEP)))

@@ -67,17 +67,18 @@ class NoisyNumber(Released):
     def shifts(self) -> tuple[int, ...]:
         """The changes that decide: every other one tells less. Searches ask often."""
         signs = DIRECTIONS[self.direction][: 1 if self.noise.balanced else None]
-        return tuple(sign * shift for sign in signs for shift in self.noise.decisive_shifts(self.sensitivity))
+        shifts = self.noise.decisive_shifts(self.sensitivity)
+        return tuple([sign * shift for sign in signs for shift in shifts])
 
     def pairs(self, floor: float = SHALLOW) -> tuple[Pair, ...]:
-        return tuple(directed_pair(self.noise, shift, floor) for shift in self.shifts)
+        return tuple([directed_pair(self.noise, shift, floor) for shift in self.shifts])
 
     def pair(self) -> Pair:
         return worst_pair(self.noise, self.shifts)
 
     @property
     def pure(self) -> Number:
-        return max(self.noise.log_ratio(shift) for shift in self.shifts)
+        return max(map(self.noise.log_ratio, self.shifts))
 
     def divergence(self, order: float) -> float:
         return _divergence(self, order)

@@ -325,7 +325,7 @@ class _Trace:
             if first < last:
                 points = self.checkpoints[None, first:last]
                 inside = (points > now[:, None]) & (points <= end[:, None])
-                reached = np.clip(points, now[:, None], end[:, None])
+                reached = np.minimum(np.maximum(points, now[:, None]), end[:, None])
                 value = self.regret[:, None] + self.world.regret(arm, now, reached)
                 self.curve[:, first:last] = np.where(inside, value, self.curve[:, first:last])
             self.regret = self.regret + self.world.regret(arm, now, end[:, None])[:, 0]

@@ -39,6 +39,7 @@ mutants: $(VENV)/.mutants
 	$(BIN)/python tools/mutants.py
 
 bench: $(VENV)/.bench
+	@tools/browser.sh
 	$(BIN)/python -m bench
 
 clean:

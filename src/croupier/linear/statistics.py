@@ -8,6 +8,7 @@ squared distance is at most 2 - 2c + 2 - 2c², largest at c = -½.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +34,12 @@ def statistics_dimension(dimension: int) -> int:
     return integer("dimension", dimension, 1) * (dimension + 3) // 2
 
 
+@lru_cache(maxsize=8)
+def _triangle(dimension: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the upper triangle: every user's statistics ask for them."""
+    return np.triu_indices(dimension)
+
+
 def statistics(features: ArrayLike, rewards: ArrayLike) -> Floats:
     """(xy, upper triangle of xxᵀ)/√2 for one user or many (the last axis of `features` is the feature).
 
@@ -45,7 +52,7 @@ def statistics(features: ArrayLike, rewards: ArrayLike) -> Floats:
     if not np.all((y >= 0.0) & (y <= 1.0)):
         worst = float(y[~((y >= 0.0) & (y <= 1.0))].flat[0])
         raise InvalidParameter("rewards", worst, "numbers in [0, 1]")
-    rows, columns = np.triu_indices(x.shape[-1])
+    rows, columns = _triangle(x.shape[-1])
     return np.concatenate((x * y[..., None], x[..., rows] * x[..., columns]), axis=-1) / SCALE
 
 
@@ -55,6 +62,6 @@ def moments(sums: Floats, dimension: int) -> tuple[Floats, Floats]:
         raise InvalidParameter("sums", f"shape {sums.shape}", f"({statistics_dimension(dimension)},)")
     whole = SCALE * sums
     matrix = np.zeros((dimension, dimension))
-    rows, columns = np.triu_indices(dimension)
+    rows, columns = _triangle(dimension)
     matrix[rows, columns] = matrix[columns, rows] = whole[dimension:]
     return whole[:dimension], matrix

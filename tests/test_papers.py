@@ -49,6 +49,13 @@ def test_every_key_that_is_cited_has_an_entry() -> None:
     assert sorted((key, path) for key, path in cited if key not in entries()) == []
 
 
+def test_every_page_that_cites_leads_to_authors_and_titles() -> None:
+    pages = {path: text for path, text in texts() if path.endswith(".md") and re.search(KEY, text)}
+    assert len(pages) >= 10
+    leads = re.compile(r"\]\((\.\./)*(docs/)?papers\.md\)")
+    assert [path for path, text in pages.items() if path != "docs/papers.md" and not leads.search(text)] == []
+
+
 def test_works_are_cited_by_key_and_not_by_names_and_years() -> None:
     dated = re.compile(r"\b[A-Z][a-z]+ (?:18|19|20)\d\d\b")
     families = [[name.split()[-1] for name in fields["author"].split(" and ")] for fields in records().values()]

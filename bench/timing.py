@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from fractions import Fraction
 
 import numpy as np
 from scipy import stats
@@ -42,7 +43,9 @@ def main() -> None:
     limit = float(stats.norm.isf(ALARM / 2)) / math.sqrt(DRAWS - 1)
     heading(f"Time of a draw against its size: correlation over {DRAWS:,} draws (beyond ±{limit:.3f} it tells)")
     for noise in (DiscreteLaplace(20), DiscreteLaplace(10**6), PolyaDifference(0.01, 20), PolyaDifference(0.01, 10**6),
-                  Polya(0.01, scale=10**6), Poisson(50), Poisson(10**12), Skellam(400), DiscreteGaussian(100),
-                  DiscreteGaussian(10**12), SparseBits(1, 0.25)):  # fmt: skip
+                  PolyaDifference(Fraction(1, 3), 10**6), PolyaDifference(Fraction(1, 3), 10**12),
+                  Polya(0.01, scale=10**6), Poisson(50), Poisson(10**12), Skellam(400), Skellam(2 * 10**12),
+                  DiscreteGaussian(100), DiscreteGaussian(10**12), DiscreteGaussian(10**19),
+                  SparseBits(1, 0.25)):  # fmt: skip
         found = correlation(noise)
         line(repr(noise), f"{found:+.4f}", "tells" if abs(found) > limit else "tells nothing")

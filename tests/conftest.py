@@ -152,6 +152,8 @@ class Evidence:
             return
         self.found = [one for one in self.found if one["claim"] != report.nodeid]
         about = {"claim": report.nodeid, "held": report.passed, "seconds": round(report.duration, 1)}
+        if report.failed:
+            about["why"] = str(report.longrepr)[-4000:]
         self.found.append(about | dict(report.user_properties))
         self.found.sort(key=lambda one: one["claim"])
         self.path.write_text(json.dumps(self.found, indent=1, ensure_ascii=False) + "\n")

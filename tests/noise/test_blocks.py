@@ -33,6 +33,7 @@ from croupier.noise import (
 from croupier.noise.blocks import FIRST_WIDE, Blocks, blocks, span, steady_log_gamma
 from croupier.noise.inversion import Inverter, inverter
 from croupier.noise.ratio import LARGEST_TABLED, RatioNoise
+from croupier.noise.window import TooWide
 
 KNOWN: tuple[RatioNoise, ...] = (
     Poisson(300.5),
@@ -149,13 +150,40 @@ def test_a_coin_on_the_boundary_is_decided_by_further_words(noise: RatioNoise) -
         assert script.used == 1
 
 
-def test_steady_log_gamma_encloses_the_logarithm_of_gamma() -> None:
-    with ctx.workprec(224):
-        for z in (32, 32.01, 100.5, 5000, 10**6, 10**12 + 0.5, 2**60):
-            found, truth = steady_log_gamma(arb(z)), arb(z).lgamma()
-            assert found.overlaps(truth)
-            assert found.rad() < arb(2) ** -72
-        assert steady_log_gamma(arb(3)).overlaps(arb(2).log())
+@pytest.mark.parametrize("bits", [128, 224, 500, 2000])
+def test_steady_log_gamma_encloses_the_logarithm_of_gamma(bits: int) -> None:
+    for z in (32, 32.01, 100.5, 5000, 10**6, 10**12 + 0.5, 2**60, 2**95, 2**400):
+        with ctx.workprec(4 * bits + 2000):
+            truth = arb(z).lgamma()
+        with ctx.workprec(bits):
+            found = steady_log_gamma(arb(z))
+            assert found.contains(truth)
+            assert bits != 224 or z > 2**60 or found.rad() < arb(2) ** -72
+    assert steady_log_gamma(arb(3)).overlaps(arb(2).log())
+
+
+@pytest.mark.parametrize(
+    "noise", [PolyaDifference(5 * 10**6, 10**12), PolyaDifference(Fraction(1, 10**4), 8 * 10**18)], ids=repr
+)
+def test_parts_too_large_for_a_word_are_refused_however_small_their_difference(noise: Noise) -> None:
+    assert abs(noise.mean) + 8 * noise.std < 2**61 or noise.part.std > 2**54
+    for refused in (lambda: noise.sample(1, secure()), lambda: blocks(noise.part)):
+        with pytest.raises(TooWide, match=r"too wide"):
+            refused()
+
+
+def test_a_law_whose_wide_blocks_hold_next_to_nothing_is_drawn() -> None:
+    assert not Polya(1e-25, scale=10**6).sample(50, secure()).any()
+
+
+def test_blocks_beyond_a_word_have_weights_and_no_values() -> None:
+    """Their place is a whole number of any length, and their values are never possible."""
+    sampler = Blocks(DiscreteGaussian(1e30))
+    places = list(islice(sampler._places(), 2400))
+    assert places[-1][1] < -(2**70)
+    _, values, _ = sampler._values(np.arange(1888, 2400), Stream(36).words(512))
+    low, high = sampler._ends
+    assert ((values < low) | (values > high)).all()
 
 
 def test_log_gamma_is_a_series_of_so_many_terms_from_the_first_wide_block_on() -> None:

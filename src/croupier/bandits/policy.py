@@ -168,6 +168,7 @@ class Policy(ABC):
 
     def observe(self, sums: Floats, assigned: Integers, released: Bools) -> None:
         """Be told the estimated reward sums of the released batches (in units of a reward) and all assignments."""
+        released = np.asarray(released, dtype=bool)
         self.users = self.users + assigned.sum(axis=1)
         self.pulls = self.pulls + assigned
         told = np.nonzero(released)

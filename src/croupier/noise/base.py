@@ -20,7 +20,7 @@ from croupier.noise.inversion import inverter
 from croupier.noise.likelihoods import Pair, directed_pair, renyi_divergence, shifted
 from croupier.noise.source import SeededSource, Source
 from croupier.noise.target import Target
-from croupier.noise.window import DEEP, SHALLOW, Floats, Integers, Window, check_width
+from croupier.noise.window import DEEP, LARGEST_DRAW, SHALLOW, Floats, Integers, Window, check_width
 
 
 def to_arb(value: Number) -> arb:
@@ -41,9 +41,6 @@ def show(value: object) -> str:
         return "[" + ", ".join(shown if len(shown) <= 12 else [*shown[:5], "...", *shown[-5:]]) + "]"
     return repr(value)
 
-
-LARGEST_DRAW = 2**61
-"""Noise beyond this does not fit 64 bits."""
 
 Family = TypeVar("Family", bound="Noise")
 

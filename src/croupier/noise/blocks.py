@@ -7,9 +7,9 @@ x with probability P(x)/P(nearest). A ball decides that as it decides a word in 
 boundary, more are drawn and it is computed to match. What is kept has a probability proportional to
 P(nearest) · P(x)/P(nearest) = P(x): exactly the law (rejection [Neu51]).
 
-How many tries there are is independent of the value that is kept. A try takes the same steps for every value, and each
-of them works on machine words, since longer whole numbers of Python's take longer. So the time of a draw tells hardly
-anything of its size: `bench.timing` measures how much is left.
+How many tries there are is independent of the value that is kept. A try takes the same steps for every value: values
+are found in machine words, since longer whole numbers of Python's take longer, and tried with numbers as long as the
+precision. So the time of a draw tells hardly anything of its size: `bench.timing` measures how much is left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import count, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb, ctx, fmpq
@@ -27,7 +27,7 @@ from flint import arb, ctx, fmpq
 from croupier.noise.base import to_arb
 from croupier.noise.inversion import WORD, inverter
 from croupier.noise.precision import precise
-from croupier.noise.window import Floats, Integers
+from croupier.noise.window import LARGEST_DRAW, Floats, Integers, check_width
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,50 +46,56 @@ TRIAL_BITS = 224
 
 STIRLING_TERMS = 10
 
-FILL = arb(2) ** -150 / 3
-"""Added to an argument, it makes all of them as long as the precision: short ones are multiplied sooner."""
+LAST = 59 << FINENESS
+"""From this distance number on blocks begin at 2^62 or beyond, where no word holds all their values."""
 
 
 def steady_log_gamma(z: arb) -> arb:
     """log Γ(z) in as many steps for every z >= 32, by Stirling's series, which errs by less than its next term.
 
-    The library's own takes fewer terms for larger arguments, so its time would tell which.
+    The library's own takes fewer terms for larger arguments, so its time would tell which. A little is added to the
+    argument, which makes all of them as long as the precision: short ones are multiplied sooner.
     """
     if not z >= FIRST_WIDE:
         return z.lgamma()
-    terms, following, constant = _stirling(ctx.prec)
-    z = z + FILL
+    terms, following, constant, fill = _stirling(ctx.prec)
+    z = z + fill
+    logarithm = z.log()
     inverse = 1 / z
     square = inverse * inverse
     series = arb(0)
     for coefficient in terms:
         series = series * square + coefficient
-    # log Γ grows by at most log z for each unit, which is below 2^6 here.
-    error = following * inverse ** (2 * STIRLING_TERMS + 1) + 64 * FILL
-    return (z - 0.5) * z.log() - z + constant + series * inverse + arb(0, error.upper())
+    # Up to there log Γ grows by at most log z for each unit.
+    error = following * inverse ** (2 * STIRLING_TERMS + 1) + logarithm * fill
+    return (z - 0.5) * logarithm - z + constant + series * inverse + arb(0, error.upper())
 
 
 @lru_cache(maxsize=8)
-def _stirling(bits: int) -> tuple[list[arb], arb, arb]:
-    """B_2k/2k(2k-1) for falling k, the size of the first one left out, and ½ log 2π, once for every precision."""
+def _stirling(bits: int) -> tuple[list[arb], arb, arb, arb]:
+    """B_2k/2k(2k-1) for falling k, the size of the first one left out, ½ log 2π, and a little number as long as all."""
     terms = [arb(fmpq.bernoulli(2 * k)) / (2 * k * (2 * k - 1)) for k in range(STIRLING_TERMS + 1, 0, -1)]
-    return terms[1:], abs(terms[0]), (2 * arb.pi()).log() / 2
+    return terms[1:], abs(terms[0]), (2 * arb.pi()).log() / 2, arb(2) ** -150 / 3
 
 
-def span(numbers: Integers) -> tuple[Integers, Integers]:
-    """The distances from the mode at which blocks begin, and how often one value was doubled to what they hold.
+def span(number: Any) -> tuple[Any, Any]:
+    """The distance from the mode at which a block begins, and how often one value is doubled to what it holds.
+
+    For a whole number, or an array of them.
 
     >>> distances, doublings = span(np.asarray([0, 1, 31, 32, 33, 48]))
     >>> distances.tolist(), (1 << doublings).tolist()
     ([0, 1, 31, 32, 34, 64], [1, 1, 1, 2, 2, 4])
     """
-    doublings = np.maximum(numbers >> FINENESS, 1) - 1
-    return (numbers - (doublings << FINENESS)) << doublings, doublings
+    sixteens = number >> FINENESS
+    doublings = sixteens - (sixteens > 0)
+    return (number - (doublings << FINENESS)) << doublings, doublings
 
 
 @lru_cache(maxsize=512)
 def blocks(noise: RatioNoise) -> Blocks:
-    """Return the sampler of a wide law."""
+    """Return the sampler of a wide law; what it draws must fit a word."""
+    check_width(noise, noise._largest, LARGEST_DRAW)
     return Blocks(noise)
 
 
@@ -128,10 +134,11 @@ class Blocks:
 
     def _places(self) -> Iterator[tuple[int, int, int]]:
         """Block after block the value nearest to the mode, and how many values there are."""
-        for first in count(0, 256):
-            numbers = np.arange(first, first + 256)
-            nearest, _, doublings = self._values(numbers, np.zeros(256, dtype=np.uint64))
-            yield from zip(numbers.tolist(), nearest.tolist(), (1 << doublings).tolist(), strict=True)
+        mode = self.noise.mode
+        for number in count():
+            distance, doublings = span(number)
+            yield 2 * number, mode + distance, 1 << doublings
+            yield 2 * number + 1, mode - distance, 1 << doublings
 
     def _possible(self, x: int) -> bool:
         low, high = self.noise.support
@@ -183,7 +190,8 @@ class Blocks:
 
     def _values(self, numbers: Integers, places: Words) -> tuple[Integers, Integers, Integers]:
         """Of each block the value nearest to the mode, the one at this place of 2^64, and its doublings."""
-        distances, doublings = span(numbers >> 1)
+        # Nobody ever draws a block from the last one on, but for a chance below 2^-100; its values are not possible.
+        distances, doublings = span(np.minimum(numbers >> 1, LAST))
         # Of all 64 bits at once a shift is undefined, so one of them is taken before.
         steps = ((places >> np.uint64(1)) >> (np.uint64(WORD - 1) - doublings.astype(np.uint64))).astype(np.int64)
         sign = 1 - ((numbers & 1) << 1)
@@ -195,17 +203,24 @@ class Blocks:
 
     @cached_property
     def _ends(self) -> tuple[int, int]:
+        """The least and the largest value that is possible, and fits a word with room to spare."""
         low, high = self.noise.support
-        return -(2**62) if low is None else low, 2**62 if high is None else high
+        furthest = 2**62 - 1
+        return -furthest if low is None else low, furthest if high is None else high
 
     @cached_property
     def _others(self) -> tuple[Integers, Floats]:
-        """The blocks of several values, all of them possible, and how likely it is to be in those up to each."""
+        """The blocks of several values, all of them possible, and how likely it is to be in those up to each.
+
+        Where none is in the table, the mode's stands for them.
+        """
         table = inverter(self)
         numbers, chances = table.values(), table.chances()
         _, furthest, doublings = self._values(numbers, np.full(numbers.size, 2**WORD - 1, dtype=np.uint64))
         low, high = self._ends
         wide = (doublings > 0) & (furthest >= low) & (furthest <= high)
+        if not chances[wide].any():
+            return np.zeros(1, dtype=np.int64), np.ones(1)
         upto = np.cumsum(chances[wide])
         return numbers[wide], upto / upto[-1]
 

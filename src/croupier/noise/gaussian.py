@@ -63,7 +63,8 @@ class DiscreteGaussian(RatioNoise):
         return 1 / theta(to_arb(self.sigma2))
 
     def _log_mass(self, x: int, log_gamma: Callable[[arb], arb]) -> arb:
-        return -arb(x * x) / (2 * to_arb(self.sigma2))
+        # The square of a large x is a longer number, and would take longer.
+        return -x * (x / (2 * to_arb(self.sigma2)))
 
     def _growth(self, x: Any, real: Callable[[Number], Any]) -> Any:
         if real is float:

@@ -294,6 +294,10 @@ class PolyaDifference(Noise):
         odds = self.part.odds
         return np.asarray(-float(self.r) * np.log1p(4.0 * odds * (1.0 + odds) * np.sin(theta / 2.0) ** 2))
 
+    @property
+    def _largest(self) -> float:
+        return self.part._largest
+
     def _draw(self, count: int, source: Source) -> Integers:
         return self.part._draw(count, source) - self.part._draw(count, source)
 

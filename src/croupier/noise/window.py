@@ -24,6 +24,10 @@ LARGEST_WINDOW = 2**24
 """So many points are tabulated at most."""
 
 
+LARGEST_DRAW = 2**61
+"""Noise beyond this does not fit 64 bits."""
+
+
 class TooWide(CroupierError):
     """A law with more values that matter than are tabulated."""
 

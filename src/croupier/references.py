@@ -265,6 +265,20 @@ _ALL = (
         "1705.00048",
     ),
     Reference(
+        "Tho33",
+        "William R. Thompson",
+        "On the Likelihood that One Unknown Probability Exceeds Another in View of the Evidence of Two Samples",
+        "Biometrika",
+        1933,
+    ),
+    Reference(
+        "EMM06",
+        "Eyal Even-Dar, Shie Mannor, Yishay Mansour",
+        "Action Elimination and Stopping Conditions for the Multi-Armed Bandit and Reinforcement Learning Problems",
+        "Journal of Machine Learning Research",
+        2006,
+    ),
+    Reference(
         "ACF02",
         "Peter Auer, Nicolò Cesa-Bianchi, Paul Fischer",
         "Finite-time Analysis of the Multiarmed Bandit Problem",

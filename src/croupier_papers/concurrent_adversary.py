@@ -151,7 +151,7 @@ def _error(values: Floats) -> Floats:
 def draw(body: Body) -> Any:
     """Regret over users, and in the end against the horizon."""
     setup, found = body["configuration"], body["results"]
-    title = f"Contexts that turn late: linear bandits with private sums, ε = {setup['epsilon']:g}"
+    title = f"Contexts that shift late: linear bandits with private sums, ε = {setup['epsilon']:g}"
     figure, axes, strip = sheet(2, title=title, width=8.0, height=3.5, strip=1.15, share_y=False)
     users, horizons, handles = np.asarray(found["curve_users"]), np.asarray(setup["horizons"]), []
     for place, (label, model) in enumerate(found["models"].items()):
@@ -207,7 +207,7 @@ FIGURES = (
     Figure(
         "tkms23-linucb-adversary",
         "[TKMS23] Thm 5.1",
-        "linear bandits when contexts turn late: concurrent and sequential sums, growing batches, and capped ones",
+        "linear bandits when contexts shift late: concurrent and sequential sums, growing batches, and capped ones",
         12,
         FULL,
         replace(FULL, horizons=(4_000, 8_000, 16_000, 32_000), runs=4),

@@ -71,7 +71,7 @@ class Figure:
 
         >>> from croupier_papers import FIGURES
         >>> FIGURES["cz23-fig-1a"].source, FIGURES["flagship"].source
-        ('[CZ23] Fig. 1(a)', "croupier's own figure")
+        ('[CZ23] Fig. 1(a)', "croupier's own figure, for [AWHOIB25]")
         """
         if "Fig." in self.paper or "Table" in self.paper:
             return self.paper

@@ -338,7 +338,7 @@ FIGURES = (
     ),
     Figure(
         "flagship",
-        "croupier",
+        "[AWHOIB25]",
         "regret over time: DP-KLUCB and DP-IMED against elimination, local privacy and none",
         3,
         Setting((0.5, 1.0), 10**6, instances=50, runs=4),

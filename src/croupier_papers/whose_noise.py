@@ -174,7 +174,7 @@ def _caption(body: Body) -> str:
 FIGURES = (
     Figure(
         "whose-noise",
-        "croupier",
+        "[AWHOIB25]",
         "regret of DP-KLUCB with noise from both servers, from the devices, and from the analyzer",
         5,
         Setting((0.5, 1.0), 10**6, instances=50, runs=4),

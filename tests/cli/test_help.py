@@ -62,13 +62,13 @@ CITING = [
     ["price", "--users", "100", "--epsilon", "1", "--items", "5"],
     ["price", "shuffled-bits", "--users", "100", "--epsilon", "2", "--constants", "published"],
     ["simulate", "--policy", "sdp-ae", "--means", ".4,.6", "--horizon", "1000", "--constants", "published"],
+    ["count", "--users", "500", "--epsilon", "1", "--runs", "2", "--references"],
 ]
 """Commands that cite a paper, in their result or in what they refuse."""
 
 OTHERS = [
     ["price", "laplace", "--users", "100", "--epsilon", "1"],
     ["simulate", "--policy", "dp-klucb", "--means", ".4,.6", "--horizon", "1000", "--runs", "2"],
-    ["count", "--users", "500", "--epsilon", "1", "--runs", "2", "--references"],
     ["plan", "--arms", "2", "--lift", ".4", "--epsilon", "1", "--runs", "20"],
     ["audit", "laplace", "--users", "10", "--epsilon", "1", "--trials", "200", "--seed", "1"],
     ["histogram", "examples/fruit.txt", "--universe", "examples/fruits.txt", "--epsilon", "1"],

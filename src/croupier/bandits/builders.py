@@ -133,7 +133,7 @@ def dp_thompson(request: Request) -> Policy:
 
 
 OFTEN = 1.01
-"""The yardsticks reconsider an arm after every hundredth of its pulls, so from one user on."""
+"""The baselines compute an arm's index anew whenever its pulls have grown by a hundredth, so from one user on."""
 
 
 def kl_ucb(request: Request) -> Policy:

@@ -1,4 +1,4 @@
-"""Every policy by name: the papers' own, the yardsticks without privacy, and the flagship."""
+"""Every policy by name: the papers' own, the baselines without privacy, and croupier's own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OWN: dict[str, Entry] = {
     for entry in (
         Entry("dp-klucb", "DP-KLUCB, distributed", "devices", "laplace", "after [AWHOIB25]", by_index(KLUCB), True),
         Entry("dp-imed", "DP-IMED, distributed", "devices", "laplace", "after [AWHOIB25]", by_index(IMED), True),
-        Entry("dp-thompson", "Thompson sampling", "devices", "laplace", "yardstick", dp_thompson, True),
+        Entry("dp-thompson", "Thompson sampling", "devices", "laplace", "after [Tho33]", dp_thompson, True),
         *(
             Entry(name, title, "devices", "laplace", paper, in_blocks(kind), True, True)
             for name, title, paper, kind in (
@@ -62,11 +62,11 @@ _OWN: dict[str, Entry] = {
         ),
         Entry("central-dp-se", "CDP-SE", "analyzer", "central-laplace", "[CZ23] Thm 5", batched(laplace_noise)),
         Entry("local-dp-se", "LDP-SE", "nobody", "local-laplace", "[CZ23] Thm 6", batched(local_noise)),
-        Entry("elimination", "successive elimination", "none", None, "yardstick", plain_elimination),
-        Entry("kl-ucb", "KL-UCB", "none", None, "[GC11], a yardstick", kl_ucb),
-        Entry("ucb1", "UCB1", "none", None, "[ACF02], a yardstick", ucb1),
-        Entry("thompson", "Thompson sampling", "none", None, "yardstick", thompson),
-        Entry("uniform", "uniform play", "none", None, "yardstick", uniform),
+        Entry("elimination", "successive elimination", "none", None, "[EMM06], a baseline", plain_elimination),
+        Entry("kl-ucb", "KL-UCB", "none", None, "[GC11], a baseline", kl_ucb),
+        Entry("ucb1", "UCB1", "none", None, "[ACF02], a baseline", ucb1),
+        Entry("thompson", "Thompson sampling", "none", None, "[Tho33], a baseline", thompson),
+        Entry("uniform", "uniform play", "none", None, "a baseline", uniform),
     )
 }
 

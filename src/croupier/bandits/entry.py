@@ -23,7 +23,7 @@ class Entry:
     paper_name : what its authors call it.
     model : who is trusted, as `croupier policies` says it.
     protocol : the name of the protocol that its sums come by; None without privacy.
-    paper : its citation key, or "yardstick" where there is none; "after" a paper is what croupier made of it.
+    paper : its citation key, or "a baseline" where there is none; "after" a paper is what croupier made of it.
     build : makes the policy of a `Request`.
     tight_only : whether there are no published constants: nobody has published the policy over these sums.
     in_blocks : whether its arms run side by side in blocks, so that their differences may be claimed.

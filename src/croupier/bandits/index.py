@@ -88,7 +88,7 @@ class KLUCB(IndexPolicy):
 
 
 class UCB1(IndexPolicy):
-    """The mean and √(2 log t/n), as [ACF02] has it: a yardstick that knows nothing of noise."""
+    """The mean and √(2 log t/n), as [ACF02] has it: a baseline that knows nothing of noise."""
 
     def index(self) -> Floats:
         t = np.maximum(self.users, 2)[:, None]

@@ -47,7 +47,7 @@ def policy(
     metrics: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Unpack[Returning],
 ) -> Policy:
-    """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and yardsticks.
+    """Make a policy by its name in `POLICIES`: [TKMS21], [CZ23], [AWHOIB25] and baselines.
 
     What neither the policy nor its protocol reads is refused by name.
 

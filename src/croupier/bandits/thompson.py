@@ -57,7 +57,7 @@ class Thompson(Policy):
 
 
 class Uniform(Policy):
-    """Every arm as often as any other, whatever happens: the yardstick of all who learn."""
+    """Every arm as often as any other, whatever happens: the baseline of all who learn."""
 
     def odds(self) -> Floats:
         """The same for every arm in play."""

@@ -150,6 +150,10 @@ def references(options: argparse.Namespace) -> dict[str, Callable[[int], Running
     }
 
 
+CENTRAL = {"central tree": "[DNPR10]", "central square root": "[FHU23]"}
+"""Where the counters of a trusted analyzer come from."""
+
+
 def summary(
     name: str, counter: RunningSum, error: CountingError, plan: CounterPlan | None, options: argparse.Namespace
 ) -> dict[str, Any]:
@@ -171,6 +175,8 @@ def summary(
         "within_bound": error.within(bound),
         "memory_nodes": counter.memory_nodes,
     }
+    if name in CENTRAL:
+        row["paper"] = CENTRAL[name]
     if plan is not None:
         row |= {
             "over": plan.mechanisms[0].protocol,
@@ -191,7 +197,7 @@ def show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         [*headings, "messages a user"],
         [
             [
-                row["counter"],
+                f"{row['counter']} {row.get('paper', '')}".strip(),
                 row["shufflers"] or "-",
                 batches(row.get("batches")),
                 number(row["rms_error_worst"]),

@@ -96,6 +96,6 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
         return 0
-    headings, notes = ["figure", "paper", "what it shows", "seconds"], ["Seconds: with --quick, on a small machine."]
+    headings, notes = ["figure", "paper", "what it shows", "seconds"], ["Seconds: with --quick, on two cores."]
     table(headings, [list(row.values()) for row in rows], right={3}, notes=notes)
     return 0

@@ -22,7 +22,7 @@ EXAMPLES = (
     "croupier serve keys front-keys",
     "croupier serve front --settings front.toml",
     "croupier serve analyzer experiment.toml --settings analyzer.toml",
-    "croupier serve operator anna --settings analyzer.toml",
+    "croupier serve operator NAME --settings analyzer.toml",
 )
 
 ROLES = ("front", "analyzer", "keys", "operator", "restored")

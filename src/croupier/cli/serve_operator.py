@@ -20,7 +20,7 @@ def admit_operator(options: argparse.Namespace, given: dict[str, Any]) -> int:
     from croupier.service.store import AnalyzerStore
 
     if len(options.files) != 1:
-        raise CroupierError("say who: croupier serve operator anna --settings analyzer.toml")
+        raise CroupierError("say who: croupier serve operator NAME --settings analyzer.toml")
     name = operators.check_operator(options.files[0])
     found = settings.read(settings.AnalyzerSettings, "ANALYZER", options.settings, given)
     password = "" if options.remove else _asked_password(name)

@@ -21,7 +21,7 @@ Bools = NDArray[np.bool_]
 class Samples:
     """Rows of features with a yes-or-no label, those of one user together; user u has rows starts[u]:starts[u+1].
 
-    >>> samples = Samples.of([[1], [2], [3]], [True, False, True], groups=["eve", "bob", "eve"])
+    >>> samples = Samples.of([[1], [2], [3]], [True, False, True], groups=["b", "a", "b"])
     >>> samples.users, samples.sizes.tolist()
     (2, [1, 2])
     """

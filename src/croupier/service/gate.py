@@ -92,7 +92,7 @@ class Gate:
         return self._said(session)
 
     async def enter(self, request: Request) -> Response:
-        """Log in: `{"name": "anna", "secret": "..."}`, a password or a text token."""
+        """Log in: `{"name": "...", "secret": "..."}`, a password or a text token."""
         self._check_own(request, None)
         body = await json_of(request)
         name, secret = body.get("name", ""), body.get("secret")

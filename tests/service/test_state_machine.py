@@ -7,6 +7,7 @@ say, so a loss, a double count or a mix-up shows at the batch where it happens.
 
 import asyncio
 import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from cases.service.machine import ANSWER_LOST, ARRIVES, FRONT, REQUEST_LOST
 from cases.service.model import DEADLINE, DUE_WITHIN, NAMES, REPORT_WITHIN, outcome_of
 from cases.service.mutants import MUTANTS
 from croupier.messages.wire import Envelope, Part
+from croupier.service.problems import Problem
 
 MOMENTS = (1, 5, DUE_WITHIN + 2, DUE_WITHIN + 2, 25, DEADLINE + 1, REPORT_WITHIN + 20, 8 * 86_400)
 """How long nothing happens: until turns, batches, tokens or what is remembered of them are over."""
@@ -78,6 +80,8 @@ class Service(Checked, RuleBasedStateMachine):
     def several_report_at_once(self, death):
         """They are one group and one transaction: all of it happens, or nothing."""
         together = [person for person in self.people if person.sent is not None][:3]
+        for person in together:
+            self.servers.run(self.looked_up(person))
         self.dies("front", death)
 
         async def all_of_them():
@@ -89,6 +93,13 @@ class Service(Checked, RuleBasedStateMachine):
         for person, answer, outcome in zip(together, answers, outcomes, strict=True):
             self.uploads.append((person.body, person.sent))
             self.hears(person, answer, outcome)
+
+    async def looked_up(self, person):
+        """What the front looks up in a thread it knows by now: else a report may come too late for the others' group."""
+        known = self.servers.front.known
+        with suppress(Problem):
+            await known.most(person.experiment, len(person.body))
+            await known.check(person.experiment, person.body)
 
     @precondition(lambda self: self.uploads)
     @rule(pick=picks, fate=fates)

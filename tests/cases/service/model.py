@@ -24,7 +24,7 @@ from croupier.messages.sealing import seal
 from croupier.messages.wire import Envelope, report_info
 from croupier.service.experiment import plan
 from croupier.service.problems import URN
-from croupier.service.store.schema import HEADS
+from croupier.service.store.schema import HEADS, OFFERS
 
 ITEMS = tuple(f"item {number}" for number in range(8))
 AHEAD, SPARE, DUE_WITHIN, REPORT_WITHIN, DEADLINE = 1.5, 2, 10, 200, 60
@@ -220,12 +220,20 @@ class Model:
         """Whether there may be a turn, and whether there must be one: some were given to nobody knows which offer."""
         now = self.servers.clock()
         out = Counter(o for n, o, due, token in self.turns if n == name and due > now and token not in self.spent)
+        waiting = self.waiting(name)
         rooms = [
             max(0, int(AHEAD * batch.users) + SPARE - len(batch.members) - out[number])
             for (n, number), batch in self.batches.items()
-            if n == name and batch.missing and batch.expires > now
+            if n == name and batch.missing and batch.expires > now and number not in waiting
         ]
         return sum(rooms) > 0, sum(rooms) - out[None] > 0
+
+    def waiting(self, name):
+        """Offers of which no turn is dealt yet: the front does not know all that were opened together with them."""
+        with self.servers.front.front.store.database.read() as connection:
+            rows = connection.execute(select(OFFERS.c.number, OFFERS.c.together).where(OFFERS.c.experiment == name))
+            together = {number: set(json.loads(others)) for number, others in rows}
+        return {number for number, others in together.items() if others - together.keys()}
 
     def gave(self, name, offer, token):
         step = ceil(DUE_WITHIN / 10)
@@ -236,7 +244,7 @@ class Model:
     def given_more(self, name):
         """Whether a turn was given out whose answer nobody saw."""
         self.servers.revive()
-        return self.standings(name)["assigned"] > self.assigned[name]
+        return self.servers.front.front.store.plays(name)[0] > self.assigned[name]
 
     def forged(self, person, body, change):
         """A report changed by somebody who knows the format and the public keys."""

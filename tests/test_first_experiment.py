@@ -94,7 +94,7 @@ def run(command, url, capsys):
     there = ["--analyzer", url] if words[1] == "crowd" else []
     status = main([*words[1:], *there])
     said = capsys.readouterr()
-    # It may be decided before the page's next crowd comes: nearly always where screens are far apart, at times elsewhere.
+    # It may be decided before the page's next crowd comes: nearly always if screens are far apart, at times elsewhere.
     assert status == 0 or (words[1] == "crowd" and "has ended" in said.err), f"{command}: {said.err}"
     return said.out
 

@@ -95,7 +95,7 @@ class Service(Checked, RuleBasedStateMachine):
             self.hears(person, answer, outcome)
 
     async def looked_up(self, person):
-        """The front knows by now what it looks up in a thread: else a report may come too late for the others' group."""
+        """The front knows by now what it looks up in a thread: else a report may miss the group of the others."""
         known = self.servers.front.known
         with suppress(Problem):
             await known.most(person.experiment, len(person.body))

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from cases.policies import FEW_SUMS, IN_BLOCKS, OVER_ANY, PLAIN, PUBLISHED, SHARED, SUMS, undecided
-from croupier.simulation import Bernoulli, simulate, simulated_policy
+from cases.policies import FEW_SUMS, IN_BLOCKS, OVER_ANY, PLAIN, PUBLISHED, SHARED, SHOWS_NOISE, SUMS, undecided
+from croupier.simulation import Bernoulli, Beta, simulate, simulated_policy
 
 FAILURE = 0.05
 FALSE_ALARM = 1e-11
 """Of one case. There are fewer than 1,000 of them, so a right policy fails any with probability below 1e-8."""
 
 MEANS = (0.1, 0.6, 0.9)
+EVIDENCE = [pytest.mark.evidence]
 
 
 class Watch:
@@ -31,16 +32,17 @@ class Watch:
         assert missed <= allowed, f"{missed} of {runs} missed; more than {allowed} has probability {FALSE_ALARM}"
 
 
-def check(name, *, users, runs, **options):
+def check(name, *, users, runs, world=Bernoulli, **options):
     """Two arms play; one pauses while a third is new; then all play. Stages end at these numbers of users."""
-    policy = undecided(simulated_policy(name, arms=2, horizon=None, runs=runs, binary=True, **options))
+    binary = world is Bernoulli
+    policy = undecided(simulated_policy(name, arms=2, horizon=None, runs=runs, binary=binary, **options))
     watch = Watch(MEANS, runs)
-    simulate(policy, Bernoulli(MEANS[:2]), seed=11, users=users[0], checkpoints=1, watch=watch)
+    simulate(policy, world(MEANS[:2]), seed=11, users=users[0], checkpoints=1, watch=watch)
     policy.pause(1)
     policy.add_arm()
-    simulate(policy, Bernoulli(MEANS), seed=12, users=users[1], checkpoints=1, watch=watch)
+    simulate(policy, world(MEANS), seed=12, users=users[1], checkpoints=1, watch=watch)
     policy.resume(1)
-    simulate(policy, Bernoulli(MEANS), seed=13, users=users[2], checkpoints=1, watch=watch)
+    simulate(policy, world(MEANS), seed=13, users=users[2], checkpoints=1, watch=watch)
     assert (policy.batches > 0).mean() > 0.95
     watch.assert_covered()
 
@@ -67,6 +69,18 @@ def test_every_policy_covers_over_every_protocol(name, carried):
 @pytest.mark.parametrize(("name", "carried"), over(SHARED))
 def test_every_policy_covers_with_noise_from_two_servers(name, carried):
     check(name, protocol_name=carried, epsilon=0.1, trust="two-servers", **quick(name))
+
+
+@pytest.mark.parametrize("name", SHOWS_NOISE)
+@pytest.mark.parametrize("carried", [pytest.param(name, marks=[] if name in FEW_SUMS else EVIDENCE) for name in SUMS])
+def test_baselines_that_play_as_if_there_were_no_noise_show_it(name, carried):
+    check(name, protocol_name=carried, epsilon=0.1, **quick(name))
+
+
+@pytest.mark.parametrize("name", OVER_ANY)
+@pytest.mark.parametrize("carried", [pytest.param(name, marks=[] if name == "laplace" else EVIDENCE) for name in SUMS])
+def test_every_policy_covers_where_rewards_are_any_numbers(name, carried):
+    check(name, protocol_name=carried, epsilon=0.3, world=Beta, **quick(name))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

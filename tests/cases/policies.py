@@ -17,9 +17,11 @@ EVERY = [
 
 PUBLISHED = [name for name, entry in POLICIES.items() if entry.protocol is not None and not entry.tight_only]
 PLAIN = [name for name, entry in POLICIES.items() if entry.protocol is None]
-"""Yardsticks without privacy."""
+"""Baselines without privacy."""
 TAKES_NOISE = ["elimination"]
 """Of these, the one whose bounds count noise when a protocol is named."""
+SHOWS_NOISE = ["ucb1", "thompson", "uniform"]
+"""Those that play as if there were none, and whose intervals count it."""
 IN_BLOCKS = [name for name, entry in POLICIES.items() if entry.in_blocks]
 OVER_ANY = [name for name in POLICIES if name not in PLAIN or name in TAKES_NOISE]
 """All that can do with noisy sums."""

@@ -235,6 +235,9 @@ WORDS = [
     (("sweep", "--policy", "kl-ucb", "--world", "betta", "--out", "x.parquet"), "beta"),
     (("sweep", "--policy", "kl-ucb", "--engine", "locl", "--out", "x.parquet"), "local"),
     (("reproduce", "flagshp"), "flagship"),
+    (("count", "--users", "9", "--epsilon", "1", "--stream", "bernouli:.5"), "bernoulli"),
+    (("count", "--users", "9", "--epsilon", "1", "--shufflers", "bst"), "best"),
+    (("price", "histogrm", "--items", "4", "--users", "9", "--epsilon", "1"), "histogram"),
 ]
 
 
@@ -275,6 +278,12 @@ REFUSED = [
     (("simulate", "--horizon", "9"), "means is missing: it must be given, or else --arms"),
     (("plan", "--epsilon", "1"), "arms is missing: it must be given, or else --means"),
     (("serve",), "required: {front,analyzer,keys,operator,restored}\n"),
+    (
+        ("simulate", "--means", ".3,.5", "--horizon", "9", "--protocol", "shuffled-vectors"),
+        "protocol = 'shuffled-vectors' is not allowed: it must be one that sums numbers",
+    ),
+    (("export", "http://127.0.0.1:1", "--table", "curve"), "table = 'curve' is not allowed"),
+    (("export", "http://127.0.0.1:1", "screens", "--json"), "json = True is not allowed"),
 ]
 
 

@@ -23,6 +23,7 @@ PATIENCE = 10.0
 
 EPSILONS = ("1e-4", "1e-6", "1e-300", "500")
 SCALARS = [name for name, row in ROWS.items() if not row.vectors]
+SHARED = [name for name in SCALARS if "two-servers" in ROWS[name].trusts]
 OVER = [name for name in SCALARS if name != "counted-messages"]
 """What a counter can use: its errors must not all be to one side."""
 MEANS = ("--means", "0.3,0.7", "--horizon", "2000")
@@ -36,6 +37,10 @@ def simulations() -> list[Case]:
         for name in ALL_POLICIES
         for e in EPSILONS
         for constants in ([("--constants", kind) for kind in CONSTANTS] if "constants" in reads(name, None) else [()])
+    ] + [
+        ("simulate", "--policy", "split", "--protocol", name, "--trust", "two-servers", "--epsilon", e, *few)
+        for name in SHARED
+        for e in EPSILONS
     ]
 
 
@@ -47,7 +52,8 @@ def prices() -> list[Case]:
 
 def plans() -> list[Case]:
     few = ("--arms", "3", "--lift", "0.2", "--runs", "3")
-    return [("plan", *few, "--protocol", name, "--epsilon", e) for name in SCALARS for e in EPSILONS]
+    over = [*SCALARS, *(f"{name} --trust two-servers" for name in SHARED)]
+    return [("plan", *few, "--protocol", *name.split(), "--epsilon", e) for name in over for e in EPSILONS]
 
 
 def audits() -> list[Case]:
@@ -58,7 +64,8 @@ def audits() -> list[Case]:
 def counts() -> list[Case]:
     few = ("--users", "1000", "--runs", "2")
     most = ("count", "--users", str(MOST_USERS), "--epsilon", "1", "--runs", "1")
-    return [most, *(("count", *few, "--over", name, "--epsilon", e) for name in OVER for e in EPSILONS)]
+    over = [*OVER, *(f"{name} --trust two-servers" for name in SHARED)]
+    return [most, *(("count", *few, "--over", *name.split(), "--epsilon", e) for name in over for e in EPSILONS)]
 
 
 def histograms() -> list[Case]:
@@ -95,6 +102,14 @@ QUICK: list[Case] = [
     *(("count", "--users", "1000", "--runs", "2", "--over", name, "--epsilon", "1e-6") for name in OVER),
     ("count", "--users", "1000", "--runs", "2", "--over", "skellam", "--epsilon", "500"),
     ("count", "--users", str(10**9), "--runs", "1", "--epsilon", "1"),
+    *(
+        ("count", "--users", "1000", "--runs", "2", "--over", name, "--trust", "two-servers", "--epsilon", "500")
+        for name in SHARED
+    ),
+    *(
+        ("simulate", "--policy", "sdp-ae", "--protocol", name, "--trust", "two-servers", "--epsilon", "500", *MEANS)
+        for name in SHARED
+    ),
     ("plan", "--arms", "2", "--lift", "1e-9", "--runs", "5", "--epsilon", "1"),
     ("plan", "--arms", "2", "--lift", "1e-14", "--runs", "5", "--epsilon", "1", "--policy", "dp-klucb"),
 ]

@@ -141,6 +141,8 @@ def _carried(
     """The protocol that sums the batches."""
     if epsilon is None:
         raise InvalidParameter("epsilon", None, f"given: {name} is private")
+    if ROWS.find(kind).vectors:
+        raise InvalidParameter("protocol_name", kind, "one that sums numbers: a reward is no vector")
     _check_epsilon(name, kind, epsilon, constants)
     read = {key: value for key, value in options.items() if key != "trust"}
     try:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from croupier import __version__
-from croupier.checks import CroupierError, did_you_mean
+from croupier.checks import CroupierError, InvalidParameter, did_you_mean
 from croupier.cli.options import real, whole
 from croupier.noise.window import TooWide
 from croupier.references import cited
@@ -169,6 +169,9 @@ def _blamed(error: TooWide, options: argparse.Namespace) -> str:
     return f"{given} leads to noise that is too wide to compute with: {error}{hint}" if given else str(error)
 
 
+FLAGS = {"protocol_name": "protocol"}
+"""Parameters of the library that have another name here."""
+
 LARGE = ("users", "runs", "arms", "trials", "horizon", "dimension", "actions", "items", "buckets")
 """Options that arrays are as long as."""
 
@@ -200,6 +203,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except TooWide as error:
         return _refused(options, _blamed(error, options))
+    except InvalidParameter as error:
+        typed = FLAGS.get(error.name, error.name)
+        return _refused(options, str(InvalidParameter(typed, error.value, error.allowed)))
     except CroupierError as error:
         return _refused(options, str(error))
     except MemoryError:

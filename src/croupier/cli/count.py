@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import InvalidParameter
+from croupier.checks import InvalidParameter, did_you_mean
 from croupier.cli.options import WHO, add_trust, few_enough, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, table
@@ -124,7 +124,8 @@ def plan_counter(name: str, options: argparse.Namespace, binary: bool) -> Counte
     try:
         shufflers = int(name)
     except ValueError:
-        raise InvalidParameter("shufflers", name, "a whole number >= 1, tree or best") from None
+        meant = did_you_mean(name, ("tree", "best"))
+        raise InvalidParameter("shufflers", name, f"a whole number >= 1, tree or best{meant}") from None
     return counter(options.users, shufflers, **more)
 
 

@@ -34,9 +34,7 @@ def add(command: argparse.ArgumentParser) -> None:
     """Where, what of which experiment, and in which form."""
     add_analyzer(command)
     command.add_argument("experiment", metavar="NAME", nargs="?", help="which experiment (default: who did what)")
-    command.add_argument(
-        "--table", choices=TABLES, default="batches", metavar="TABLE", help=f"{', '.join(TABLES)} (default: batches)"
-    )
+    command.add_argument("--table", choices=TABLES, metavar="TABLE", help=f"{', '.join(TABLES)} (default: batches)")
     how = f"{', '.join(FORMATS)} (default: as the file is called, or csv)"
     command.add_argument("--format", choices=FORMATS, metavar="FORMAT", help=how)
     command.add_argument("--out", metavar="FILE", help="where to (default: standard output)")
@@ -47,13 +45,17 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     if options.format and _signed(options):
         raise InvalidParameter("format", options.format, "left out: a transcript is one signed JSON record a line")
+    if options.json and options.out is None:
+        raise InvalidParameter("json", True, "left out without --out: --format json is the table itself")
+    if options.experiment is None and options.table is not None:
+        raise InvalidParameter("table", options.table, "left out without an experiment: there is one log of operators")
     form = options.format or _form(options)
     if options.experiment is None:
         path = f"/audit.{form}"
     elif _signed(options):
         path = f"/experiments/{options.experiment}/transcript"
     else:
-        path = f"/experiments/{options.experiment}/tables/{options.table}.{form}"
+        path = f"/experiments/{options.experiment}/tables/{options.table or 'batches'}.{form}"
     # Until all of it has come, nothing is written.
     with tempfile.TemporaryFile() as coming:
         size = analyzer_of(options).download(path, coming)

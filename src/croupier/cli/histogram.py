@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, did_you_mean, integer
 from croupier.cli.options import leave_out, print_json
 from croupier.cli.progress import progress
 from croupier.cli.tables import number, say, table
@@ -175,7 +175,8 @@ def _column(path: str, text: str, column: str) -> list[tuple[int, str]]:
         names = reader.fieldnames or []
         if column not in names:
             raise CroupierError(
-                f"{_named(path)}: no column {column!r}; it has " + (", ".join(map(repr, names)) or "none")
+                f"{_named(path)}: no column {column!r}; it has {', '.join(map(repr, names)) or 'none'}"
+                + did_you_mean(column, names)
             )
         return [(reader.line_num, (row[column] or "").strip()) for row in reader]
     except csv.Error as error:

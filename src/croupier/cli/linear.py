@@ -112,9 +112,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
         return 0
-    _show(rows, worlds(options.seed), options)
     if path is not None:
         print(f"figure: {path}")
+    _show(rows, worlds(options.seed), options)
     return 0
 
 

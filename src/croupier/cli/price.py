@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, did_you_mean, integer
 from croupier.cli.options import (
     GIVEN,
     WHO,
@@ -258,7 +258,8 @@ ERRS = {"over": "never below", "under": "never above", "both": "bounded", None: 
 def _histograms(options: argparse.Namespace) -> int:
     """All histograms of one universe: what they promise, how far they err, what a user sends."""
     if options.protocol not in (None, HISTOGRAM):
-        raise InvalidParameter("protocol", options.protocol, "histogram, or left out, with --items")
+        meant = did_you_mean(options.protocol, (HISTOGRAM,))
+        raise InvalidParameter("protocol", options.protocol, f"histogram, or left out, with --items{meant}")
     if options.items is None:
         raise InvalidParameter("items", None, "given: how many items the universe has")
     leave_out(options, ("participations", "scaling", "binary", "low", "high", "dimension"), "histograms do not read it")

@@ -64,13 +64,13 @@ def _make(name: str, options: argparse.Namespace) -> dict[str, str]:
     picture, numbers = write(body, options.out)
     if not options.json:
         figure = FIGURES[name]
+        print(f"figure:  {picture}")
+        print(f"numbers: {numbers}")
         if figure.table is not None:
             headings, rows = figure.table(body)
             table(headings, rows, right=_numbers(rows), title=f"{figure.paper}: {figure.shows}")
         else:
             say(*body["references"])
-        print(f"figure:  {picture}")
-        print(f"numbers: {numbers}")
     return {"figure": name, "picture": str(picture), "numbers": str(numbers)}
 
 

@@ -24,6 +24,9 @@ BREAKS = (r"\s+", r"(?<=[^\W\d]{2}-)(?=\w)", r"(?<=[^\W\d][.:_/])(?=[^\W\d])")
 INSIDE = len(BREAKS) + 1
 """And last of all anywhere."""
 
+LONG = (1e7, 1e6)
+"""From where on whole numbers are written shorter if a table does not fit, and then, if it still does not."""
+
 STANDARD_ERROR = "± is one standard error of the mean."
 """What the column ± holds, wherever there is one."""
 
@@ -94,21 +97,27 @@ def _fitted(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], room: int
 ) -> tuple[Sequence[Sequence[str]], list[int]]:
     """Cells and how wide each column is: where broken names do not make room, long numbers are written shorter."""
-    widths = _widths(headings, rows, right, room, len(BREAKS))
-    if sum(widths) + GAP * (len(widths) - 1) <= room:
-        return rows, widths
-    shorter = [[_shorter(cell) if index in right else cell for index, cell in enumerate(row)] for row in rows]
-    # Then names may be whole again.
+    shorter = rows
+    for long in (math.inf, *LONG):
+        shorter = [[_shorter(cell, long) if index in right else cell for index, cell in enumerate(row)] for row in rows]
+        # With shorter numbers names may be whole again.
+        widths = _widths(headings, shorter, right, room, len(BREAKS))
+        if sum(widths) + GAP * (len(widths) - 1) <= room:
+            return shorter, widths
     return shorter, _widths(headings, shorter, right, room, INSIDE)
 
 
-def _shorter(cell: str) -> str:
-    """A whole number of many digits in few of them.
+def _shorter(cell: str, long: float) -> str:
+    """A whole number that is at least so long in few digits; a mark behind it stays.
 
-    >>> _shorter("6,353,724,956"), _shorter("1,024")
-    ('6.354e9', '1,024')
+    >>> _shorter("6,353,724,956", 1e7), _shorter("1,004,628*", 1e6), _shorter("1,004,628", 1e7)
+    ('6.354e9', '1.005e6*', '1,004,628')
     """
-    return number(float(cell.replace(",", ""))) if re.fullmatch(r"\d{1,3}(,\d{3}){2,}", cell) else cell
+    whole = re.fullmatch(r"(\d{1,3}(?:,\d{3})+)(\*?)", cell)
+    if whole is None or (value := float(whole[1].replace(",", ""))) < long:
+        return cell
+    digits, exponent = f"{value:.3e}".split("e+")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}{whole[2]}"
 
 
 def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], room: int, ways: int) -> list[int]:

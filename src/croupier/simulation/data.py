@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, integer
+from croupier.checks import CroupierError, InvalidParameter, did_you_mean, integer
 from croupier.simulation.levelled import Ratings
 
 Features = NDArray[np.float32]
@@ -313,7 +313,8 @@ def _clicks(path: Path, policy: str | None, told: _Told) -> Iterator[tuple[int, 
 
 def _column(path: Path, header: list[str], name: str) -> int:
     if name not in header:
-        raise CroupierError(f"{path}: no column {name}; its columns are {', '.join(filter(None, header)) or 'none'}")
+        known = ", ".join(filter(None, header)) or "none"
+        raise CroupierError(f"{path}: no column {name}; its columns are {known}{did_you_mean(name, header)}")
     return header.index(name)
 
 

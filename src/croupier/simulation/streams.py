@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.checks import CroupierError, InvalidParameter, between, finite, integer
+from croupier.checks import CroupierError, InvalidParameter, between, did_you_mean, finite, integer
 from croupier.continual import repetition_length
 
 Floats = NDArray[np.float64]
 
+KINDS = ("bernoulli", "constant", "hard")
 NAMES = "bernoulli:P, constant:P, hard, or a file with one number a line"
 
 
@@ -72,7 +73,7 @@ def stream(text: str, *, users: int, shufflers: int, epsilon: float, seed: int) 
     kind, _, argument = text.partition(":")
     if text == "hard":
         return hard_stream(users, shufflers, epsilon, seed)
-    if kind in ("bernoulli", "constant"):
+    if kind in KINDS[:2]:
         try:
             rate = float(argument)
         except ValueError:
@@ -81,7 +82,7 @@ def stream(text: str, *, users: int, shufflers: int, epsilon: float, seed: int) 
             return bernoulli_stream(users, rate, seed)
         return np.full(integer("users", users, 1), float(finite("rate", rate)))
     if not Path(text).is_file():
-        raise InvalidParameter("stream", text, NAMES)
+        raise InvalidParameter("stream", text, NAMES + did_you_mean(kind, KINDS))
     values = file_stream(text)
     if len(values) < users:
         raise InvalidParameter("users", users, f"at most {len(values)}, as many as {text} has numbers")

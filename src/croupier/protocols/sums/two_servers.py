@@ -10,6 +10,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from croupier.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
+from croupier.noise.gaussian import LEAST_SIGMA2
+from croupier.noise.laplace import LEAST_SCALE
 from croupier.privacy import Guarantee
 from croupier.protocols.sums.carriers import Shared
 from croupier.protocols.sums.mechanism import SumMechanism
@@ -48,9 +50,12 @@ def mechanism(protocol: Protocol, users: int, precision: int, share: Noise, prom
     )
 
 
+# Where ε is so large that next to no noise would do, there is the least noise that there is.
+
+
 def laplace_noise(precision: int, epsilon: float) -> DiscreteLaplace:
     """Discrete Laplace of scale g/ε: pure ε-DP at sensitivity g."""
-    scale = precision / Fraction(epsilon)
+    scale = max(precision / Fraction(epsilon), Fraction(LEAST_SCALE))
     return DiscreteLaplace(int(scale) if scale.denominator == 1 else scale)
 
 
@@ -61,4 +66,4 @@ def skellam_noise(precision: int, epsilon: float) -> Skellam:
 
 def gaussian_noise(precision: int, epsilon: float) -> DiscreteGaussian:
     """Discrete Gaussian of parameter σ² = (g/ε)²."""
-    return DiscreteGaussian((precision / Fraction(epsilon)) ** 2)
+    return DiscreteGaussian(max((precision / Fraction(epsilon)) ** 2, Fraction(LEAST_SIGMA2)))

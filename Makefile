@@ -32,7 +32,7 @@ lint: $(VENV)/.test
 # Claims with thousands of runs, soaks and crowds: at most an hour; what is left goes on with RESUME=--resume.
 evidence: $(VENV)/.test
 	@tools/browser.sh
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m evidence --evidence evidence.json --minutes 50 $(RESUME) tests
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m evidence --evidence evidence.json --minutes 55 $(RESUME) tests
 
 # Small changes to the mathematics that some fast test must notice: at most an hour.
 mutants: $(VENV)/.mutants

@@ -50,7 +50,8 @@ deadline = 20
 smallest_effect = 0.4
 minimum_run = 0
 """
-FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.4, 0.7), "tips": (0.5,) * 3}
+# The screens differ by more than the smallest effect: else "no difference" may come first, and be right.
+FINISHED = {"colours": (0.0, 0.5, 1.0), "steps": (0.7,), "fruit": (1.0,), "screens": (0.2, 0.9), "tips": (0.5,) * 3}
 PAGES = ("/#colours", "/#steps", "/#fruit", "/#screens", "/#tips")
 PAGES += ("/participate/colours", "/participate/steps", "/participate/tips")
 

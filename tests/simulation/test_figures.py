@@ -368,7 +368,12 @@ def test_a_title_says_whose_figure_it_is(
         write(tiny_body(name), tmp_path)
     begins = [title.partition("\n")[0] for title in drawn]
     own = "croupier's own figure"
-    assert begins == ["[CZ23] Fig. 1(a)", "[TKMS21] Table 1", f"{own}, for [TKMS21] Thm 3.1 and 3.3", own]
+    assert begins == [
+        "[CZ23] Fig. 1(a)",
+        "[TKMS21] Table 1",
+        f"{own}, for [TKMS21] Thm 3.1 and 3.3",
+        f"{own}, for [AWHOIB25]",
+    ]
     assert all(figure.source.startswith(("[", "after [", own)) for figure in FIGURES.values())
 
 

@@ -136,7 +136,7 @@ def compute(setting: Setting, task: Task) -> Body:
         "horizons": list(setting.horizons),
         "runs": setting.runs,
         "growing": "every user in one batch, sums accumulate, proven sets; capped: no batch above n/64",
-        "late_regret_a_user": "of those who came after the turn",
+        "late_regret_a_user": "of those who came after the shift",
         "band": "mean ± 1.96 standard errors over pairs of runs with the same chance and opposite late directions",
     }
     return {"configuration": configuration, "results": {"curve_users": points.tolist(), "models": models}}
@@ -152,7 +152,7 @@ def draw(body: Body) -> Any:
     """Regret over users, and in the end against the horizon."""
     setup, found = body["configuration"], body["results"]
     title = f"Contexts that shift late: linear bandits with private sums, ε = {setup['epsilon']:g}"
-    figure, axes, strip = sheet(2, title=title, width=8.0, height=3.5, strip=1.15, share_y=False)
+    figure, axes, strip = sheet(2, title=title, width=8.0, height=3.5, strip=1.4, share_y=False)
     users, horizons, handles = np.asarray(found["curve_users"]), np.asarray(setup["horizons"]), []
     for place, (label, model) in enumerate(found["models"].items()):
         colour, line, marker = STYLES[label]
@@ -167,7 +167,7 @@ def draw(body: Body) -> Any:
     for turn in sorted({turns[-1] for turns in setup["world"]["turn"].values()}):
         axes[0].axvline(turn / 1e3, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     axes[0].set_title(f"over users, planned for {horizons[-1]:,}", fontsize=9)
-    axes[0].set_xlabel("users (thousands); dotted: contexts turn", fontsize=9)
+    axes[0].set_xlabel("users (thousands); dotted: contexts shift", fontsize=9)
     axes[0].set_ylabel("cumulative regret (rewards)", fontsize=9)
     # A little under 0, so that marks on a curve near it are whole.
     axes[0].set_ylim(bottom=-0.02 * axes[0].get_ylim()[1])
@@ -186,7 +186,7 @@ def _caption(setup: Body, models: Body) -> str:
         f"{power_of_ten(setup['delta'])}, {setup['runs'] // 2} pairs of runs. From a dotted line on all actions lie in "
         "directions that nobody has tried. A server whose batches grow opens its last one just then, and reads nothing "
         "of it before the end: a share 1\u00a0−\u00a01/ratio of all users. With batches of n/64 at most it hears of "
-        f"the turn soon. Regret of each late user at the largest n: {words}."
+        f"the shift soon. Regret of each late user at the largest n: {words}."
     )
 
 

@@ -26,7 +26,7 @@ def _statements_are_compiled_once():
         made = create_engine(url, **options)
         first = firsts.get(made.dialect.name)
         # A dialect knows its server's version once somebody has connected.
-        if first is None or not hasattr(first.dialect, "server_version_info"):
+        if first is None or getattr(first.dialect, "server_version_info", None) is None:
             firsts[made.dialect.name] = made
         else:
             made.dialect, made._compiled_cache = first.dialect, first._compiled_cache
